@@ -52,25 +52,25 @@ CachedReader::~CachedReader() {
 }
 
 fault::Outcome CachedReader::on_fault(const fault::Fault& fault) noexcept {
-  Refusal refusal;
+  WrittenFailure refusal(file_.path().c_str());
   std::span<std::byte> ahead;
   const Served served = serve(fault.address, true, refusal, ahead);
-  if (served == Served::refused) give_up(refusal.failure, fault.context);
+  if (served == Served::refused) give_up(refusal, fault.context);
   // Nothing is wrong if this fails, as it does where the stretch has gone meanwhile: a load will tell.
   if (!ahead.empty()) (void)os::populate_read(ahead.data(), ahead.size());
   return served == Served::no ? fault::Outcome::decline : fault::Outcome::retry;
 }
 
-CachedReader::Served CachedReader::serve(const std::byte* address, bool faults, Refusal& refusal,
+CachedReader::Served CachedReader::serve(const std::byte* address, bool faults,
+                                         WrittenFailure& refusal,
                                          std::span<std::byte>& ahead) noexcept {
   MutexLock lock(mutex_);
   const auto offset = static_cast<uint64_t>(address - range_.begin());
   const uint64_t block = offset / options_.block_bytes;
   if (offset >= round_up(bytes_, os::page_bytes)) {
-    std::snprintf(refusal.text, sizeof refusal.text,
+    refusal.write(ErrorCode::invalid_argument,
                   "serve the consumer in block %llu: the data end at %llu bytes",
                   static_cast<unsigned long long>(block), static_cast<unsigned long long>(bytes_));
-    refusal.failure = {ErrorCode::invalid_argument, refusal.text, file_.path().c_str(), 0};
     return Served::refused;
   }
   if (offset >= pages_end_) return Served::yes;  // the last bytes, which are memory
@@ -103,7 +103,7 @@ CachedReader::Stretch CachedReader::next_at(uint64_t block, bool faults) noexcep
 
 // In a stretch that is mapped: another thread has done it meanwhile, or the page cannot be read.
 CachedReader::Served CachedReader::look_again(const Stretch& stretch, const std::byte* address,
-                                              Refusal& refusal) noexcept {
+                                              WrittenFailure& refusal) noexcept {
   const auto offset =
       round_down(static_cast<uint64_t>(address - range_.begin()), uint64_t{os::page_bytes});
   std::byte* const page = range_.begin() + offset;
@@ -117,11 +117,11 @@ CachedReader::Served CachedReader::look_again(const Stretch& stretch, const std:
   if (options_.policy == ErrorPolicy::zeros &&
       os::commit(page, static_cast<size_t>(begin_of(stretch.end) - page)) == 0)
     return Served::yes;
-  refusal.failure = failure_;
+  refusal = *failed_;
   return Served::refused;
 }
 
-CachedReader::Served CachedReader::show(const Stretch& stretch, Refusal& refusal) noexcept {
+CachedReader::Served CachedReader::show(const Stretch& stretch, WrittenFailure& refusal) noexcept {
   const uint64_t blocks = stretch.end - stretch.begin;
   while (shown_blocks_ + blocks > options_.memory_blocks)
     drop_first(shown_blocks_ + blocks - options_.memory_blocks);
@@ -136,7 +136,7 @@ CachedReader::Served CachedReader::show(const Stretch& stretch, Refusal& refusal
   }
   if (failed_) error = options_.policy == ErrorPolicy::zeros ? os::commit(at, bytes) : EIO;
   if (error != 0) {
-    refusal.failure = failure_;
+    refusal = *failed_;
     return Served::refused;
   }
   shown_blocks_ += blocks;
@@ -166,18 +166,16 @@ void CachedReader::drop_first(uint64_t blocks) noexcept {
 void CachedReader::note(ErrorCode code, int system_errno, const char* what,
                         uint64_t offset) noexcept {
   if (failed_) return;
-  failed_ = true;
-  std::snprintf(attempted_, sizeof attempted_, "%s at offset %llu", what,
-                static_cast<unsigned long long>(offset));
-  failure_ = {code, attempted_, file_.path().c_str(), system_errno};
+  failed_.emplace(file_.path().c_str());
+  failed_->system_errno = system_errno;
+  failed_->write(code, "%s at offset %llu", what, static_cast<unsigned long long>(offset));
 }
 
 Status CachedReader::status() const {
   if (is_inherited()) return {};
   MutexLock lock(mutex_);
   if (!failed_) return {};
-  return std::unexpected(
-      Error{failure_.code, failure_.attempted, failure_.subject, failure_.system_errno});
+  return std::unexpected(failed_->error());
 }
 
 // What is mapped the kernel reads by itself.
@@ -192,12 +190,10 @@ Result<size_t> CachedReader::prepare(std::byte* address, size_t bytes, fault::Ac
   for (uint64_t at = offset; at == offset || at < std::min(end, bytes_);
        at = round_down(at, options_.block_bytes) + options_.block_bytes) {
     if (at >= bytes_ && at < zeros_end) break;
-    Refusal refusal;
+    WrittenFailure refusal(file_.path().c_str());
     std::span<std::byte> ahead;
-    if (serve(range_.begin() + at, false, refusal, ahead) == Served::refused) {
-      const Failure& why = refusal.failure;
-      return std::unexpected(Error{why.code, why.attempted, why.subject, why.system_errno});
-    }
+    if (serve(range_.begin() + at, false, refusal, ahead) == Served::refused)
+      return std::unexpected(refusal.error());
   }
   if (auto fine = status(); !fine) return std::unexpected(std::move(fine.error()));
   return end - offset;

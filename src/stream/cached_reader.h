@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -65,11 +66,6 @@ class CachedReader final : public StreamHandler {
     uint64_t begin, end;  // blocks
   };
   enum class Served : uint8_t { yes, no, refused };
-  // `text` is what failure.attempted points to, if it is of this access.
-  struct Refusal {
-    Failure failure;
-    char text[160];
-  };
 
   CachedReader(const file::File& file, uint64_t bytes, const Options& options);
   // Where the whole pages of the file begin that are in blocks from that one on.
@@ -77,11 +73,11 @@ class CachedReader final : public StreamHandler {
     return range_.begin() + std::min(block * options_.block_bytes, pages_end_);
   }
   // `faults`: a thread has just done so there. `ahead` is what it will read next, if anything is known.
-  Served serve(const std::byte* address, bool faults, Refusal& refusal,
+  Served serve(const std::byte* address, bool faults, WrittenFailure& refusal,
                std::span<std::byte>& ahead) noexcept EXCLUDES_LOCK(mutex_);
-  Served look_again(const Stretch& stretch, const std::byte* address, Refusal& refusal) noexcept
-      REQUIRES_LOCK(mutex_);
-  Served show(const Stretch& stretch, Refusal& refusal) noexcept REQUIRES_LOCK(mutex_);
+  Served look_again(const Stretch& stretch, const std::byte* address,
+                    WrittenFailure& refusal) noexcept REQUIRES_LOCK(mutex_);
+  Served show(const Stretch& stretch, WrittenFailure& refusal) noexcept REQUIRES_LOCK(mutex_);
   Stretch next_at(uint64_t block, bool faults) noexcept REQUIRES_LOCK(mutex_);
   void drop_first(uint64_t blocks) noexcept REQUIRES_LOCK(mutex_);
   void note(ErrorCode code, int system_errno, const char* what, uint64_t offset) noexcept
@@ -102,9 +98,7 @@ class CachedReader final : public StreamHandler {
   uint64_t step_blocks_ GUARDED_BY(mutex_) = 1;  // that the last fault brought
   uint32_t idle_faults_ GUARDED_BY(mutex_) = 0;  // since then, of pages that are there
   pool::PassedPageTables passed_ GUARDED_BY(mutex_);
-  bool failed_ GUARDED_BY(mutex_) = false;
-  Failure failure_ GUARDED_BY(mutex_);  // stays as it is once it is set
-  char attempted_[160] = {};
+  std::optional<WrittenFailure> failed_ GUARDED_BY(mutex_);  // the first one
 };
 
 }  // namespace penstock::stream

@@ -130,23 +130,24 @@ FileReaderCore::~FileReaderCore() {
 
 fault::Outcome FileReaderCore::on_fault(const fault::Fault& fault) noexcept {
   const auto block = static_cast<uint64_t>(fault.address - range_.begin()) / block_bytes_;
-  Refusal refusal;
+  WrittenFailure refusal(subject());
   const Served served = serve(block, refusal);
-  if (served == Served::refused) give_up(refusal.failure, fault.context);
+  if (served == Served::refused) give_up(refusal, fault.context);
   return served == Served::no ? fault::Outcome::decline : fault::Outcome::retry;
 }
 
-FileReaderCore::Served FileReaderCore::serve(uint64_t block, Refusal& refusal) noexcept {
+FileReaderCore::Served FileReaderCore::serve(uint64_t block, WrittenFailure& refusal) noexcept {
   MutexLock lock(mutex_);
   return serve_locked(block, refusal);
 }
 
-FileReaderCore::Served FileReaderCore::refuse_failed(Refusal& refusal) noexcept {
-  refusal.failure = failure_;
+FileReaderCore::Served FileReaderCore::refuse_failed(WrittenFailure& refusal) noexcept {
+  refusal = *failed_;
   return Served::refused;
 }
 
-FileReaderCore::Served FileReaderCore::serve_locked(uint64_t block, Refusal& refusal) noexcept {
+FileReaderCore::Served FileReaderCore::serve_locked(uint64_t block,
+                                                    WrittenFailure& refusal) noexcept {
   if (Slot* slot = find(block); slot != nullptr && slot->mapped) {
     if (slot->stuck == 0) return ++slot->idle_faults > idle_faults_max ? Served::no : Served::yes;
     note(code_of_errno(slot->stuck), slot->stuck, extent_of(block), "make accessible again");
@@ -154,11 +155,9 @@ FileReaderCore::Served FileReaderCore::serve_locked(uint64_t block, Refusal& ref
   }
   if (failed_ && options_.policy != ErrorPolicy::zeros) return refuse_failed(refusal);
   if (block >= blocks_) {
-    std::snprintf(refusal.text, sizeof refusal.text,
-                  "serve the consumer in block %llu: the data end at %llu bytes",
-                  static_cast<unsigned long long>(block),
-                  static_cast<unsigned long long>(range_bytes_));
-    refusal.failure = {ErrorCode::invalid_argument, refusal.text, subject(), 0};
+    refusal.write(
+        ErrorCode::invalid_argument, "serve the consumer in block %llu: the data end at %llu bytes",
+        static_cast<unsigned long long>(block), static_cast<unsigned long long>(range_bytes_));
     return Served::refused;
   }
   ++faults_;
@@ -347,7 +346,7 @@ size_t FileReaderCore::wait_for(Slot& slot) noexcept {
 }
 
 FileReaderCore::Served FileReaderCore::show(Slot& slot, size_t valid_bytes,
-                                            Refusal& refusal) noexcept {
+                                            WrittenFailure& refusal) noexcept {
   std::memset(io_.pool().home(slot.id) + valid_bytes, 0, block_bytes_ - valid_bytes);
   const int error = io_.pool().map(slot.id, range_.begin() + slot.block * block_bytes_);
   slot.mapped = error == 0;
@@ -380,32 +379,27 @@ int FileReaderCore::add_zero_page() noexcept {
 void FileReaderCore::note(ErrorCode code, int system_errno, const Extent& extent,
                           const char* what) noexcept {
   if (failed_) return;
-  failed_ = true;
-  std::snprintf(attempted_, sizeof attempted_, "%s %u bytes at offset %llu", what, extent.bytes,
-                static_cast<unsigned long long>(extent.offset));
-  failure_ = {code, attempted_, extent.file->path().c_str(), system_errno};
+  failed_.emplace(extent.file->path().c_str());
+  failed_->system_errno = system_errno;
+  failed_->write(code, "%s %u bytes at offset %llu", what, extent.bytes,
+                 static_cast<unsigned long long>(extent.offset));
 }
 
 Status FileReaderCore::status() const {
   if (is_inherited()) return {};
   MutexLock lock(mutex_);
   if (!failed_) return {};
-  return std::unexpected(
-      Error{failure_.code, failure_.attempted, failure_.subject, failure_.system_errno});
+  return std::unexpected(failed_->error());
 }
 
 Result<size_t> FileReaderCore::prepare(std::byte* address, size_t bytes, fault::Access) {
   if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   const stream::Window window{range_, block_bytes_, Position{options_.comeback_blocks}};
   const size_t fits = window.fitting(address, bytes);
-  const auto offset = static_cast<uint64_t>(address - range_.begin());
-  for (uint64_t block = offset / block_bytes_; block <= (offset + fits - 1) / block_bytes_;
-       ++block) {
-    Refusal refusal;
-    if (serve(block, refusal) == Served::refused) {
-      const Failure& why = refusal.failure;
-      return std::unexpected(Error{why.code, why.attempted, why.subject, why.system_errno});
-    }
+  for (const Position block : window.blocks_of(address, fits).each()) {
+    WrittenFailure refusal(subject());
+    if (serve(static_cast<uint64_t>(block), refusal) == Served::refused)
+      return std::unexpected(refusal.error());
   }
   if (auto fine = status(); !fine) return std::unexpected(std::move(fine.error()));
   return fits;
@@ -414,12 +408,10 @@ Result<size_t> FileReaderCore::prepare(std::byte* address, size_t bytes, fault::
 void FileReaderCore::prepare(const void* address, size_t bytes) {
   if (is_inherited()) refuse_inherited(address);
   if (bytes == 0) return;
-  const auto first_byte =
-      static_cast<uint64_t>(static_cast<const std::byte*>(address) - range_.begin());
-  const uint64_t last = (first_byte + bytes - 1) / block_bytes_;
-  for (uint64_t block = first_byte / block_bytes_; block <= last; ++block) {
-    Refusal refusal;
-    if (serve(block, refusal) == Served::refused) give_up(refusal.failure, nullptr);
+  const stream::Window window{range_, block_bytes_, Position{options_.comeback_blocks}};
+  for (const Position block : window.blocks_of(address, bytes).each()) {
+    WrittenFailure refusal(subject());
+    if (serve(static_cast<uint64_t>(block), refusal) == Served::refused) give_up(refusal, nullptr);
   }
 }
 

@@ -28,6 +28,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -109,11 +110,6 @@ class FileReaderCore final : public StreamHandler {
     uint64_t first, last;
     bool holds(uint64_t block) const { return block >= first && block <= last; }
   };
-  // Why an access is refused. `text` is what failure.attempted points to, if it is of this access.
-  struct Refusal {
-    Failure failure;
-    char text[160];
-  };
 
   explicit FileReaderCore(BlockIo& io) : io_(io), block_bytes_(io.pool().block_bytes()) {}
   static Result<std::unique_ptr<FileReaderCore>> open_range(std::unique_ptr<FileReaderCore> reader,
@@ -127,9 +123,9 @@ class FileReaderCore final : public StreamHandler {
     no,       // it is there and still faults: not for us to mend
     refused,  // the refusal says why
   };
-  Served serve(uint64_t block, Refusal& refusal) noexcept EXCLUDES_LOCK(mutex_);
-  Served serve_locked(uint64_t block, Refusal& refusal) noexcept REQUIRES_LOCK(mutex_);
-  Served refuse_failed(Refusal& refusal) noexcept REQUIRES_LOCK(mutex_);
+  Served serve(uint64_t block, WrittenFailure& refusal) noexcept EXCLUDES_LOCK(mutex_);
+  Served serve_locked(uint64_t block, WrittenFailure& refusal) noexcept REQUIRES_LOCK(mutex_);
+  Served refuse_failed(WrittenFailure& refusal) noexcept REQUIRES_LOCK(mutex_);
   Slot* slot_for(uint64_t block, const Window& window) noexcept REQUIRES_LOCK(mutex_);
   Slot* add(uint64_t block, pool::BlockId id) noexcept REQUIRES_LOCK(mutex_);
   bool drop(Slot& slot) noexcept REQUIRES_LOCK(mutex_);
@@ -140,7 +136,8 @@ class FileReaderCore final : public StreamHandler {
   pool::BlockId sacrifice(uint64_t wanted) noexcept REQUIRES_LOCK(mutex_);
   void read_ahead(uint64_t block, const Window& window) noexcept REQUIRES_LOCK(mutex_);
   size_t wait_for(Slot& slot) noexcept REQUIRES_LOCK(mutex_);
-  Served show(Slot& slot, size_t valid_bytes, Refusal& refusal) noexcept REQUIRES_LOCK(mutex_);
+  Served show(Slot& slot, size_t valid_bytes, WrittenFailure& refusal) noexcept
+      REQUIRES_LOCK(mutex_);
   int add_zero_page() noexcept;
   void count(uint64_t block) noexcept REQUIRES_LOCK(mutex_);
   void note(ErrorCode code, int system_errno, const Extent& extent, const char* what) noexcept
@@ -168,10 +165,8 @@ class FileReaderCore final : public StreamHandler {
   std::vector<Slot> slots_ GUARDED_BY(mutex_);  // room for all blocks of the pool is reserved
   uint64_t faults_ GUARDED_BY(mutex_) = 0;
   Reads reads_ GUARDED_BY(mutex_);
-  std::vector<uint64_t> was_read_ GUARDED_BY(mutex_);  // a bit for each block
-  bool failed_ GUARDED_BY(mutex_) = false;
-  Failure failure_ GUARDED_BY(mutex_);  // stays as it is once it is set
-  char attempted_[160] = {};
+  std::vector<uint64_t> was_read_ GUARDED_BY(mutex_);        // a bit for each block
+  std::optional<WrittenFailure> failed_ GUARDED_BY(mutex_);  // the first one
 };
 
 }  // namespace penstock::stream

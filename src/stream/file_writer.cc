@@ -127,13 +127,10 @@ Result<size_t> FileWriterCore::prepare(std::byte* address, size_t bytes, fault::
   if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   const Window window{range_, block_bytes_, Position{options_.comeback_blocks}};
   const size_t fits = window.fitting(address, bytes);
-  const auto offset = static_cast<uint64_t>(address - range_.begin());
-  for (uint64_t block = offset / block_bytes_; block <= (offset + fits - 1) / block_bytes_;
-       ++block) {
+  for (const Position position : window.blocks_of(address, fits).each()) {
+    const auto block = static_cast<uint64_t>(position);
     if (find(block) != nullptr) continue;
-    if (const auto refused = serve(block))
-      return std::unexpected(
-          Error{refused->code, refused->attempted, refused->subject, refused->system_errno});
+    if (const auto refused = serve(block)) return std::unexpected(refused->error());
   }
   if (auto fine = status(); !fine) return std::unexpected(std::move(fine.error()));
   return fits;
@@ -250,8 +247,7 @@ Status FileWriterCore::status() const {
   if (const file::Outlet* outlet = file_.outlet()) {
     if (auto refused = outlet->error()) return std::unexpected(std::move(*refused));
   }
-  const Failure failed = failure(error_);
-  return system_error(error_, failed.attempted, failed.subject);
+  return std::unexpected(failure(error_).error());
 }
 
 }  // namespace penstock::stream

@@ -119,7 +119,7 @@ fault::Outcome PullStreamCore::on_fault(const fault::Fault& fault) noexcept {
   if (slot_of(position).position == position)
     return fault::Outcome::decline;  // it is there and still faults: not for us to mend
   const Verdict verdict = serve(position);
-  if (verdict != Verdict::present) refuse(verdict, position, fault.context);
+  if (verdict != Verdict::present) give_up(refusal_of(verdict, position), fault.context);
   return fault::Outcome::retry;
 }
 
@@ -216,31 +216,26 @@ void PullStreamCore::fail_at(Position position, Error error) noexcept {
 
 // ---- what cannot be served
 
-Refusal PullStreamCore::refusal_of(Verdict verdict, Position position) const noexcept {
-  return {.verdict = verdict,
-          .side = Side::consumer,
-          .position = position,
-          .head = next_ - 1,
-          .comeback = comeback_,
-          .jump = jump_,
-          .capacity_bytes = options_.bytes,
-          .end_bytes = limit_bytes(),
-          .map_errno = map_errno_,
-          .other_reason = reason_,
-          .other_code = error_ ? error_->code : ErrorCode::io};
+WrittenFailure PullStreamCore::refusal_of(Verdict verdict, Position position) const noexcept {
+  return written({.verdict = verdict,
+                  .side = Side::consumer,
+                  .position = position,
+                  .head = next_ - 1,
+                  .comeback = comeback_,
+                  .jump = jump_,
+                  .capacity_bytes = options_.bytes,
+                  .end_bytes = limit_bytes(),
+                  .map_errno = map_errno_,
+                  .other_reason = reason_,
+                  .other_code = error_ ? error_->code : ErrorCode::io},
+                 options_.name.c_str());
 }
 
-void PullStreamCore::refuse(Verdict verdict, Position position, void* context) const noexcept {
-  char text[400];
-  const ErrorCode code = write_refusal(refusal_of(verdict, position), text, sizeof text);
-  give_up({code, text, options_.name.c_str(), 0}, context);
-}
-
-Error PullStreamCore::error_of(Verdict verdict, Position position) const {
-  if (verdict == Verdict::other_failed) return *error_;
-  char text[400];
-  const ErrorCode code = write_refusal(refusal_of(verdict, position), text, sizeof text);
-  return Error{code, text, options_.name};
+Status PullStreamCore::serve_or_error(Position position) {
+  const Verdict verdict = serve(position);
+  if (verdict == Verdict::present) return {};
+  if (verdict == Verdict::other_failed) return std::unexpected(*error_);
+  return std::unexpected(refusal_of(verdict, position).error());
 }
 
 // ---- calls
@@ -253,24 +248,15 @@ bool PullStreamCore::at_end(const void* position) {
     const Position block = position_of(std::min<const std::byte*>(at, range_.end() - 1));
     const Verdict verdict = serve(block);
     if (verdict != Verdict::present && verdict != Verdict::past_end)
-      refuse(verdict, block, nullptr);
+      give_up(refusal_of(verdict, block), nullptr);
   }
   return offset >= limit_bytes();
 }
 
 Result<size_t> PullStreamCore::prepare(std::byte* address, size_t bytes, fault::Access) {
   if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
-  bytes = std::min(bytes, static_cast<size_t>(range_.end() - address));
-  const Position first = position_of(address);
-  const Position last = std::min(position_of(address + bytes - 1), first + comeback_);
-  Position served = first;
-  for (Verdict verdict = Verdict::present; served <= last; ++served) {
-    verdict = serve(served);
-    if (verdict == Verdict::present) continue;
-    if (served == first) return std::unexpected(error_of(verdict, served));
-    break;
-  }
-  return std::min<size_t>(bytes, static_cast<size_t>(address_of(served) - address));
+  return window().serve_fitting(address, bytes,
+                                [&](Position position) { return serve_or_error(position); });
 }
 
 Status PullStreamCore::prepare(const void* address, size_t bytes) {
@@ -278,9 +264,8 @@ Status PullStreamCore::prepare(const void* address, size_t bytes) {
   if (bytes == 0) return {};
   const auto blocks = window().blocks(address, bytes, options_.name);
   if (!blocks) return std::unexpected(blocks.error());
-  for (Position position = blocks->first; position <= blocks->last; ++position) {
-    const Verdict verdict = serve(position);
-    if (verdict != Verdict::present) return std::unexpected(error_of(verdict, position));
+  for (const Position position : blocks->each()) {
+    if (Status served = serve_or_error(position); !served) return served;
   }
   return {};
 }

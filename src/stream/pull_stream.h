@@ -63,9 +63,8 @@ class PullStreamCore final : public StreamHandler {
   void end_at(uint64_t bytes) noexcept;
   void fail_at(Position position, Error error) noexcept;
 
-  Refusal refusal_of(Verdict verdict, Position position) const noexcept;
-  Error error_of(Verdict verdict, Position position) const;
-  void refuse(Verdict verdict, Position position, void* context) const noexcept;
+  WrittenFailure refusal_of(Verdict verdict, Position position) const noexcept;
+  Status serve_or_error(Position position);
 
   Window window() const {
     return {.range = range_, .block_bytes = block_bytes_, .comeback = comeback_};

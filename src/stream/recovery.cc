@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -78,6 +79,14 @@ Stopping stopping_of_program = nullptr;  // set before any stream is open
 
 void set_stopping(Stopping stopping) noexcept {
   stopping_of_program = stopping;
+}
+
+void WrittenFailure::write(ErrorCode because, const char* format, ...) noexcept {
+  code = because;
+  va_list values;
+  va_start(values, format);
+  std::vsnprintf(attempted, sizeof attempted, format, values);
+  va_end(values);
 }
 
 void report(const Failure& failure, const char* hint) noexcept {

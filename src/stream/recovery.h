@@ -21,6 +21,21 @@ struct Failure {
   const char* attempted = "";
   const char* subject = "";
   int system_errno = 0;
+
+  Error error() const { return {code, attempted, subject, system_errno}; }
+};
+
+// A failure that holds its own words. May be written on the fault path.
+struct WrittenFailure {
+  const char* subject = "";
+  ErrorCode code = ErrorCode::io;
+  int system_errno = 0;
+  char attempted[400];
+
+  explicit WrittenFailure(const char* about = "") : subject(about) {}
+  [[gnu::format(printf, 3, 4)]] void write(ErrorCode because, const char* format, ...) noexcept;
+  operator Failure() const { return {code, attempted, subject, system_errno}; }
+  Error error() const { return Failure(*this).error(); }
 };
 
 // Does what `policy` says about `failure`.

@@ -141,11 +141,12 @@ Status RegionCore::serve(std::byte* address, fault::Access access) noexcept {
 }
 
 void RegionCore::refuse(uint64_t index, const Error& error, void* context) const noexcept {
-  char text[400];
-  std::snprintf(text, sizeof text, "provide block %llu: cannot %s%s%s",
+  WrittenFailure failure(options_.name.c_str());
+  failure.system_errno = error.system_errno;
+  failure.write(error.code, "provide block %llu: cannot %s%s%s",
                 static_cast<unsigned long long>(index), error.attempted.c_str(),
                 error.subject.empty() ? "" : ": ", error.subject.c_str());
-  give_up({error.code, text, options_.name.c_str(), error.system_errno}, context);
+  give_up(failure, context);
 }
 
 // ---- what handlers do

@@ -47,15 +47,19 @@ Result<Window::Blocks> Window::blocks(const void* address, size_t bytes,
     return failure(ErrorCode::invalid_argument, fmt::format("prepare memory of {}", kind), name,
                    "a piece of its own pointer");
   }
-  const auto offset = static_cast<size_t>(begin - range.begin());
-  const Blocks blocks{static_cast<Position>(offset / block_bytes),
-                      static_cast<Position>((offset + bytes - 1) / block_bytes)};
+  const Blocks blocks = blocks_of(address, bytes);
   if (const Position span = blocks.last - blocks.first; span > comeback) {
     return failure(ErrorCode::invalid_argument,
                    fmt::format("prepare {} blocks of {} at once", span + 1, kind), name,
                    fmt::format("{} = {}", comeback_option, span));
   }
   return blocks;
+}
+
+Window::Blocks Window::blocks_of(const void* address, size_t bytes) const {
+  const auto offset = static_cast<size_t>(static_cast<const std::byte*>(address) - range.begin());
+  return {static_cast<Position>(offset / block_bytes),
+          static_cast<Position>((offset + bytes - 1) / block_bytes)};
 }
 
 size_t Window::fitting(const std::byte* address, size_t bytes) const {
@@ -65,19 +69,21 @@ size_t Window::fitting(const std::byte* address, size_t bytes) const {
   return std::min({bytes, window_end - offset, static_cast<size_t>(range.bytes()) - offset});
 }
 
-ErrorCode write_refusal(const Refusal& refusal, char* text, size_t text_bytes) noexcept {
+WrittenFailure written(const Refusal& refusal, const char* name) noexcept {
+  WrittenFailure failure(name);
   auto number = [](auto value) { return static_cast<long long>(value); };
-  auto print = [&](const char* format, auto... values) {
-    const int length =
-        std::snprintf(text, text_bytes, "serve the %s in block %lld: ", name_of(refusal.side),
-                      number(refusal.position));
-    std::snprintf(text + length, text_bytes - static_cast<size_t>(length), format, values...);
+  auto print = [&](ErrorCode code, const char* format, auto... values) {
+    char why[sizeof failure.attempted];
+    std::snprintf(why, sizeof why, format, values...);
+    failure.write(code, "serve the %s in block %lld: %s", name_of(refusal.side),
+                  number(refusal.position), why);
+    return failure;
   };
   char reason[200];
   switch (refusal.verdict) {
     case Verdict::other_failed:
-      print("the %s gave up: %s", name_of(other(refusal.side)), refusal.other_reason);
-      return refusal.other_code;
+      return print(refusal.other_code, "the %s gave up: %s", name_of(other(refusal.side)),
+                   refusal.other_reason);
     case Verdict::behind_window: {
       const Position wanted = refusal.head - refusal.position;
       // A side that jumped and now goes back over what it skipped goes, as a rule, as far as it came from.
@@ -86,38 +92,36 @@ ErrorCode write_refusal(const Refusal& refusal, char* text, size_t text_bytes) n
       if (refusal.jump.skipped(refusal.position))
         std::snprintf(whole, sizeof whole, ", %lld to go back to block %lld, where it jumped",
                       number(refusal.head - origin), number(origin));
-      print(
+      return print(
+          ErrorCode::invalid_argument,
           "it was given away when the %s came to block %lld (%s is %lld, at least %lld "
           "needed%s%s)%s",
           name_of(refusal.side), number(refusal.head), refusal.comeback_option,
           number(refusal.comeback), number(wanted), whole,
           refusal.handed_over ? "; a consumer stores with strict = false alone" : "",
           wanted > 1 ? "; was it a large memcpy? penstock::copy goes from front to back" : "");
-      return ErrorCode::invalid_argument;
     }
     case Verdict::past_capacity:
-      print("the stream was opened for %lld bytes", number(refusal.capacity_bytes));
-      return ErrorCode::invalid_argument;
+      return print(ErrorCode::invalid_argument, "the stream was opened for %lld bytes",
+                   number(refusal.capacity_bytes));
     case Verdict::past_end:
-      print("the stream ended at %lld bytes", number(refusal.end_bytes));
-      return ErrorCode::invalid_argument;
+      return print(ErrorCode::invalid_argument, "the stream ended at %lld bytes",
+                   number(refusal.end_bytes));
     case Verdict::side_ended:
-      print("it said that it was done, by %s",
-            refusal.side == Side::producer ? "finish() or fail()" : "fail() or cancel()");
-      return ErrorCode::invalid_argument;
+      return print(ErrorCode::invalid_argument, "it said that it was done, by %s",
+                   refusal.side == Side::producer ? "finish() or fail()" : "fail() or cancel()");
     case Verdict::unannounced:
-      print("nothing is complete yet (%s)",
-            "a consumer calls reader() first, a producer stores before it loads");
-      return ErrorCode::invalid_argument;
+      return print(ErrorCode::invalid_argument, "nothing is complete yet (%s)",
+                   "a consumer calls reader() first, a producer stores before it loads");
     case Verdict::own_wait:
-      print(
+      return print(
+          ErrorCode::invalid_argument,
           "its thread is the other side as well, and would wait for itself%s",
           refusal.side == Side::consumer ? " (a producer stores to a block before it loads)" : "");
-      return ErrorCode::invalid_argument;
     case Verdict::unmapped:
       pool::write_reason(refusal.map_errno, reason, sizeof reason);
-      print("the system refused to map the block: %s", reason);
-      return code_of_errno(refusal.map_errno);
+      return print(code_of_errno(refusal.map_errno), "the system refused to map the block: %s",
+                   reason);
     case Verdict::present:
     case Verdict::take:
     case Verdict::take_cleared:

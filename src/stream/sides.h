@@ -5,12 +5,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <ranges>
 #include <string>
 
 #include "base/mutex.h"
 #include "os/memory.h"
 #include "penstock/base.h"
 #include "penstock/stream.h"
+#include "stream/recovery.h"
 
 namespace penstock::stream {
 
@@ -63,11 +65,29 @@ struct Window {
 
   struct Blocks {
     Position first, last;
+    auto each() const { return std::views::iota(first, last + 1); }
   };
   // The blocks of a piece that a system call wants. REQUIRES: bytes > 0. Errors: invalid_argument.
   Result<Blocks> blocks(const void* address, size_t bytes, const std::string& name) const;
+  // The blocks of a piece of the range. REQUIRES: bytes > 0.
+  Blocks blocks_of(const void* address, size_t bytes) const;
   // How many of the bytes from `address` on lie in one window. REQUIRES: `address` is in the range.
   size_t fitting(const std::byte* address, size_t bytes) const;
+  // Calls Status serve(Position) for the blocks of these bytes until one fails. Returns how many bytes are ready; the
+  // first block's error.
+  template <class Serve>
+  Result<size_t> serve_fitting(std::byte* address, size_t bytes, Serve serve) const {
+    const size_t fits = fitting(address, bytes);
+    const Blocks blocks = blocks_of(address, fits);
+    for (const Position position : blocks.each()) {
+      const Status served = serve(position);
+      if (served) continue;
+      if (position == blocks.first) return std::unexpected(served.error());
+      return static_cast<size_t>(range.begin() + static_cast<size_t>(position) * block_bytes -
+                                 address);
+    }
+    return fits;
+  }
 };
 
 // The last jump forward of a side: it went from one block to another and skipped those between.
@@ -114,8 +134,8 @@ struct Refusal {
   ErrorCode other_code = ErrorCode::cancelled;
 };
 
-// Writes the message, and returns its error code. May stand on the fault path.
-ErrorCode write_refusal(const Refusal& refusal, char* text, size_t text_bytes) noexcept;
+// The refusal in words, about the stream `name`. May stand on the fault path.
+WrittenFailure written(const Refusal& refusal, const char* name) noexcept;
 
 // Lets threads, or processes, wait for a state to change. May be used in handlers. (An eventcount.)
 //

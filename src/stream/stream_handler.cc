@@ -12,16 +12,14 @@ StreamHandler::StreamHandler() : process_(getpid()) {}
 // Fault path.
 fault::Outcome StreamHandler::on_unservable(const fault::Fault& fault,
                                             fault::Unservable why) noexcept {
-  char text[160];
-  Failure failure{.code = ErrorCode::io, .attempted = text, .subject = label().name};
+  WrittenFailure failure(label().name);
   if (why == fault::Unservable::inherited) {
-    failure.code = ErrorCode::unsupported;
-    std::snprintf(text, sizeof text,
+    failure.write(ErrorCode::unsupported,
                   "serve %p in a forked child: it belongs to process %lld, which opened it",
                   static_cast<void*>(fault.address), static_cast<long long>(process_));
   } else {
-    std::snprintf(
-        text, sizeof text,
+    failure.write(
+        ErrorCode::io,
         "serve %p: a memory error of the hardware has destroyed what was there (see dmesg)",
         static_cast<void*>(fault.address));
   }

@@ -143,8 +143,7 @@ fault::Outcome TwoSidedCore::on_fault(const fault::Fault& fault) noexcept {
 }
 
 bool TwoSidedCore::serve(const fault::Fault& fault) noexcept {
-  char text[400];
-  Failure failure{.attempted = text, .subject = rules_.name.c_str()};
+  WrittenFailure failure;
   {
     MutexLock lock(mutex_);
     const Side side = side_of(fault);
@@ -155,9 +154,8 @@ bool TwoSidedCore::serve(const fault::Fault& fault) noexcept {
     const Verdict verdict = unannounced ? Verdict::unannounced : serve(side, position);
     if (verdict == Verdict::present) return true;
     if (fault.context == nullptr) return false;
-    failure.code = write_reason(text, sizeof text, verdict, side, position);
-    if (may_go_nowhere(verdict, side) && go_nowhere(side, position, failure.code, text))
-      return true;
+    failure = refusal_of(verdict, side, position);
+    if (may_go_nowhere(verdict, side) && go_nowhere(side, position, failure)) return true;
   }
   give_up(failure, fault.context);
   return false;
@@ -364,17 +362,16 @@ bool TwoSidedCore::may_go_nowhere(Verdict verdict, Side side) const noexcept {
 }
 
 // The side fails, unless it has. False where the system gives no memory.
-bool TwoSidedCore::go_nowhere(Side side, Position position, ErrorCode code,
-                              const char* text) noexcept {
+bool TwoSidedCore::go_nowhere(Side side, Position position, const Failure& failure) noexcept {
   Phase active = Phase::active;
   if (sides_.phase[index_of(side)].compare_exchange_strong(
           active, Phase::failing, std::memory_order_release, std::memory_order_relaxed)) {
     char reason[sizeof Sides::Reason::text];
-    std::snprintf(reason, sizeof reason, "%s: cannot %s", rules_.name.c_str(), text);
+    std::snprintf(reason, sizeof reason, "%s: cannot %s", failure.subject, failure.attempted);
     // First: leave() may give up the lock, and other threads of the side fault meanwhile.
     goes_nowhere_[index_of(side)] = true;
     if (side == Side::producer) (void)leave(Side::producer, behind_all(), released());
-    write_failure(side, code, reason);
+    write_failure(side, failure.code, reason);
   }
   if (!goes_nowhere_[index_of(side)]) return false;
   const auto give_back = [&](Position at) { return os::decommit(address(side, at), block_bytes_); };
@@ -406,35 +403,32 @@ ErrorCode TwoSidedCore::read_failure(Side side, char (&reason)[256]) const noexc
                                                             : ErrorCode::cancelled;
 }
 
-// May stand on the fault path: the text goes to the caller's stack.
-ErrorCode TwoSidedCore::write_reason(char* text, size_t text_bytes, Verdict verdict, Side side,
-                                     Position position) const noexcept {
+// May stand on the fault path.
+WrittenFailure TwoSidedCore::refusal_of(Verdict verdict, Side side,
+                                        Position position) const noexcept {
   char reason[sizeof Sides::Reason::text];
   const ErrorCode code = read_failure(other(side), reason);
-  return write_refusal(
-      {.verdict = verdict,
-       .side = side,
-       .position = position,
-       .head = head_[index_of(side)],
-       .comeback = comeback_of(side),
-       .comeback_option = comeback_option_of(side),
-       .jump = jump_[index_of(side)],
-       .handed_over = rules_.one_address && rules_.strict && side == Side::producer &&
-                      position < released() && position >= kept_by(Side::consumer),
-       .capacity_bytes = rules_.shape.bytes,
-       .end_bytes = sides_.end_bytes.load(std::memory_order_relaxed),
-       .map_errno = map_errno_,
-       .other_reason = reason,
-       .other_code = code},
-      text, text_bytes);
+  return written({.verdict = verdict,
+                  .side = side,
+                  .position = position,
+                  .head = head_[index_of(side)],
+                  .comeback = comeback_of(side),
+                  .comeback_option = comeback_option_of(side),
+                  .jump = jump_[index_of(side)],
+                  .handed_over = rules_.one_address && rules_.strict && side == Side::producer &&
+                                 position < released() && position >= kept_by(Side::consumer),
+                  .capacity_bytes = rules_.shape.bytes,
+                  .end_bytes = sides_.end_bytes.load(std::memory_order_relaxed),
+                  .map_errno = map_errno_,
+                  .other_reason = reason,
+                  .other_code = code},
+                 rules_.name.c_str());
 }
 
 Error TwoSidedCore::error_of(Verdict verdict, Side side, Position position) const {
   const std::optional<Error>& others = error_[index_of(other(side))];
   if (verdict == Verdict::other_failed && others) return *others;
-  char text[400];
-  const ErrorCode code = write_reason(text, sizeof text, verdict, side, position);
-  return Error{code, text, rules_.name};
+  return refusal_of(verdict, side, position).error();
 }
 
 // ---- calls of the two sides
@@ -445,7 +439,7 @@ Status TwoSidedCore::prepare(Side side, const void* address, size_t bytes) {
   auto blocks = window_of(side).blocks(address, bytes, rules_.name);
   if (!blocks) return std::unexpected(std::move(blocks.error()));
   MutexLock lock(mutex_);
-  for (Position position = blocks->first; position <= blocks->last; ++position) {
+  for (const Position position : blocks->each()) {
     const Verdict verdict = serve(side, position);
     if (verdict == Verdict::side_ended && goes_nowhere_[index_of(side)])
       return std::unexpected(failure_that_went_nowhere(side));

@@ -201,7 +201,7 @@ class TwoSidedCore : public StreamHandler {
   Verdict serve(Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
   bool waits_for_itself(Slot& slot, Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
   bool may_go_nowhere(Verdict verdict, Side side) const noexcept REQUIRES_LOCK(mutex_);
-  bool go_nowhere(Side side, Position position, ErrorCode code, const char* text) noexcept
+  bool go_nowhere(Side side, Position position, const Failure& failure) noexcept
       REQUIRES_LOCK(mutex_);
   Side side_of(const fault::Fault& fault) const noexcept REQUIRES_LOCK(mutex_);
   int come_to(Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
@@ -216,8 +216,8 @@ class TwoSidedCore : public StreamHandler {
     return {range_of(side), block_bytes_, comeback_of(side), comeback_option_of(side)};
   }
   void free_left_behind(Side side) noexcept REQUIRES_LOCK(mutex_);
-  ErrorCode write_reason(char* text, size_t text_bytes, Verdict verdict, Side side,
-                         Position position) const noexcept REQUIRES_LOCK(mutex_);
+  WrittenFailure refusal_of(Verdict verdict, Side side, Position position) const noexcept
+      REQUIRES_LOCK(mutex_);
 
   std::array<pool::PassedPageTables, 2> passed_ GUARDED_BY(mutex_);
   std::array<Jump, 2> jump_ GUARDED_BY(mutex_);

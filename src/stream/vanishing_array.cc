@@ -101,11 +101,7 @@ fault::Outcome VanishingArrayCore::on_fault(const fault::Fault& fault) noexcept 
   if (here.block_plus_one != 0 && !here.guarded)
     return fault::Outcome::decline;  // it is there and still faults: not for us to mend
   const Verdict verdict = serve(index, fault.access);
-  if (verdict != Verdict::present) {
-    char text[256];
-    const ErrorCode code = write_reason(verdict, index, text, sizeof text);
-    give_up({code, text, options_.name.c_str(), 0}, fault.context);
-  }
+  if (verdict != Verdict::present) give_up(refusal_of(verdict, index), fault.context);
   return fault::Outcome::retry;
 }
 
@@ -166,30 +162,31 @@ void VanishingArrayCore::give_back(uint64_t index) noexcept {
 
 // ---- what cannot be served
 
-ErrorCode VanishingArrayCore::write_reason(Verdict verdict, uint64_t index, char* text,
-                                           size_t text_bytes) const noexcept {
+WrittenFailure VanishingArrayCore::refusal_of(Verdict verdict, uint64_t index) const noexcept {
   auto number = [](auto value) { return static_cast<unsigned long long>(value); };
+  WrittenFailure failure(options_.name.c_str());
   switch (verdict) {
     case Verdict::vanished:
-      std::snprintf(text, text_bytes,
+      failure.write(ErrorCode::invalid_argument,
                     "read block %llu: it was given back when the reader came to block %llu "
                     "(comeback_blocks is %llu)",
                     number(index), number(reader_), number(comeback_));
-      return ErrorCode::invalid_argument;
+      return failure;
     case Verdict::never_written:
-      std::snprintf(text, text_bytes, "read block %llu: nothing was written there", number(index));
-      return ErrorCode::invalid_argument;
+      failure.write(ErrorCode::invalid_argument, "read block %llu: nothing was written there",
+                    number(index));
+      return failure;
     case Verdict::pool_empty:
-      std::snprintf(
-          text, text_bytes,
+      failure.write(
+          ErrorCode::out_of_memory,
           "write block %llu: none of the pool's %llu blocks is free (this array has %llu)",
           number(index), number(pool_->blocks_max()), number(held_));
-      return ErrorCode::out_of_memory;
+      return failure;
     case Verdict::unmapped: {
       char reason[200];
       pool::write_reason(map_errno_, reason, sizeof reason);
-      std::snprintf(text, text_bytes, "map block %llu: %s", number(index), reason);
-      return code_of_errno(map_errno_);
+      failure.write(code_of_errno(map_errno_), "map block %llu: %s", number(index), reason);
+      return failure;
     }
     case Verdict::present:
       break;
@@ -197,42 +194,27 @@ ErrorCode VanishingArrayCore::write_reason(Verdict verdict, uint64_t index, char
   PENSTOCK_CHECK(false, "a block that could be served was refused");
 }
 
-Error VanishingArrayCore::error_of(Verdict verdict, uint64_t index) const {
-  char text[256];
-  const ErrorCode code = write_reason(verdict, index, text, sizeof text);
-  return Error{code, text, options_.name};
+Status VanishingArrayCore::serve_or_error(Position index, fault::Access access) {
+  const Verdict verdict = serve(static_cast<uint64_t>(index), access);
+  if (verdict == Verdict::present) return {};
+  return std::unexpected(refusal_of(verdict, static_cast<uint64_t>(index)).error());
 }
 
 // ---- calls
 
 Result<size_t> VanishingArrayCore::prepare(std::byte* address, size_t bytes, fault::Access access) {
   if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
-  bytes = std::min(bytes, static_cast<size_t>(range_.end() - address));
-  const uint64_t first = index_of(address);
-  const uint64_t last = std::min(index_of(address + bytes - 1), first + comeback_);
-  uint64_t served = first;
-  for (; served <= last; ++served) {
-    const Verdict verdict = serve(served, access);
-    if (verdict == Verdict::present) continue;
-    if (served == first) return std::unexpected(error_of(verdict, served));
-    break;
-  }
-  return std::min<size_t>(bytes, static_cast<size_t>(address_of(served) - address));
+  return window().serve_fitting(address, bytes,
+                                [&](Position index) { return serve_or_error(index, access); });
 }
 
 Status VanishingArrayCore::prepare_all(const void* address, size_t bytes, fault::Access access) {
   if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   if (bytes == 0) return {};
-  const Window window{.range = range_,
-                      .block_bytes = block_bytes_,
-                      .comeback = static_cast<Position>(comeback_),
-                      .kind = "an array"};
-  const auto blocks = window.blocks(address, bytes, options_.name);
+  const auto blocks = window().blocks(address, bytes, options_.name);
   if (!blocks) return std::unexpected(blocks.error());
-  for (Position index = blocks->first; index <= blocks->last; ++index) {
-    const Verdict verdict = serve(static_cast<uint64_t>(index), access);
-    if (verdict != Verdict::present)
-      return std::unexpected(error_of(verdict, static_cast<uint64_t>(index)));
+  for (const Position index : blocks->each()) {
+    if (Status served = serve_or_error(index, access); !served) return served;
   }
   return {};
 }

@@ -11,6 +11,7 @@
 #include "os/memory.h"
 #include "penstock/region.h"
 #include "pool/pool.h"
+#include "stream/sides.h"
 #include "stream/stream_handler.h"
 
 namespace penstock::stream {
@@ -54,9 +55,14 @@ class VanishingArrayCore final : public StreamHandler {
   void guard(uint64_t index) noexcept;
   void vanish_before(uint64_t index) noexcept;
   void give_back(uint64_t index) noexcept;
-  ErrorCode write_reason(Verdict verdict, uint64_t index, char* text,
-                         size_t text_bytes) const noexcept;
-  Error error_of(Verdict verdict, uint64_t index) const;
+  WrittenFailure refusal_of(Verdict verdict, uint64_t index) const noexcept;
+  Status serve_or_error(Position index, fault::Access access);
+  Window window() const {
+    return {.range = range_,
+            .block_bytes = block_bytes_,
+            .comeback = static_cast<Position>(comeback_),
+            .kind = "an array"};
+  }
 
   Slot& slot(uint64_t index) const { return reinterpret_cast<Slot*>(slots_.begin())[index]; }
   uint64_t index_of(const void* address) const {
