@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "base/run_scope.h"
 #include "os/generation.h"
@@ -45,6 +47,35 @@ class Reservation {
   uint64_t bytes_ = 0;
   Generation made_;
   MemoryCharge charge_;
+};
+
+// Reserved addresses of `bytes`, rounded up to pages, all of them committed: zeros that take memory as they are touched.
+// The words are for the error.
+Result<Reservation> zeroed(uint64_t bytes, std::string attempted, std::string subject,
+                           std::string hint = {}, size_t alignment = page_bytes);
+
+// A table of T whose entries begin as zeros, which take memory as they are touched. Thread safety: a move-only value.
+template <class T>
+class ZeroedTable {
+ public:
+  static Result<ZeroedTable> open(uint64_t entries, std::string attempted, std::string subject,
+                                  std::string hint = {}) {
+    auto memory =
+        zeroed(entries * sizeof(T), std::move(attempted), std::move(subject), std::move(hint));
+    if (!memory) return std::unexpected(std::move(memory.error()));
+    ZeroedTable table;
+    table.memory_ = std::move(*memory);
+    return table;
+  }
+
+  T* begin() const { return reinterpret_cast<T*>(memory_.begin()); }  // nullptr: not opened
+  uint64_t size() const {
+    return memory_.bytes() / sizeof(T);
+  }  // with those that fill the last page
+  T& operator[](uint64_t index) const { return begin()[index]; }
+
+ private:
+  Reservation memory_;
 };
 
 // All take page-aligned ranges.

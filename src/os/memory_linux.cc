@@ -145,6 +145,15 @@ void Reservation::release() noexcept {
   if (!made_.is_past()) unmap(begin_, bytes_);
 }
 
+Result<Reservation> zeroed(uint64_t bytes, std::string attempted, std::string subject,
+                           std::string hint, size_t alignment) {
+  auto memory = Reservation::reserve(round_up(bytes, page_bytes), alignment);
+  if (!memory) return memory;
+  if (const int error = commit(memory->begin(), memory->bytes()))
+    return system_error(error, std::move(attempted), std::move(subject), std::move(hint));
+  return memory;
+}
+
 int commit(std::byte* address, size_t bytes) {
   return map_fixed(address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
 }

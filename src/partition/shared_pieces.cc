@@ -139,7 +139,7 @@ class SharedPieces final : public BucketMemory {
     return piece_bytes_ < block_bytes_ ? round_down(start, piece_bytes_) : start;
   }
   Entry& entry(uint32_t bucket, uint64_t index) const {
-    return reinterpret_cast<Entry*>(table_.begin())[bucket * entries_per_bucket_ + index];
+    return table_[bucket * entries_per_bucket_ + index];
   }
 
   pool::Pool& pool_;
@@ -150,7 +150,7 @@ class SharedPieces final : public BucketMemory {
   const size_t start_unit_;
   const std::unique_ptr<Cursor[]> cursors_;
   std::vector<Worker> workers_;
-  os::Reservation table_;  // zero pages until touched
+  os::ZeroedTable<Entry> table_;
   os::Reservation waste_;
   std::atomic<bool> failed_{false};
 };
@@ -158,21 +158,16 @@ class SharedPieces final : public BucketMemory {
 Result<std::unique_ptr<BucketMemory>> SharedPieces::open(pool::Pool& pool,
                                                          const MemoryOptions& options) {
   std::unique_ptr<SharedPieces> pieces(new SharedPieces(pool, options));
-  const uint64_t table_bytes =
-      round_up(pieces->entries_per_bucket_ * options.buckets * sizeof(Entry), os::page_bytes);
-  auto table = os::Reservation::reserve(table_bytes, os::page_bytes);
+  constexpr const char* attempted = "commit the table of blocks";
+  constexpr const char* hint = "larger blocks, or fewer buckets";
+  auto table = os::ZeroedTable<Entry>::open(pieces->entries_per_bucket_ * options.buckets,
+                                            attempted, "partition", hint);
   if (!table) return std::unexpected(std::move(table.error()));
-  int error = os::commit(table->begin(), table_bytes);
-  if (error == 0) pieces->table_ = std::move(*table);  // the destructor reads it
-
+  pieces->table_ = std::move(*table);
   // Where lines go when there is no memory.
-  auto waste = os::Reservation::reserve(os::page_bytes);
+  auto waste = os::zeroed(os::page_bytes, attempted, "partition", hint, os::huge_page_bytes);
   if (!waste) return std::unexpected(std::move(waste.error()));
   pieces->waste_ = std::move(*waste);
-  if (error == 0) error = os::commit(pieces->waste_.begin(), os::page_bytes);
-  if (error != 0)
-    return system_error(error, "commit the table of blocks", "partition",
-                        "larger blocks, or fewer buckets");
   return pieces;
 }
 

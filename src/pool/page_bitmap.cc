@@ -10,13 +10,9 @@ namespace {
 
 constexpr uint32_t word_bits = 64;
 
-Result<os::Reservation> zeros(uint64_t bits) {
-  const uint64_t bytes = round_up(ceil_div(bits, 8) + sizeof(uint64_t), os::page_bytes);
-  auto memory = os::Reservation::reserve(bytes, os::page_bytes);
-  if (!memory) return memory;
-  if (const int error = os::commit(memory->begin(), bytes))
-    return system_error(error, "commit a table of pages", "page pool");
-  return memory;
+Result<os::ZeroedTable<uint64_t>> zeros(uint64_t bits) {
+  return os::ZeroedTable<uint64_t>::open(ceil_div(bits, word_bits) + 1, "commit a table of pages",
+                                         "page pool");
 }
 
 // The bits of one word that stand for the pages from `from` on, `count` of them or as many as the

@@ -36,15 +36,15 @@ class PageBitmap {
   PageRun find(uint32_t count);
 
  private:
-  uint64_t* words() const { return reinterpret_cast<uint64_t*>(words_.begin()); }
-  uint64_t* summary() const { return reinterpret_cast<uint64_t*>(summary_.begin()); }
+  uint64_t* words() const { return words_.begin(); }
+  uint64_t* summary() const { return summary_.begin(); }
   PageId next_member(PageId from) const;  // or pages_
 
   uint32_t pages_ = 0;  // that there can be
   uint32_t size_ = 0;
   PageId search_from_ = 0;
-  os::Reservation words_;
-  os::Reservation summary_;
+  os::ZeroedTable<uint64_t> words_;
+  os::ZeroedTable<uint64_t> summary_;
 };
 
 }  // namespace penstock::pool

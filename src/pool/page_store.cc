@@ -56,14 +56,6 @@ namespace {
 // What is committed or discarded in one go; others wait for no more than that.
 constexpr uint64_t batch_bytes = 64 * MiB;
 
-Result<os::Reservation> committed(uint64_t bytes, const std::string& name) {
-  auto memory = os::Reservation::reserve(round_up(bytes, os::page_bytes), os::page_bytes);
-  if (!memory) return memory;
-  if (const int error = os::commit(memory->begin(), memory->bytes()))
-    return system_error(error, "commit the table of pages", name);
-  return memory;
-}
-
 uint64_t default_mappings_max() {
   constexpr uint64_t at_least = 16;
   const os::Mappings now = os::mappings();
@@ -141,7 +133,8 @@ Result<std::unique_ptr<PageStore>> PageStore::open_as(const Options& options, Pa
                           options.name);
   }
 
-  auto counts = committed(uint64_t{pages_max} * sizeof(std::atomic<uint32_t>), options.name);
+  auto counts = os::ZeroedTable<std::atomic<uint32_t>>::open(pages_max, "commit the table of pages",
+                                                             options.name);
   if (!counts) return std::unexpected(std::move(counts.error()));
   auto ready = PageBitmap::open(pages_max);
   if (!ready) return std::unexpected(std::move(ready.error()));

@@ -117,9 +117,7 @@ class PageStore {
   uint32_t commit(PageRun run) noexcept;  // how many of them, from the first, got memory
   void give_back(PageRun run, bool has_memory) noexcept;
 
-  std::atomic<uint32_t>& count_of(PageId page) const noexcept {
-    return reinterpret_cast<std::atomic<uint32_t>*>(counts_.begin())[page];
-  }
+  std::atomic<uint32_t>& count_of(PageId page) const noexcept { return counts_[page]; }
 
   const size_t page_bytes_;
   const uint32_t pages_max_;
@@ -128,7 +126,7 @@ class PageStore {
   uint64_t mappings_max_ = 0;
   const os::MemoryFile file_;
   os::Reservation home_;
-  os::Reservation counts_;  // std::atomic<uint32_t> of every page; zero pages until touched
+  os::ZeroedTable<std::atomic<uint32_t>> counts_;  // of every page
   const os::Generation made_ = os::Generation::now();
 
   os::Semaphore prefaulting_{1};  // held by prefault() while it has pages in hand; before mutex_

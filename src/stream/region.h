@@ -67,9 +67,7 @@ class RegionCore final : public StreamHandler {
     return slot.busy && pthread_equal(slot.server, pthread_self()) == 0;
   }
 
-  Slot& slot(uint64_t index) const REQUIRES_LOCK(mutex_) {
-    return reinterpret_cast<Slot*>(slots_.begin())[index];
-  }
+  Slot& slot(uint64_t index) const REQUIRES_LOCK(mutex_) { return slots_[index]; }
   uint64_t index_of(const void* address) const {
     return static_cast<uint64_t>(static_cast<const std::byte*>(address) - range_.begin()) /
            block_bytes_;
@@ -84,7 +82,7 @@ class RegionCore final : public StreamHandler {
   os::Reservation range_;
 
   mutable Mutex mutex_;
-  os::Reservation slots_;  // Slot of every block, guarded by mutex_; zero pages until touched
+  os::ZeroedTable<Slot> slots_;                          // guarded by mutex_
   const std::unique_ptr<uint64_t[]> shown_at_plus_one_;  // of every block of the pool; 0: not here
   EventCount ended_;                                     // a slot is busy no more
 

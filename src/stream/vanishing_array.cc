@@ -66,13 +66,9 @@ Result<std::unique_ptr<VanishingArrayCore>> VanishingArrayCore::open(
   if (!range) return std::unexpected(range.error());
   core->range_ = std::move(*range);
 
-  const uint64_t slots_bytes = round_up(blocks * sizeof(Slot), os::page_bytes);
-  auto slots = os::Reservation::reserve(slots_bytes, os::page_bytes);
+  auto slots = os::ZeroedTable<Slot>::open(blocks, "commit the table of blocks", options.name);
   if (!slots) return std::unexpected(slots.error());
   core->slots_ = std::move(*slots);
-  if (const int error = os::commit(core->slots_.begin(), slots_bytes))
-    return system_error(error, "commit the table of blocks", options.name);
-
   auto registration = fault::Registration::add(core->range_.begin(), core->range_.bytes(), *core);
   if (!registration) return std::unexpected(registration.error());
   core->registration_ = std::move(*registration);

@@ -64,7 +64,7 @@ class VanishingArrayCore final : public StreamHandler {
             .kind = "an array"};
   }
 
-  Slot& slot(uint64_t index) const { return reinterpret_cast<Slot*>(slots_.begin())[index]; }
+  Slot& slot(uint64_t index) const { return slots_[index]; }
   uint64_t index_of(const void* address) const {
     return static_cast<uint64_t>(static_cast<const std::byte*>(address) - range_.begin()) /
            block_bytes_;
@@ -76,7 +76,7 @@ class VanishingArrayCore final : public StreamHandler {
   const size_t block_bytes_;
   const std::shared_ptr<pool::Pool> pool_;
   os::Reservation range_;
-  os::Reservation slots_;  // Slot of every block; zero pages until touched
+  os::ZeroedTable<Slot> slots_;
   uint64_t used_ = 0;
   uint64_t low_ = 0;
   uint64_t reader_ = 0;  // where the last read fault was

@@ -91,11 +91,10 @@ template <class T>
 Result<CacheSort<T>> CacheSort<T>::open(size_t items_max, const KeyOrder& order) {
   size_t bytes = round_up(bytes_needed(items_max), os::page_bytes);
   if (bytes > os::huge_page_bytes / 2) bytes = round_up(bytes, os::huge_page_bytes);
-  auto memory = os::Reservation::reserve(bytes);
+  auto memory =
+      os::zeroed(bytes, "get memory to sort in", "scratch memory", {}, os::huge_page_bytes);
   if (!memory) return std::unexpected(memory.error());
   memory->charge();
-  if (int error = os::commit(memory->begin(), bytes); error != 0)
-    return system_error(error, "get memory to sort in", "scratch memory");
   if (bytes >= os::huge_page_bytes) (void)os::advise_huge(memory->begin(), bytes, true);
   CacheSort sorter(memory->begin(), items_max, order);
   sorter.owned_ = std::move(*memory);

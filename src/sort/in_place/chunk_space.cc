@@ -72,22 +72,18 @@ Result<std::unique_ptr<ChunkSpace>> ChunkSpace::open(const Options& options) {
   space->chunks_total_ = space->array_chunks_ + options.spare_chunks;
   uint64_t spare_bytes =
       round_up(uint64_t{options.spare_chunks} * options.chunk_bytes, os::huge_page_bytes);
-  auto spare = os::Reservation::reserve(spare_bytes);
+  auto spare =
+      os::zeroed(spare_bytes, "get memory to sort in", "spare chunks", {}, os::huge_page_bytes);
   if (!spare) return std::unexpected(spare.error());
   spare->charge();
   space->spare_ = std::move(*spare);
-  if (int error = os::commit(space->spare_.begin(), spare_bytes); error != 0)
-    return system_error(error, "get memory to sort in", "spare chunks");
   // A list of n numbers had arrays of fewer than 4n together, and each distribution, of which there are
   // three below each other, lists each chunk once.
-  const uint64_t numbers_bytes = round_up(
-      (16 * uint64_t{space->chunks_total_} + 2 * numbers_min * options.lists) * sizeof(uint32_t),
-      os::page_bytes);
-  auto numbers = os::Reservation::reserve(numbers_bytes, os::page_bytes);
+  auto numbers = os::ZeroedTable<uint32_t>::open(
+      16 * uint64_t{space->chunks_total_} + 2 * numbers_min * options.lists,
+      "get memory to sort in", "lists of chunks");
   if (!numbers) return std::unexpected(numbers.error());
   space->numbers_ = std::move(*numbers);
-  if (int error = os::commit(space->numbers_.begin(), numbers_bytes); error != 0)
-    return system_error(error, "get memory to sort in", "lists of chunks");
   // Small ones would take a huge page for little.
   if (spare_bytes >= 8 * os::huge_page_bytes)
     (void)os::advise_huge(space->spare_.begin(), spare_bytes, true);
@@ -153,9 +149,9 @@ void ChunkSpace::list_round(uint32_t round, uint32_t rounds, std::vector<uint32_
 uint32_t* ChunkSpace::new_numbers(uint32_t capacity) const {
   // Relaxed: the memory is nobody's before, and its address is handed over by what the list is.
   const uint64_t at = numbers_used_.fetch_add(capacity, std::memory_order_relaxed);
-  PENSTOCK_CHECK((at + capacity) * sizeof(uint32_t) <= numbers_.bytes(),
+  PENSTOCK_CHECK(at + capacity <= numbers_.size(),
                  "a sort in place has no room for the numbers of chunks");
-  return reinterpret_cast<uint32_t*>(numbers_.begin()) + at;
+  return numbers_.begin() + at;
 }
 
 uint32_t* ChunkSpace::reused_numbers(uint32_t capacity) {

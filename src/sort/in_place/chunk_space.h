@@ -169,7 +169,7 @@ class ChunkSpace {
   uint32_t chunks_total_ = 0;
   size_t chunk_bytes_ = 0;
   os::Reservation spare_;
-  os::Reservation numbers_;  // of lists
+  os::ZeroedTable<uint32_t> numbers_;  // of lists
   mutable std::atomic<uint64_t> numbers_used_{0};
   std::vector<uint32_t> region_starts_;  // chunk of the array where each region begins, and an end
 
