@@ -93,7 +93,7 @@ Result<RewiredTable::Merged> TableCore::merge_equal_pages() {
     if (firsts[slot] == page) continue;
     if (const int error = replace_equal(slot, page, firsts[slot])) {
       if (error == ESTALE) continue;
-      return cannot_map(error, "map an equal page", options_.name);
+      return live_->mapping_error(error, "map an equal page", options_.name);
     }
     ++merged.pages_equal;
     replaced.try_emplace(page, 0);

@@ -10,9 +10,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -21,16 +19,14 @@
 #include "penstock/containers.h"
 #include "penstock/rewire.h"
 #include "rewire/range.h"
+#include "rewire/read_only_range.h"
 #include "rewire/snapshot.h"
 #include "rewire/vector_core.h"
-#include "stream/recovery.h"
-#include "stream/stream_handler.h"
 
 namespace penstock::rewire {
 
-// Thread safety: all members, from any thread. Invariants: the range shows the same pages from the
-// beginning to the end, read only. There is no range when there are no pages.
-class ViewCore final : public stream::StreamHandler {
+// Thread safety: all members, from any thread. Invariant: there is no range when there are no pages.
+class ViewCore final : public ReadOnlyRange {
  public:
   static Result<std::unique_ptr<ViewCore>> open(const Range& source,
                                                 std::span<const uint64_t> slots,
@@ -53,56 +49,30 @@ class ViewCore final : public stream::StreamHandler {
     return core;
   }
 
+  ~ViewCore() { stop_watching(); }
+
   const Range* range() const { return range_.get(); }
   size_t page_bytes() const { return page_bytes_; }
-
-  // Fault path. All slots show a page that may be read: whoever faults here wrote.
-  fault::Outcome on_fault(const fault::Fault& fault) noexcept override {
-    if (fault.access != fault::Access::write) return fault::Outcome::decline;
-    char text[160];
-    std::snprintf(text, sizeof text, "write to byte %llu: a view can only be read",
-                  static_cast<unsigned long long>(fault.address - range_->begin()));
-    (void)stream::fail(options_.policy,
-                       {ErrorCode::invalid_argument, text, options_.name.c_str(), 0},
-                       fault.context);
-    return fault::Outcome::retry;
-  }
-
-  Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override {
-    if (access == fault::Access::write)
-      return failure(ErrorCode::invalid_argument, "write to a view: it can only be read",
-                     options_.name);
-    return std::min<size_t>(bytes, static_cast<size_t>(range_->end() - address));
-  }
 
  private:
   Label label() const noexcept override { return {options_.name.c_str(), options_.policy}; }
 
   ViewCore(size_t page_bytes, const PageView::Options& options)
-      : page_bytes_(page_bytes), options_(options) {}
+      : ReadOnlyRange("a view"), page_bytes_(page_bytes), options_(options) {}
 
   Status show(const Range& source, std::span<const PageId> pages, const std::string& attempted) {
     auto range = Range::reserve(source.shared_store(), pages.size());
     if (!range) return std::unexpected(std::move(range.error()));
     range_ = std::move(*range);
-    if (const int error = range_->map(0, pages, Protection::read)) {
-      if (error != ENOMEM) return system_error(error, attempted, options_.name);
-      return failure(ErrorCode::out_of_mappings,
-                     fmt::format("{}: the pool's ranges use {} of {} mappings", attempted,
-                                 source.store().mappings(), source.store().mappings_max()),
-                     options_.name,
-                     "pages that lie side by side, larger ones, or a larger vm.max_map_count");
-    }
-    auto registration = fault::Registration::add(range_->begin(), range_->bytes(), *this);
-    if (!registration) return std::unexpected(std::move(registration.error()));
-    registration_ = std::move(*registration);
-    return {};
+    if (const int error = range_->map(0, pages, Protection::read))
+      return range_->mapping_error(
+          error, attempted, options_.name,
+          "pages that lie side by side, larger ones, or a larger vm.max_map_count");
+    return watch();
   }
 
   const size_t page_bytes_;
   const PageView::Options options_;
-  std::unique_ptr<Range> range_;
-  fault::Registration registration_;  // last: gone before what the handler uses
 };
 
 }  // namespace penstock::rewire

@@ -105,12 +105,10 @@ Result<std::unique_ptr<Range>> Range::reserve(std::shared_ptr<pool::PageStore> s
   auto addresses =
       os::Reservation::reserve(slots * page_bytes, std::max(page_bytes, os::huge_page_bytes));
   if (!addresses) return std::unexpected(std::move(addresses.error()));
-  const uint64_t table_bytes = round_up(slots * sizeof(Entry), os::page_bytes);
-  auto table = os::Reservation::reserve(table_bytes, os::page_bytes);
+  auto table = os::ZeroedTable<std::atomic<Entry>>::open(
+      slots, fmt::format("commit the table of {} slots", slots), name,
+      "larger pages, or fewer addresses");
   if (!table) return std::unexpected(std::move(table.error()));
-  if (const int error = os::commit(table->begin(), table_bytes))
-    return system_error(error, fmt::format("commit the table of {} slots", slots), name,
-                        "larger pages, or fewer addresses");
   if (!range->store_->claim_mappings(1))
     return failure(ErrorCode::out_of_mappings, "reserve one more range of addresses", name,
                    "larger pages, or a larger vm.max_map_count");
@@ -119,6 +117,19 @@ Result<std::unique_ptr<Range>> Range::reserve(std::shared_ptr<pool::PageStore> s
   range->claimed_ = 1;
   range->mappings_.store(1, std::memory_order_relaxed);
   return range;
+}
+
+ErrorCode code_of_mapping(int error) {
+  return error == ENOMEM ? ErrorCode::out_of_mappings : code_of_errno(error);
+}
+
+std::unexpected<Error> Range::mapping_error(int error, const std::string& attempted,
+                                            const std::string& subject, const char* hint) const {
+  if (error != ENOMEM) return system_error(error, attempted, subject);
+  return failure(ErrorCode::out_of_mappings,
+                 fmt::format("{}: the pool's ranges use {} of {} mappings, this one {}", attempted,
+                             store_->mappings(), store_->mappings_max(), mappings()),
+                 subject, hint);
 }
 
 Range::~Range() {

@@ -31,6 +31,9 @@ using penstock::PageRun;
 // Invariants: a slot holds one reference on the page that it shows. mappings() is the number of
 // mappings that the kernel needs for the range: its maximal pieces of slots that show neighbours
 // with the same access, and of slots that show nothing; so many are claimed from the store.
+// The code of an errno with which pages were not mapped: ENOMEM means that mappings have run out.
+ErrorCode code_of_mapping(int error);
+
 class Range {
  public:
   // REQUIRES: slots > 0. Errors: address space; out_of_mappings.
@@ -99,6 +102,10 @@ class Range {
   // reference: one of the slots shows nothing, or does not exist.
   [[nodiscard]] int share(std::span<const uint64_t> slots, std::span<PageId> out) const noexcept;
   uint64_t mappings() const noexcept { return mappings_.load(std::memory_order_relaxed); }
+  // Why pages were not mapped, with how many mappings are in use where these have run out.
+  std::unexpected<Error> mapping_error(
+      int error, const std::string& attempted, const std::string& subject,
+      const char* hint = "larger pages, or a larger vm.max_map_count") const;
 
  private:
   // What a slot shows: 0 for nothing; else the page in the low 30 bits, and in the high 2 bits 1 +
@@ -122,9 +129,7 @@ class Range {
 
   Range(std::shared_ptr<pool::PageStore> store, uint64_t slots);
 
-  std::atomic<Entry>& cell(uint64_t slot) const noexcept {
-    return reinterpret_cast<std::atomic<Entry>*>(table_.begin())[slot];
-  }
+  std::atomic<Entry>& cell(uint64_t slot) const noexcept { return table_[slot]; }
   // acquire, the partner of replace(): who sees a page in a slot finds it mapped there.
   Entry entry(uint64_t slot) const noexcept { return cell(slot).load(std::memory_order_acquire); }
 
@@ -151,7 +156,7 @@ class Range {
   const size_t page_bytes_;
   const uint64_t slots_;
   os::Reservation range_;
-  os::Reservation table_;              // the entry of every slot; zero pages until touched
+  os::ZeroedTable<std::atomic<Entry>> table_;
   mutable os::Semaphore mutex_{1};     // guards changes of the table, and what follows
   std::atomic<uint64_t> mappings_{0};  // written under the lock alone
   uint64_t claimed_ = 0;     // of the store's mappings; between changes as many as mappings_

@@ -78,13 +78,9 @@ Result<HashDirectory> HashDirectory::open(const PagePool& pool, const RewiredHas
 
 Status HashDirectory::error_of(int error, const char* attempted) const {
   if (error == 0) return {};
-  if (error != ENOMEM) return system_error(error, attempted, name_);
-  const pool::PageStore& store = range_->store();
-  return failure(
-      ErrorCode::out_of_mappings,
-      fmt::format("{} ({} slots): the pool's ranges use {} of {} mappings, this table {}",
-                  attempted, slots(), store.mappings(), store.mappings_max(), mappings()),
-      name_, "larger pages, more buckets from the beginning, or a larger vm.max_map_count");
+  return range_->mapping_error(
+      error, fmt::format("{} ({} slots)", attempted, slots()), name_,
+      "larger pages, more buckets from the beginning, or a larger vm.max_map_count");
 }
 
 Result<std::byte*> HashDirectory::split(uint64_t hash, uint32_t bucket_depth) {

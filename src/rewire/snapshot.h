@@ -9,17 +9,15 @@
 #include <memory>
 #include <string>
 
-#include "fault/registry.h"
 #include "penstock/base.h"
 #include "rewire/range.h"
+#include "rewire/read_only_range.h"
 #include "rewire/table_core.h"
-#include "stream/stream_handler.h"
 
 namespace penstock::rewire {
 
-// Thread safety: all members, from any thread. Invariants: the range shows the same pages from the
-// beginning to the end, read only, and nobody stores to them.
-class SnapshotCore final : public stream::StreamHandler {
+// Thread safety: all members, from any thread.
+class SnapshotCore final : public ReadOnlyRange {
  public:
   // REQUIRES: the range shows all of the snapshot.
   static Result<std::shared_ptr<SnapshotCore>> open(std::shared_ptr<TableCore> table,
@@ -34,20 +32,15 @@ class SnapshotCore final : public stream::StreamHandler {
 
   static Status keep_while(std::shared_ptr<SnapshotCore> core, pid_t child);
 
-  fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
-  Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override;
-
  private:
   Label label() const noexcept override { return {name_.c_str(), table_->options().policy}; }
 
   SnapshotCore(std::shared_ptr<TableCore> table, std::unique_ptr<Range> range, uint64_t epoch);
 
   const std::shared_ptr<TableCore> table_;
-  std::unique_ptr<Range> range_;
   const uint64_t epoch_;
   const std::string name_;  // for messages
   bool counted_ = false;
-  fault::Registration registration_;
 };
 
 }  // namespace penstock::rewire

@@ -119,15 +119,6 @@
 
 namespace penstock::rewire {
 
-ErrorCode code_of_mapping(int error) {
-  return error == ENOMEM ? ErrorCode::out_of_mappings : code_of_errno(error);
-}
-
-std::unexpected<Error> cannot_map(int error, std::string attempted, const std::string& name) {
-  return std::unexpected(Error{code_of_mapping(error), std::move(attempted), name, error,
-                               "larger pages, or a larger vm.max_map_count"});
-}
-
 // ---- pages for copies
 
 CopyReserve::CopyReserve(pool::PageStore& store, uint64_t pages_max)
@@ -210,13 +201,13 @@ Result<std::shared_ptr<TableCore>> TableCore::open(const std::shared_ptr<pool::P
   if (!live) return std::unexpected(std::move(live.error()));
   core->live_ = std::move(*live);
   core->begin_ = core->live_->begin();
-  if (core->live_->guarantee_mappings() != 0)
-    return failure(
-        ErrorCode::out_of_mappings,
-        fmt::format("open a table of {} pages of {} bytes: writers can come to need as "
-                    "many mappings, {} of {} are in use",
-                    slots, store->page_bytes(), store->mappings(), store->mappings_max()),
-        options.name, "larger pages, or a larger vm.max_map_count");
+  if (const int error = core->live_->guarantee_mappings())
+    return core->live_->mapping_error(
+        error,
+        fmt::format(
+            "open a table of {} pages of {} bytes, of which each can come to need a mapping", slots,
+            store->page_bytes()),
+        options.name);
   if (Status status = core->fill(); !status) return std::unexpected(std::move(status.error()));
 
   if (options.detection == WriteDetection::asynchronous) {
@@ -289,12 +280,7 @@ fault::Outcome TableCore::on_fault(const fault::Fault& fault) noexcept {
   const uint64_t slot = live_->slot_of(fault.address);
   const auto touched = static_cast<size_t>(fault.address - live_->address(slot));
   const Served served = make_writable(slot, touched);
-  if (served.verdict != Served::writable) {
-    char text[256];
-    const ErrorCode code = write_reason(served, slot, text, sizeof text);
-    [[maybe_unused]] const bool recovered = stream::fail(
-        options_.policy, {code, text, options_.name.c_str(), served.error}, fault.context);
-  }
+  if (served.verdict != Served::writable) give_up(refusal_of(served, slot), fault.context);
   return fault::Outcome::retry;
 }
 
@@ -335,21 +321,22 @@ PageId TableCore::take_page(PageId after) noexcept {
   return store_->take_run(1, after).first;
 }
 
-ErrorCode TableCore::write_reason(const Served& served, uint64_t slot, char* text,
-                                  size_t text_bytes) const noexcept {
+stream::WrittenFailure TableCore::refusal_of(const Served& served, uint64_t slot) const noexcept {
   const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+  stream::WrittenFailure failure(options_.name.c_str());
+  failure.system_errno = served.error;
   if (served.verdict == Served::pool_empty) {
-    std::snprintf(text, text_bytes,
+    failure.write(ErrorCode::out_of_memory,
                   "write page %llu: a snapshot or an equal page needs the old contents, and none "
                   "of the pool's %llu pages is free (try guarantee_copies, or a larger pool)",
                   number(slot), number(store_->pages_max()));
-    return ErrorCode::out_of_memory;
+  } else {
+    failure.write(code_of_mapping(served.error),
+                  "write page %llu: it cannot be mapped (try larger pages, or a larger "
+                  "vm.max_map_count)",
+                  number(slot));
   }
-  std::snprintf(text, text_bytes,
-                "write page %llu: it cannot be mapped (try larger pages, or a larger "
-                "vm.max_map_count)",
-                number(slot));
-  return code_of_mapping(served.error);
+  return failure;
 }
 
 Result<size_t> TableCore::prepare(std::byte* address, size_t bytes, fault::Access access) {
@@ -359,9 +346,7 @@ Result<size_t> TableCore::prepare(std::byte* address, size_t bytes, fault::Acces
   if (access == fault::Access::read) return ready;
   const Served served = make_writable(slot, static_cast<size_t>(address - live_->address(slot)));
   if (served.verdict == Served::writable) return ready;
-  char text[256];
-  const ErrorCode code = write_reason(served, slot, text, sizeof text);
-  return std::unexpected(Error{code, text, options_.name, served.error});
+  return std::unexpected(refusal_of(served, slot).error());
 }
 
 Status TableCore::prepare_write(void* address, size_t bytes) const {
@@ -400,16 +385,10 @@ Result<std::shared_ptr<SnapshotCore>> TableCore::take_snapshot(bool published) {
   const int error = (*range)->map(0, pages, Protection::read, false);
   store_->release(pages);
   Status status;
-  if (error == ENOMEM)
-    status = failure(ErrorCode::out_of_mappings,
-                     fmt::format("map a snapshot: the table is in {} pieces, {} of {} mappings are "
-                                 "in use",
-                                 live_->mappings(), store_->mappings(), store_->mappings_max()),
-                     options_.name,
-                     "fewer snapshots at a time, larger pages, or a larger "
-                     "vm.max_map_count");
-  else if (error != 0)
-    status = system_error(error, "map a snapshot", options_.name);
+  if (error != 0)
+    status = (*range)->mapping_error(
+        error, fmt::format("map a snapshot of a table in {} pieces", live_->mappings()),
+        options_.name, "fewer snapshots at a time, larger pages, or a larger vm.max_map_count");
   Result<std::shared_ptr<SnapshotCore>> core = nullptr;
   if (status) core = SnapshotCore::open(shared_from_this(), std::move(*range), epoch_ + 1);
   if (!status || !core) {
@@ -541,8 +520,9 @@ TableCore::Applied TableCore::apply(std::span<const Change> changes) {
     store_->release(std::span(pages).first(shown));
     done += shown;
     if (error != 0)
-      return {done, cannot_map(error, fmt::format("map {} changed pages", pages.size() - shown),
-                               options_.name)};
+      return {done,
+              live_->mapping_error(error, fmt::format("map {} changed pages", pages.size() - shown),
+                                   options_.name)};
   }
   return {changes.size(), {}};
 }

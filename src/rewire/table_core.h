@@ -130,8 +130,7 @@ class TableCore final : public stream::StreamHandler,
   Served make_writable(uint64_t slot, size_t touched) noexcept;
   Served copy_apart(uint64_t slot, PageId shared, size_t touched) noexcept;
   PageId take_page(PageId after) noexcept;
-  ErrorCode write_reason(const Served& served, uint64_t slot, char* text,
-                         size_t text_bytes) const noexcept;
+  stream::WrittenFailure refusal_of(const Served& served, uint64_t slot) const noexcept;
   // Maps a page, as one that a child does not inherit.
   int show(uint64_t slot, std::span<const PageId> pages, Protection access) noexcept;
 
@@ -176,10 +175,5 @@ class TableCore final : public stream::StreamHandler,
 
   fault::Registration registration_;  // last: gone before what the handler uses
 };
-
-// Why the system would not map pages of a table: out_of_mappings, unless it says something else
-// than ENOMEM.
-ErrorCode code_of_mapping(int error);
-std::unexpected<Error> cannot_map(int error, std::string attempted, const std::string& name);
 
 }  // namespace penstock::rewire

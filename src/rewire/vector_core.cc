@@ -275,12 +275,8 @@ fault::Outcome VectorCore::on_fault(const fault::Fault& fault) noexcept {
     if (!is_window_open_) return fault::Outcome::decline;  // beyond the end, and nobody said why
     missing = serve(slot);
   }
-  if (missing != Missing::nothing) {
-    char text[256];
-    const ErrorCode code = write_reason(missing, (slot + 1) * page_bytes_, text, sizeof text);
-    [[maybe_unused]] const bool recovered =
-        stream::fail(options_.policy, {code, text, options_.name.c_str(), 0}, fault.context);
-  }
+  if (missing != Missing::nothing)
+    give_up(refusal_of(missing, (slot + 1) * page_bytes_), fault.context);
   return fault::Outcome::retry;
 }
 
@@ -313,43 +309,41 @@ VectorCore::Missing VectorCore::missing_of(int error) const noexcept {
 }
 
 // Fault path.
-ErrorCode VectorCore::write_reason(Missing missing, uint64_t bytes, char* text,
-                                   size_t text_bytes) const noexcept {
+stream::WrittenFailure VectorCore::refusal_of(Missing missing, uint64_t bytes) const noexcept {
   const pool::PageStore& store = range_->store();
   const auto number = [](auto value) { return static_cast<unsigned long long>(value); };
+  stream::WrittenFailure failure(options_.name.c_str());
   switch (missing) {
     case Missing::nothing:
       break;
     case Missing::addresses:
-      std::snprintf(text, text_bytes, "grow to %llu bytes: bytes_max is %llu", number(bytes),
-                    number(bytes_max()));
-      return ErrorCode::out_of_memory;
+      failure.write(ErrorCode::out_of_memory, "grow to %llu bytes: bytes_max is %llu",
+                    number(bytes), number(bytes_max()));
+      return failure;
     case Missing::pages:
-      std::snprintf(text, text_bytes,
+      failure.write(ErrorCode::out_of_memory,
                     "grow to %llu bytes: %llu of the pool's %llu pages of %llu bytes are free "
                     "(this vector has %llu)",
                     number(bytes), number(store.pages_free()), number(store.pages_max()),
                     number(page_bytes_), number(mapped_slots()));
-      return ErrorCode::out_of_memory;
+      return failure;
     case Missing::mappings:
-      std::snprintf(text, text_bytes,
+      failure.write(ErrorCode::out_of_mappings,
                     "grow to %llu bytes: %llu of the pool's %llu mappings are in use (try larger "
                     "pages, or a larger vm.max_map_count)",
                     number(bytes), number(store.mappings()), number(store.mappings_max()));
-      return ErrorCode::out_of_mappings;
+      return failure;
     case Missing::parent:
-      std::snprintf(text, text_bytes, "grow to %llu bytes in a forked child, which cannot",
+      failure.write(ErrorCode::unsupported, "grow to %llu bytes in a forked child, which cannot",
                     number(bytes));
-      return ErrorCode::unsupported;
+      return failure;
   }
   PENSTOCK_CHECK(false, "a vector that had all it needed was refused");
 }
 
 Status VectorCore::status_of(Missing missing, uint64_t bytes) const {
   if (missing == Missing::nothing) return {};
-  char text[256];
-  const ErrorCode code = write_reason(missing, bytes, text, sizeof text);
-  return std::unexpected(Error{code, text, options_.name});
+  return std::unexpected(refusal_of(missing, bytes).error());
 }
 
 // ---- moving by pages

@@ -77,8 +77,7 @@ class VectorCore final : public stream::StreamHandler {
   Missing serve(uint64_t slot) noexcept;
   Missing too_long() const noexcept;
   Missing missing_of(int error) const noexcept;
-  ErrorCode write_reason(Missing missing, uint64_t bytes, char* text,
-                         size_t text_bytes) const noexcept;
+  stream::WrittenFailure refusal_of(Missing missing, uint64_t bytes) const noexcept;
   Status status_of(Missing missing, uint64_t bytes) const;
 
   bool pays(uint64_t first, uint64_t last, uint64_t bytes) const noexcept;

@@ -33,17 +33,11 @@ Status VirtualRange::outcome(int error, const char* attempted, Slots slots) cons
   if (error == 0) return {};
   const std::string what =
       fmt::format("{} {} slots from slot {} on", attempted, slots.count, slots.first);
-  if (error == ENOMEM) {
-    const pool::PageStore& store = core_->store();
-    return failure(ErrorCode::out_of_mappings,
-                   fmt::format("{}: the pool's ranges use {} of {} mappings, this one {}", what,
-                               store.mappings(), store.mappings_max(), mappings()),
-                   name_, "larger pages, longer runs of them, or a larger vm.max_map_count");
-  }
   if (error == EPERM)
     return failure(ErrorCode::permission, what + " in a forked child", name_,
                    "the process that opened the pool");
-  return system_error(error, what, name_);
+  return core_->mapping_error(error, what, name_,
+                              "larger pages, longer runs of them, or a larger vm.max_map_count");
 }
 
 Status VirtualRange::check(const char* attempted, Slots slots) const {
