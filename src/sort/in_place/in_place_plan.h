@@ -12,19 +12,23 @@ namespace penstock::sorting {
 // What is sorted without a first level.
 inline constexpr size_t cache_bytes_max = MiB;
 
-struct InPlacePlan {
+// Of items, or of records.
+struct ChunkPlan {
+  size_t item_bytes = 0;
   unsigned threads = 1;
-  uint32_t buckets = 0;         // of the first level; 0: everything at once in the cache
+  bool in_order = false;        // input is read from front to back
+  uint32_t buckets = 0;         // of the first level; 0: everything at once
   uint32_t nested_buckets = 0;  // of a bucket that is divided again
-  size_t chunk_bytes = 0;
+  size_t chunk_items = 0;
   uint32_t spare_chunks = 0;
-  uint32_t shift_chunks = 0;   // of the regions towards the end
-  size_t cache_items_max = 0;  // larger buckets are divided again
+  uint32_t shift_chunks = 0;    // of the regions towards the end
+  size_t bucket_items_max = 0;  // larger buckets are divided again
   uint32_t sample_items = 0;
+
+  size_t chunk_bytes() const { return chunk_items * item_bytes; }
 };
 
-// `in_order`: input is read from front to back.
-InPlacePlan plan_in_place(uint64_t items, size_t item_bytes, unsigned threads, bool in_order);
+ChunkPlan plan_in_place(uint64_t items, size_t item_bytes, unsigned threads, bool in_order);
 
 // What sort.h promises: memory beside `bytes` of items, at most.
 uint64_t extra_bytes_promised(uint64_t bytes, unsigned threads);

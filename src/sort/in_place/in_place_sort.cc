@@ -1,7 +1,6 @@
 #include "sort/in_place/in_place_sort.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -11,18 +10,17 @@
 #include <vector>
 
 #include "base/bits.h"
-#include "base/check.h"
 #include "base/out_of_memory.h"
 #include "base/random.h"
 #include "scatter/lines.h"
 #include "sort/cache/cache_sort.h"
 #include "sort/in_place/choose_map.h"
+#include "sort/in_place/chunk_sort.h"
 #include "sort/in_place/chunk_space.h"
 #include "sort/in_place/heavy_keys.h"
 #include "sort/in_place/in_place_plan.h"
 #include "sort/in_place/shorter_ways.h"
 #include "sort/kernels/kernels.h"
-#include "sort/on_all_threads.h"
 
 // The outline:
 //
@@ -43,10 +41,6 @@
 // and the slots of one bucket. Threads share the array and nothing else: the first pass hands out
 // rounds of its chunks, which stay the thread's, the second one buckets.
 //
-// Memory that the system refuses. Everything that a pass needs is there before the pass begins, and lists of chunks
-// grow in memory that is reserved (ChunkSpace). A bucket that cannot be sorted without more memory is stored as it
-// is: the sort returns out_of_memory, and all items are in the array.
-//
 // Order and speed. Items of equal keys keep their order when input is read in order: then a thread
 // reads one contiguous part, and a bucket is the first thread's list, then the second's, and so on.
 // Otherwise input is read in the order that frees chunks where they are needed, by whichever thread
@@ -58,15 +52,14 @@ namespace {
 constexpr uint64_t thread_bytes_min = 4 << 20;  // below, a thread is not worth its start
 constexpr size_t chunk_table_bytes = 32;        // of ChunkSpace and lists, for each chunk
 constexpr size_t spare_table_bytes = 40;        // of shares, too
-constexpr size_t nested_sample_items = 8192;
 
 template <class T>
-uint64_t extra_bytes_of(const InPlacePlan& plan, uint64_t items) {
-  uint64_t bytes = plan.threads * CacheSort<T>::bytes_needed(plan.cache_items_max);
+uint64_t extra_bytes_of(const ChunkPlan& plan, uint64_t items) {
+  uint64_t bytes = plan.threads * CacheSort<T>::bytes_needed(plan.bucket_items_max);
   if (plan.buckets == 0) return bytes;
-  bytes += uint64_t{plan.spare_chunks} * plan.chunk_bytes;
+  bytes += uint64_t{plan.spare_chunks} * plan.chunk_bytes();
   bytes += plan.threads * LineScatter<T>::bytes_needed(plan.buckets);
-  bytes += ceil_div(items * sizeof(T), plan.chunk_bytes) * chunk_table_bytes +
+  bytes += ceil_div(items * sizeof(T), plan.chunk_bytes()) * chunk_table_bytes +
            plan.spare_chunks * spare_table_bytes;
   if (std::is_integral_v<T>) bytes += plan.threads * sizeof(HeavyTally) + sizeof(HeavyKeys);
   return bytes;
@@ -74,79 +67,102 @@ uint64_t extra_bytes_of(const InPlacePlan& plan, uint64_t items) {
 
 // As many threads as have enough work, and memory within what is promised.
 template <class T>
-InPlacePlan plan_for(uint64_t items, const InPlaceOptions& options) {
+ChunkPlan plan_for(uint64_t items, const InPlaceOptions& options) {
   const uint64_t bytes = items * sizeof(T);
   auto threads = static_cast<unsigned>(
       std::clamp<uint64_t>(bytes / thread_bytes_min, 1, std::max(options.threads, 1u)));
   for (;; --threads) {
-    InPlacePlan plan = plan_in_place(items, sizeof(T), threads, options.stable);
+    ChunkPlan plan = plan_in_place(items, sizeof(T), threads, options.stable);
     if (threads == 1 || extra_bytes_of<T>(plan, items) <= extra_bytes_promised(bytes, threads))
       return plan;
   }
 }
 
+// A thread's own memory, beside that of ChunkSort.
 template <class T>
-class InPlaceSort {
- public:
-  using List = ChunkSpace::List;
+struct ItemTools {
+  CacheSort<T> cache;
+  ItemSum sum = {};  // of the items that stand in their places, if it is asked for
+};
 
+// Items go to lists of chunks by way of a line for each bucket.
+template <class T>
+class ItemScatter {
+ public:
+  template <class Sort>
+  ItemScatter(const Sort& sort, const BucketMap& map, size_t, std::vector<ChunkSpace::List>& lists,
+              const ChunkSource& source)
+      : map_(map),
+        order_(sort.order()),
+        lists_(lists),
+        source_(source),
+        chunk_bytes_(source.space->chunk_bytes()),
+        lines_(map.buckets) {
+    if (!sort.is_aligned()) lines_.expect_unaligned();
+    lines_.ask_for_room({make_room, this});
+  }
+  ItemScatter(const ItemScatter&) = delete;
+  ItemScatter& operator=(const ItemScatter&) = delete;
+
+  void add(const T* items, size_t count, const T* ahead) {
+    lines_.add(items, count, map_, order_, ahead != nullptr ? ahead : items + count);
+  }
+  void count(std::vector<uint64_t>& counts) {
+    for (uint32_t j = 0; j < map_.buckets; ++j) {
+      lines_.flush(j);
+      counts[j] = lists_[j].chunks.size() * (chunk_bytes_ / sizeof(T)) - lines_.items_left(j);
+    }
+  }
+
+ private:
+  static void make_room(void* self, uint32_t bucket, Room& room, const std::byte*) {
+    auto* scatter = static_cast<ItemScatter*>(self);
+    std::byte* chunk = scatter->source_.append(scatter->lists_[bucket]);
+    room = {chunk, chunk + scatter->chunk_bytes_};
+  }
+
+  const BucketMap& map_;
+  const KeyOrder order_;
+  std::vector<ChunkSpace::List>& lists_;
+  const ChunkSource source_;
+  const size_t chunk_bytes_;
+  LineScatter<T> lines_;
+};
+
+template <class T>
+class InPlaceSort : public ChunkSort<InPlaceSort<T>, T, ItemTools<T>, ItemScatter<T>> {
+  using Base = ChunkSort<InPlaceSort<T>, T, ItemTools<T>, ItemScatter<T>>;
+  using typename Base::Bucket;
+  using typename Base::Worker;
+
+ public:
   InPlaceSort(const T* in, size_t count, T* out, const InPlaceOptions& options,
-              const InPlacePlan& plan)
-      : in_(in),
+              const ChunkPlan& plan)
+      : Base(reinterpret_cast<const std::byte*>(in), reinterpret_cast<std::byte*>(out), count,
+             plan),
         out_(out),
-        count_(count),
-        options_(options),
-        plan_(plan),
-        threads_(plan_.threads),
-        in_order_(options.stable) {}
+        options_(options) {}
 
   // `sample`: encoded keys, sorted.
   Status run(std::span<const uint64_t> sample) {
-    try {
-      if (auto status = open(); !status) return status;
-      choose_buckets(sample);
-    } catch (const std::bad_alloc&) {
-      return out_of_memory();
-    }
-    on_all_threads(workers_, [this](Worker& worker) { distribute(worker); });
-    place_buckets();
-    on_all_threads(workers_, [this](Worker& worker) { finish_buckets(worker); });
-    for (const auto& worker : workers_) {
-      if (!worker->status) return worker->status;
-      if (options_.sum != nullptr) *options_.sum += worker->sum;
+    Status ready = or_out_of_memory([&] {
+      Status status = open();
+      if (status) this->choose_buckets(sample, 0);
+      return status;
+    });
+    if (!ready) return ready;
+    if (auto status = this->distribute_and_finish(); !status) return status;
+    if (options_.sum != nullptr) {
+      for (const auto& worker : this->workers()) *options_.sum += worker->sum;
     }
     return {};
   }
 
+  const KeyOrder& order() const { return options_.order; }
+  bool is_aligned() const { return aligned_; }
+
  private:
-  // A bucket's items: the lists of all threads, one behind the other.
-  struct Bucket {
-    std::vector<List*> lists;
-    std::vector<uint64_t> items;  // of each list
-    uint64_t count = 0;
-    KeyRange keys;
-    bool open_ended = false;  // `keys` is wider than the keys
-  };
-
-  // What a thread works with.
-  struct Worker {
-    Worker(unsigned number, CacheSort<T> sorter, uint32_t buckets)
-        : index(number), cache(std::move(sorter)), scatter(buckets) {}
-
-    unsigned index;
-    CacheSort<T> cache;
-    LineScatter<T> scatter;
-    ChunkSpace::Share share;  // in place
-    std::vector<List> lists;
-    std::vector<uint64_t> counts;  // of items, by bucket
-    Bucket bucket;                 // with room for the lists of all threads
-    std::vector<Piece<T>> pieces;  // with room for those of a bucket that fits the cache
-    std::vector<T> chunk;          // where a chunk is kept while its place is cleared
-    ItemSum sum;                   // of what stands in its place, if it is asked for
-    Status status;                 // out_of_memory: a bucket was stored as it is
-  };
-
-  bool in_place() const { return in_ == out_; }
+  friend Base;
 
   Status open() {
     // Chunks begin where a line may: at a multiple of 64 bytes, if items allow it.
@@ -154,155 +170,25 @@ class InPlaceSort {
     while (reinterpret_cast<uintptr_t>(grid) % 64 != 0 && grid < out_ + 64 / sizeof(T)) ++grid;
     aligned_ = reinterpret_cast<uintptr_t>(grid) % 64 == 0;
     if (!aligned_) grid = out_;
-    chunk_items_ = plan_.chunk_bytes / sizeof(T);
-    head_items_ = static_cast<size_t>(grid - out_);
-    uint64_t chunks = (count_ - head_items_) / chunk_items_;
-    tail_start_ = head_items_ + chunks * chunk_items_;
-    auto space = ChunkSpace::open({.array = reinterpret_cast<std::byte*>(grid),
-                                   .array_bytes = chunks * plan_.chunk_bytes,
-                                   .chunk_bytes = plan_.chunk_bytes,
-                                   .spare_chunks = plan_.spare_chunks,
-                                   .array_is_input = in_place(),
-                                   .lists = uint64_t{threads_} * plan_.buckets});
-    if (!space) return std::unexpected(space.error());
-    space_ = std::move(*space);
-    for (unsigned i = 0; i < threads_; ++i) {
-      auto cache = CacheSort<T>::open(plan_.cache_items_max, options_.order);
+    if (auto status = this->open_space(reinterpret_cast<std::byte*>(grid)); !status) return status;
+    for (unsigned i = 0; i < this->plan().threads; ++i) {
+      auto cache = CacheSort<T>::open(this->plan().bucket_items_max, options_.order);
       if (!cache) return std::unexpected(cache.error());
-      workers_.push_back(std::make_unique<Worker>(i, std::move(*cache), plan_.buckets));
+      this->add_worker({std::move(*cache)});
     }
     return {};
   }
 
-  void choose_buckets(std::span<const uint64_t> sample) {
-    map_ = choose_map(sample, plan_.buckets,
-                      static_cast<double>(plan_.cache_items_max) / static_cast<double>(count_));
-    PENSTOCK_CHECK(plan_.spare_chunks / threads_ > map_.buckets, "too few spare chunks");
-    std::vector<uint64_t> shares(map_.buckets, 0);
-    for (uint64_t key : sample) ++shares[map_(key)];
-    space_->divide(shares, plan_.shift_chunks);
-    starts_.assign(map_.buckets + 1, 0);
-    for (auto& worker : workers_) {
-      open_lists(worker->scatter, worker->lists, map_);
-      worker->counts.resize(map_.buckets);
-      worker->chunk.resize(chunk_items_);
-      worker->bucket.lists.reserve(threads_);
-      worker->bucket.items.reserve(threads_);
-      worker->pieces.reserve(plan_.cache_items_max / chunk_items_ + threads_ + 1);
-    }
-    if (!in_place()) return;
-    for (auto& worker : workers_) worker->share = space_->share(threads_);
-  }
-
-  void open_lists(LineScatter<T>& scatter, std::vector<List>& lists, const BucketMap& map) {
-    lists.resize(map.buckets);
-    for (uint32_t j = 0; j < map.buckets; ++j) lists[j].region = j;
-    if (!aligned_) scatter.expect_unaligned();
-  }
-
-  struct Appender {
-    InPlaceSort* sort;
-    std::vector<List>* lists;
-    ChunkSpace::Share* share = nullptr;  // of the thread's own
-    bool stays = false;                  // other threads may call clear() at the same time
-
-    static void make_room(void* self, uint32_t bucket, Room& room, const std::byte*) {
-      auto* appender = static_cast<Appender*>(self);
-      List& list = (*appender->lists)[bucket];
-      std::byte* chunk = appender->share != nullptr
-                             ? appender->share->append(list)
-                             : appender->sort->space_->append(list, appender->stays);
-      room = {chunk, chunk + appender->sort->plan_.chunk_bytes};
-    }
-    RoomMaker maker() { return {make_room, this}; }
-  };
-
-  // Writes what lines still hold, and counts.
-  uint64_t close_list(LineScatter<T>& scatter, uint32_t bucket, const List& list) {
-    scatter.flush(bucket);
-    return list.chunks.size() * chunk_items_ - scatter.items_left(bucket);
-  }
-
-  // From here on items are on their way, and nothing is allocated.
-  void distribute(Worker& worker) noexcept {
-    Appender appender = {
-        .sort = this, .lists = &worker.lists, .share = in_place() ? &worker.share : nullptr};
-    worker.scatter.ask_for_room(appender.maker());
-    auto add = [&](const T* items, size_t count, const T* ahead) {
-      worker.scatter.add(items, count, map_, options_.order, ahead);
-    };
-    if (!in_place()) {
-      distribute_from_outside(worker, add);
-    } else {
-      if (worker.index == 0) add(in_, head_items_, in_);
-      space_->read_array({worker.index, threads_, in_order_, next_}, worker.share,
-                         [&](uint32_t chunk, uint32_t next) {
-                           add(reinterpret_cast<const T*>(space_->address(chunk)), chunk_items_,
-                               reinterpret_cast<const T*>(space_->address(next)));
-                         });
-      if (worker.index + 1 == threads_) add(in_ + tail_start_, count_ - tail_start_, in_);
-    }
-    for (uint32_t j = 0; j < map_.buckets; ++j)
-      worker.counts[j] = close_list(worker.scatter, j, worker.lists[j]);
-    finish_stores();
-    if (in_place()) space_->join(worker.share, worker.lists);
-  }
-
-  template <class Add>
-  void distribute_from_outside(Worker& worker, Add add) {
-    uint64_t jobs = ceil_div(count_, job_items);
-    auto read = [&](uint64_t job) {
-      uint64_t start = job * job_items;
-      auto here = std::min<uint64_t>(job_items, count_ - start);
-      add(in_ + start, here, in_ + start + here);
-    };
-    if (in_order_) {
-      for (uint64_t i = jobs * worker.index / threads_; i < jobs * (worker.index + 1) / threads_;
-           ++i)
-        read(i);
-      return;
-    }
-    for (;;) {
-      uint64_t job = next_.fetch_add(1, std::memory_order_relaxed);
-      if (job >= jobs) return;
-      read(job);
-    }
-  }
-
-  void place_buckets() {
-    for (uint32_t j = 0; j < map_.buckets; ++j) {
-      starts_[j + 1] = starts_[j];
-      for (unsigned t = 0; t < threads_; ++t) starts_[j + 1] += workers_[t]->counts[j];
-    }
-    PENSTOCK_CHECK(starts_.back() == count_, "a sort has lost items");
-    next_ = 0;
-  }
-
-  void finish_buckets(Worker& worker) noexcept {
-    for (;;) {
-      uint32_t j = next_.fetch_add(1, std::memory_order_relaxed);
-      if (j >= map_.buckets) return;
-      Bucket& bucket = worker.bucket;
-      bucket.lists.clear();
-      bucket.items.clear();
-      bucket.count = 0;
-      for (unsigned t = 0; t < threads_; ++t) {
-        if (workers_[t]->counts[j] == 0) continue;
-        bucket.lists.push_back(&workers_[t]->lists[j]);
-        bucket.items.push_back(workers_[t]->counts[j]);
-        bucket.count += workers_[t]->counts[j];
-      }
-      bucket.keys = map_.keys_of(j);
-      bucket.open_ended = j == 0 || j + 1 == map_.buckets;
-      finish(worker, bucket, starts_[j], 0);
-    }
+  // Numbers have no bytes to skip.
+  std::optional<size_t> common_pos(const Worker&, const Bucket&) const { return 0; }
+  auto key_at(size_t) const {
+    return [this](const T* item) { return key_of(encode(*item, options_.order)); };
   }
 
   // Stores the bucket's items in order at out_ + start.
   void finish(Worker& worker, Bucket& bucket, uint64_t start, unsigned depth) {
-    if (bucket.count == 0) return;
     if (start >= options_.first) {
-      copy_out(worker, bucket, start);
+      this->copy_out(worker, bucket, start);
     } else if (bucket.keys.low == bucket.keys.high) {
       store_one_key(worker, bucket, start);
     } else if (bucket.count <= worker.cache.items_max()) {
@@ -310,34 +196,17 @@ class InPlaceSort {
     } else if (depth == 2) {
       sort_apart(worker, bucket, start);
     } else {
-      return divide_again(worker, bucket, start, depth);
+      return this->divide_again(worker, bucket, start, depth);
     }
     if (options_.sum != nullptr) kernels_.add_to_sum(out_ + start, bucket.count, worker.sum);
   }
 
-  // Before anything is read: std::bad_alloc, where a large bucket has more pieces than there is room for.
-  void list_pieces(Worker& worker, Bucket& bucket) {
-    worker.pieces.clear();
-    size_t pieces = 0;
-    for (const List* list : bucket.lists) pieces += list->chunks.size();
-    worker.pieces.reserve(pieces);
-    space_->begin_reading(bucket.lists);
-    for (size_t l = 0; l < bucket.lists.size(); ++l) {
-      uint64_t left = bucket.items[l];
-      for (uint32_t chunk : bucket.lists[l]->chunks) {
-        uint64_t here = std::min<uint64_t>(left, chunk_items_);
-        worker.pieces.push_back({reinterpret_cast<const T*>(space_->address(chunk)), here});
-        left -= here;
-      }
-    }
-  }
-
   void sort_in_cache(Worker& worker, Bucket& bucket, uint64_t start) {
-    list_pieces(worker, bucket);
+    this->list_pieces(worker, bucket);
     if (bucket.open_ended) bucket.keys = range_of(worker.pieces);
     worker.cache.load(worker.pieces, bucket.count, bucket.keys);
-    space_->release(bucket.lists);
-    clear(start, bucket.count);
+    this->space().release(bucket.lists);
+    this->clear(start, bucket.count);
     worker.cache.store(out_ + start);
   }
 
@@ -351,22 +220,17 @@ class InPlaceSort {
     return keys;
   }
 
-  void clear(uint64_t start, uint64_t count) {
-    space_->clear(reinterpret_cast<const std::byte*>(out_ + start),
-                  reinterpret_cast<const std::byte*>(out_ + start + count));
-  }
-
   // Without values nothing needs to be read. Keys of 128 bits that have one high word are pairs by
   // their low ones, and their place is now an array of its own.
   void store_one_key(Worker& worker, Bucket& bucket, uint64_t start) {
     if constexpr (std::is_integral_v<T>) {
-      space_->begin_reading(bucket.lists);
-      space_->release(bucket.lists);
-      clear(start, bucket.count);
+      this->space().begin_reading(bucket.lists);
+      this->space().release(bucket.lists);
+      this->clear(start, bucket.count);
       std::fill_n(out_ + start, bucket.count,
                   decode(static_cast<T>(bucket.keys.low), options_.order));
     } else {
-      copy_out(worker, bucket, start);
+      this->copy_out(worker, bucket, start);
     }
     if constexpr (std::is_same_v<T, Key128>) {
       auto* pairs = reinterpret_cast<KeyValue*>(out_ + start);
@@ -378,149 +242,31 @@ class InPlaceSort {
     }
   }
 
-  // Items whose order is right, or of no interest.
-  void copy_out(Worker& worker, Bucket& bucket, uint64_t start) {
-    for (size_t l = 0; l < bucket.lists.size(); ++l) {
-      uint64_t left = bucket.items[l];
-      for (size_t i = 0; left != 0; ++i) {
-        uint64_t here = std::min<uint64_t>(left, chunk_items_);
-        std::memcpy(worker.chunk.data(), space_->begin_reading(*bucket.lists[l], i),
-                    here * sizeof(T));
-        space_->release(*bucket.lists[l], i);
-        clear(start, here);
-        std::memcpy(static_cast<void*>(out_ + start), worker.chunk.data(), here * sizeof(T));
-        start += here;
-        left -= here;
-      }
-    }
-  }
-
-  // Memory for the division of a bucket, complete before the first item moves.
-  struct Division {
-    explicit Division(BucketMap bucket_map)
-        : map(std::move(bucket_map)), scatter(map.buckets), counts(map.buckets), all(map.buckets) {}
-
-    BucketMap map;
-    LineScatter<T> scatter;
-    std::vector<List> lists;
-    std::vector<uint64_t> counts;
-    std::vector<List*> all;
-    Bucket part;
-  };
-
-  // Begins to read the bucket. Nothing, where memory does not suffice: then nobody reads it.
-  std::optional<Division> prepare_division(Worker& worker, Bucket& bucket, uint64_t start) {
-    bool reads = false;
-    try {
-      list_pieces(worker, bucket);
-      reads = true;
-      std::vector<uint64_t> sample;
-      Random random(start + bucket.count);
-      size_t wanted = std::min<size_t>(nested_sample_items, bucket.count / 4);
-      sample.reserve(wanted);
-      for (size_t i = 0; i < wanted; ++i) {
-        const Piece<T>& piece = worker.pieces[random.below(worker.pieces.size())];
-        sample.push_back(key_of(encode(piece.items[random.below(piece.count)], options_.order)));
-      }
-      sort_sample(sample);
-      std::optional<Division> division(std::in_place,
-                                       choose_map(sample, plan_.nested_buckets,
-                                                  static_cast<double>(worker.cache.items_max()) /
-                                                      static_cast<double>(bucket.count)));
-      open_lists(division->scatter, division->lists, division->map);
-      for (uint32_t j = 0; j < division->map.buckets; ++j) {
-        division->lists[j].region = bucket.lists.front()->region;
-        division->all[j] = &division->lists[j];
-      }
-      division->part.lists.resize(1);
-      division->part.items.resize(1);
-      return division;
-    } catch (const std::bad_alloc&) {
-      if (reads) space_->end_reading(bucket.lists);
-      return {};
-    }
-  }
-
-  void divide_again(Worker& worker, Bucket& bucket, uint64_t start, unsigned depth) {
-    std::optional<Division> division = prepare_division(worker, bucket, start);
-    if (!division) return store_unsorted(worker, bucket, start);
-    auto& [map, scatter, lists, counts, all, part] = *division;
-    Appender appender = {.sort = this, .lists = &lists, .stays = true};
-    scatter.ask_for_room(appender.maker());
-    for (size_t l = 0; l < bucket.lists.size(); ++l) {
-      uint64_t left = bucket.items[l];
-      for (size_t i = 0; left != 0; ++i) {
-        uint64_t here = std::min<uint64_t>(left, chunk_items_);
-        const auto* chunk = reinterpret_cast<const T*>(space_->begin_reading(*bucket.lists[l], i));
-        scatter.add(chunk, here, map, options_.order, chunk + here);
-        space_->release(*bucket.lists[l], i);
-        left -= here;
-      }
-      bucket.lists[l]->chunks.clear();
-    }
-    for (uint32_t j = 0; j < map.buckets; ++j) counts[j] = close_list(scatter, j, lists[j]);
-    finish_stores();
-    space_->end_reading(all);
-    for (uint32_t j = 0; j < map.buckets; ++j) {
-      part.lists[0] = &lists[j];
-      part.items[0] = counts[j];
-      part.count = counts[j];
-      part.keys = map.keys_of(j);
-      part.open_ended = j == 0 || j + 1 == map.buckets;
-      if (part.count != 0) finish(worker, part, start, depth + 1);
-      start += counts[j];
-    }
-    space_->recycle(all);
-  }
-
   // The last resort: a bucket that two more distributions have not made small. Takes its size of
   // memory once more; samples would have to miss again and again.
   void sort_apart(Worker& worker, Bucket& bucket, uint64_t start) {
     std::unique_ptr<T[]> items(new (std::nothrow) T[bucket.count]);
-    if (items == nullptr) return store_unsorted(worker, bucket, start);
-    space_->begin_reading(bucket.lists);
-    T* to = items.get();
-    for (size_t l = 0; l < bucket.lists.size(); ++l) {
-      uint64_t left = bucket.items[l];
-      for (const uint32_t chunk : bucket.lists[l]->chunks) {
-        const uint64_t here = std::min<uint64_t>(left, chunk_items_);
-        kernels_.encode(reinterpret_cast<const T*>(space_->address(chunk)), here, options_.order,
-                        to);
-        to += here;
-        left -= here;
-      }
+    try {
+      if (items != nullptr) this->list_pieces(worker, bucket);
+    } catch (const std::bad_alloc&) {
+      items.reset();
     }
-    space_->release(bucket.lists);
-    clear(start, bucket.count);
+    if (items == nullptr) return this->store_unsorted(worker, bucket, start);
+    T* to = items.get();
+    for (const Piece<T>& piece : worker.pieces) {
+      kernels_.encode(piece.items, piece.count, options_.order, to);
+      to += piece.count;
+    }
+    this->space().release(bucket.lists);
+    this->clear(start, bucket.count);
     quick_sort_to(items.get(), bucket.count, out_ + start);
     kernels_.decode(out_ + start, bucket.count, options_.order);
   }
 
-  void store_unsorted(Worker& worker, Bucket& bucket, uint64_t start) {
-    copy_out(worker, bucket, start);
-    worker.status = out_of_memory();
-  }
-
-  static constexpr uint64_t job_items = (2u << 20) / sizeof(T);
-
-  const T* in_;
   T* out_;
-  size_t count_;
   InPlaceOptions options_;
-  InPlacePlan plan_;
-  unsigned threads_;
-  bool in_order_;
   const Kernels<T>& kernels_ = kernels<T>();
-
   bool aligned_ = true;
-  size_t chunk_items_ = 0;
-  size_t head_items_ = 0;  // before the first chunk
-  size_t tail_start_ = 0;  // behind the last
-  std::unique_ptr<ChunkSpace> space_;
-  std::vector<std::unique_ptr<Worker>> workers_;
-  BucketMap map_;
-  std::atomic<uint32_t> next_{0};
-  std::vector<uint64_t> starts_;
 };
 
 // Without the heavy keys, which are put back among the others in any case: until then they are counts alone.
@@ -558,7 +304,7 @@ Status sort_to(const T* in, size_t count, T* out, const InPlaceOptions& options)
   }
 
   if (sorted_by_passes<T>(count)) return sort_by_passes(in, count, out, options.order);
-  const InPlacePlan plan = plan_for<T>(count, options);
+  const ChunkPlan plan = plan_for<T>(count, options);
   if (plan.buckets == 0) return sort_small(in, count, out, options);
   std::vector<uint64_t> sample;
   try {

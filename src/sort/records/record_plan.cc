@@ -23,13 +23,13 @@ constexpr uint64_t records_per_thread_min = 256;
 
 }  // namespace
 
-RecordPlan plan_records(uint64_t count, size_t record_bytes, unsigned threads, bool in_order) {
-  RecordPlan plan;
+ChunkPlan plan_records(uint64_t count, size_t record_bytes, unsigned threads, bool in_order) {
+  ChunkPlan plan{.item_bytes = record_bytes, .threads = threads, .in_order = in_order};
   const uint64_t bytes = count * record_bytes;
   const uint64_t wanted =
       std::max<uint64_t>(record_bucket_bytes_wanted / (record_bytes + pair_bytes), 16);
   if (count <= gathered_buckets_max * wanted) {
-    plan.bucket_records_max = count;
+    plan.bucket_items_max = count;
     return plan;
   }
   const uint64_t allowed =
@@ -42,28 +42,25 @@ RecordPlan plan_records(uint64_t count, size_t record_bytes, unsigned threads, b
   // Twice the mean: an uneven bucket is better gathered at once than divided again.
   const uint64_t most =
       std::max(wanted, std::min(bucket_growth_max * wanted, bucket_bytes_max / record_bytes));
-  plan.bucket_records_max = std::clamp<uint64_t>(2 * count / buckets, wanted, most);
+  plan.bucket_items_max = std::clamp<uint64_t>(2 * count / buckets, wanted, most);
 
   const uint64_t lists = uint64_t{threads + 1} * buckets;
   const uint64_t chunk_bytes =
       std::clamp<uint64_t>(allowed / lists, record_chunk_bytes_min, record_chunk_bytes_max);
-  plan.chunk_records = std::max<uint64_t>(chunk_bytes / record_bytes, 1);
-  const uint64_t chunks = count / plan.chunk_records;
-  plan.nested_buckets = static_cast<uint32_t>(
-      std::clamp<uint64_t>(std::min<uint64_t>(nested_bytes, allowed / (4 * threads)) /
-                               (plan.chunk_records * record_bytes),
-                           8, 256));
-  plan.sample_records =
-      static_cast<uint32_t>(std::clamp<uint64_t>(bytes / (25 * KiB), 1024, 65536));
+  plan.chunk_items = std::max<uint64_t>(chunk_bytes / record_bytes, 1);
+  const uint64_t chunks = count / plan.chunk_items;
+  plan.nested_buckets = static_cast<uint32_t>(std::clamp<uint64_t>(
+      std::min<uint64_t>(nested_bytes, allowed / (4 * threads)) / plan.chunk_bytes(), 8, 256));
+  plan.sample_items = static_cast<uint32_t>(std::clamp<uint64_t>(bytes / (25 * KiB), 1024, 65536));
   // See plan_in_place().
-  const double error = 1.25 / std::sqrt(static_cast<double>(plan.sample_records));
-  const uint64_t bucket_chunks = plan.bucket_records_max / plan.chunk_records + 1;
+  const double error = 1.25 / std::sqrt(static_cast<double>(plan.sample_items));
+  const uint64_t bucket_chunks = plan.bucket_items_max / plan.chunk_items + 1;
   // Towards the end by what the sample may be wrong, and by a bucket for each thread, as far as memory
   // goes: what is written lies behind all that is read. Where it did not, sixteen threads were as
   // fast as four.
   const uint64_t mean_chunks = ceil_div(chunks, buckets);
-  const uint64_t others = std::clamp(allowed / 2 / (plan.chunk_records * record_bytes), mean_chunks,
-                                     threads * mean_chunks);
+  const uint64_t others =
+      std::clamp(allowed / 2 / plan.chunk_bytes(), mean_chunks, threads * mean_chunks);
   plan.shift_chunks = in_order ? 0
                                : static_cast<uint32_t>(static_cast<double>(chunks) * error) +
                                      static_cast<uint32_t>(others) + 1;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -11,7 +10,6 @@
 #include <vector>
 
 #include "base/bits.h"
-#include "base/check.h"
 #include "base/out_of_memory.h"
 #include "base/random.h"
 #include "penstock/base.h"
@@ -19,9 +17,9 @@
 #include "scatter/bucket_map.h"
 #include "sort/cache/cache_sort.h"
 #include "sort/in_place/choose_map.h"
+#include "sort/in_place/chunk_sort.h"
 #include "sort/in_place/chunk_space.h"
 #include "sort/item.h"
-#include "sort/on_all_threads.h"
 #include "sort/records/cycle_sort.h"
 #include "sort/records/record_keys.h"
 #include "sort/records/record_plan.h"
@@ -59,9 +57,6 @@
 // own. Every prefix that is loaded decides something or is followed by bytes that do, so that the
 // work is linear in the bytes of the records, whatever they hold.
 //
-// Memory that the system refuses. As in in_place_sort.cc: everything that a pass needs is there before it begins, and a
-// bucket that needs more is stored as it is, with out_of_memory.
-//
 // Worst cases. A bucket that two more distributions have left large is stored in any order, and its
 // pairs sorted apart (16 bytes a record); then the records are permuted along the cycles. Large
 // records, with one thread, are sorted like that in the first place: a random access to 2 KiB costs
@@ -73,7 +68,6 @@ namespace penstock::sorting {
 
 namespace {
 
-constexpr size_t nested_sample_records = 8192;
 constexpr size_t read_ahead_bytes = 2048;
 constexpr size_t numbers_max = 256;   // records whose buckets are computed before any is stored
 constexpr size_t places_ahead = 8;    // records
@@ -82,228 +76,70 @@ constexpr size_t prefetch_lines = 4;  // of a record
 constexpr size_t skip_bytes_min = 4;  // a common prefix of the sample that is worth a pass
 constexpr size_t line_bytes = 64;
 
-class RecordSort {
+// A thread's own memory, beside that of ChunkSort.
+struct RecordTools {
+  CacheSort<KeyValue> cache;
+  std::unique_ptr<KeyValue[]> pairs;
+};
+
+// Records go straight to their chunks.
+class RecordScatter {
  public:
-  using List = ChunkSpace::List;
+  template <class Sort>
+  RecordScatter(const Sort& sort, const BucketMap& map, size_t pos,
+                std::vector<ChunkSpace::List>& lists, const ChunkSource& source)
+      : map_(map),
+        prefix_(sort.keys(), pos),
+        record_bytes_(sort.keys().layout().record_bytes),
+        lists_(lists),
+        source_(source),
+        destinations_(map.buckets) {}
 
-  RecordSort(std::byte* records, size_t count, const Keys& keys, const SortOptions& options)
-      : records_(records),
-        count_(count),
-        record_bytes_(keys.layout().record_bytes),
-        keys_(keys),
-        threads_(record_threads(count, record_bytes_, options.threads)),
-        in_order_(options.stable),
-        plan_(plan_records(count, record_bytes_, threads_, in_order_)) {}
+  void add(const std::byte* records, size_t count, const std::byte* ahead) {
+    const size_t bytes = record_bytes_;
+    uint32_t numbers[numbers_max];
+    for (size_t start = 0; start < count; start += numbers_max) {
+      const size_t here = std::min(numbers_max, count - start);
+      number(records, here, bytes, prefix_, map_, numbers);
+      // Meanwhile what will be read next comes into the cache.
+      const std::byte* next = start + here < count ? records + here * bytes : ahead;
+      const size_t next_bytes = std::min(here * bytes, record_chunk_bytes_max);
+      size_t fetched = 0;
+      for (size_t i = 0; i < here; ++i, records += bytes) {
+        if (next != nullptr) {
+          for (; fetched < next_bytes && fetched < (i + 1) * bytes; fetched += line_bytes)
+            __builtin_prefetch(next + fetched, 0, 2);
+        }
+        if (i + places_ahead < here) {
+          const auto place =
+              reinterpret_cast<uintptr_t>(destinations_[numbers[i + places_ahead]].next);
+          for (size_t k = 1; k <= prefetch_lines && (k - 1) * line_bytes < bytes; ++k)
+            __builtin_prefetch(reinterpret_cast<const void*>(place + k * line_bytes), 1, 3);
+        }
+        Destination& destination = destinations_[numbers[i]];
+        if (destination.next == destination.limit) [[unlikely]] {
+          destination.next = source_.append(lists_[numbers[i]]);
+          destination.limit = destination.next + source_.space->chunk_bytes();
+        }
+        copy_record(destination.next, records, bytes);
+        destination.next += bytes;
+      }
+    }
+  }
 
-  Status run() {
-    if (plan_.buckets == 0) return sort_small();
-    try {
-      if (auto status = open(); !status) return status;
-      if (!choose_buckets()) return {};
-    } catch (const std::bad_alloc&) {
-      return out_of_memory();
+  void count(std::vector<uint64_t>& counts) const {
+    const size_t chunk_bytes = source_.space->chunk_bytes();
+    for (uint32_t j = 0; j < map_.buckets; ++j) {
+      const auto room = static_cast<size_t>(destinations_[j].limit - destinations_[j].next);
+      counts[j] = (lists_[j].chunks.size() * chunk_bytes - room) / record_bytes_;
     }
-    on_all_threads(workers_, [this](Worker& worker) { distribute(worker); });
-    place_buckets();
-    on_all_threads(workers_, [this](Worker& worker) { finish_buckets(worker); });
-    for (const auto& worker : workers_) {
-      if (!worker->status) return worker->status;
-    }
-    return {};
   }
 
  private:
-  struct Piece {
-    const std::byte* records;
-    size_t count;
-  };
-
-  // A bucket's records: the lists of all threads, one behind the other.
-  struct Bucket {
-    std::vector<List*> lists;
-    std::vector<uint64_t> records;  // of each list
-    uint64_t count = 0;
-    bool one_prefix = false;
-  };
-
-  // Where a distribution writes.
   struct Destination {
     std::byte* next = nullptr;
     std::byte* limit = nullptr;
   };
-
-  // A distribution to lists of its own.
-  struct Scatter {
-    RecordSort* sort;
-    const BucketMap& map;
-    PrefixLoad prefix;
-    std::vector<List>& lists;
-    std::vector<Destination> destinations;
-    ChunkSpace::Share* share;  // nullptr: others may clear places meanwhile
-
-    Scatter(RecordSort* owner, const BucketMap& bucket_map, size_t pos, std::vector<List>& to,
-            ChunkSpace::Share* own)
-        : sort(owner),
-          map(bucket_map),
-          prefix(owner->keys_, pos),
-          lists(to),
-          destinations(bucket_map.buckets),
-          share(own) {
-      lists.resize(map.buckets);
-      for (uint32_t j = 0; j < map.buckets; ++j) lists[j].region = j;
-    }
-    std::byte* append(List& list) {
-      return share != nullptr ? share->append(list) : sort->space_->append(list, true);
-    }
-
-    void add(const std::byte* records, size_t count, const std::byte* ahead) {
-      const size_t bytes = sort->record_bytes_;
-      uint32_t numbers[numbers_max];
-      for (size_t start = 0; start < count; start += numbers_max) {
-        const size_t here = std::min(numbers_max, count - start);
-        number(records, here, bytes, prefix, map, numbers);
-        // Meanwhile what will be read next comes into the cache.
-        const std::byte* next = start + here < count ? records + here * bytes : ahead;
-        const size_t next_bytes = std::min(here * bytes, record_chunk_bytes_max);
-        size_t fetched = 0;
-        for (size_t i = 0; i < here; ++i, records += bytes) {
-          if (next != nullptr) {
-            for (; fetched < next_bytes && fetched < (i + 1) * bytes; fetched += line_bytes)
-              __builtin_prefetch(next + fetched, 0, 2);
-          }
-          if (i + places_ahead < here) {
-            const auto place =
-                reinterpret_cast<uintptr_t>(destinations[numbers[i + places_ahead]].next);
-            for (size_t k = 1; k <= prefetch_lines && (k - 1) * line_bytes < bytes; ++k)
-              __builtin_prefetch(reinterpret_cast<const void*>(place + k * line_bytes), 1, 3);
-          }
-          Destination& destination = destinations[numbers[i]];
-          if (destination.next == destination.limit) [[unlikely]] {
-            destination.next = append(lists[numbers[i]]);
-            destination.limit = destination.next + sort->chunk_bytes();
-          }
-          copy_record(destination.next, records, bytes);
-          destination.next += bytes;
-        }
-      }
-    }
-
-    void count(std::vector<uint64_t>& counts) const {
-      for (uint32_t j = 0; j < map.buckets; ++j) {
-        const auto room = static_cast<size_t>(destinations[j].limit - destinations[j].next);
-        counts[j] = lists[j].chunks.size() * sort->plan_.chunk_records - room / sort->record_bytes_;
-      }
-    }
-  };
-
-  // A thread's own memory.
-  struct Worker {
-    Worker(unsigned number, CacheSort<KeyValue> sorter, std::unique_ptr<KeyValue[]> memory)
-        : index(number), cache(std::move(sorter)), pairs(std::move(memory)) {}
-
-    unsigned index;
-    CacheSort<KeyValue> cache;
-    std::unique_ptr<KeyValue[]> pairs;
-    ChunkSpace::Share share;
-    std::vector<List> lists;
-    std::vector<uint64_t> counts;    // records in each list
-    std::optional<Scatter> scatter;  // of the first distribution
-    Bucket bucket;                   // with room for the lists of all threads
-    std::vector<Piece> pieces;       // with room for those of a bucket that fits the cache
-    std::vector<std::byte> chunk;    // where a chunk is kept while its place is cleared
-    Status status;                   // out_of_memory: a bucket was stored as it is
-  };
-
-  size_t chunk_bytes() const { return plan_.chunk_records * record_bytes_; }
-
-  Status open() {
-    const uint64_t chunks = count_ / plan_.chunk_records;
-    tail_start_ = chunks * plan_.chunk_records;
-    auto space = ChunkSpace::open({.array = records_,
-                                   .array_bytes = chunks * chunk_bytes(),
-                                   .chunk_bytes = chunk_bytes(),
-                                   .spare_chunks = plan_.spare_chunks,
-                                   .array_is_input = true,
-                                   .lists = uint64_t{threads_} * plan_.buckets});
-    if (!space) return std::unexpected(space.error());
-    space_ = std::move(*space);
-    for (unsigned i = 0; i < threads_; ++i) {
-      auto cache = CacheSort<KeyValue>::open(plan_.bucket_records_max, {});
-      if (!cache) return std::unexpected(cache.error());
-      if (auto status = open_worker(std::move(*cache)); !status) return status;
-    }
-    return {};
-  }
-
-  Status open_worker(CacheSort<KeyValue> cache) {
-    std::unique_ptr<KeyValue[]> pairs(new (std::nothrow) KeyValue[plan_.bucket_records_max]);
-    if (pairs == nullptr) return out_of_memory();
-    workers_.push_back(std::make_unique<Worker>(static_cast<unsigned>(workers_.size()),
-                                                std::move(cache), std::move(pairs)));
-    return {};
-  }
-
-  // Few records: their pairs are sorted, and they are gathered in other memory. It comes from malloc(),
-  // which keeps it for the next sort: new pages cost more than the sort of 256 records.
-  Status sort_small() {
-    const size_t bytes = count_ * record_bytes_;
-    const size_t scratch_bytes = round_up(CacheSort<KeyValue>::bytes_needed(count_), line_bytes);
-    const std::unique_ptr<void, decltype(&std::free)> memory(
-        std::aligned_alloc(line_bytes, scratch_bytes + round_up(bytes, line_bytes)), &std::free);
-    if (memory == nullptr) return out_of_memory();
-    auto* const scratch = static_cast<std::byte*>(memory.get());
-    std::byte* const gathered = scratch + scratch_bytes;
-    if (auto status = open_worker({scratch, count_, {}}); !status) return status;
-    Worker& worker = *workers_.front();
-    worker.pieces = {{records_, count_}};
-    sort_pairs(worker, count_, 0);
-    gather_pairs(worker, count_, gathered);
-    std::memcpy(records_, gathered, bytes);
-    return {};
-  }
-
-  // False: all keys are equal.
-  bool choose_buckets() {
-    Random random(count_);
-    std::vector<const std::byte*> sampled(plan_.sample_records);
-    for (auto& record : sampled) record = records_ + random.below(count_) * record_bytes_;
-    size_t common = keys_.bytes();
-    for (const std::byte* record : sampled)
-      common = keys_.common(sampled.front(), record, 0, common);
-    pos_ = 0;
-    if (common >= skip_bytes_min || common == keys_.bytes()) {
-      const std::byte* record = records_;
-      for (size_t i = 0; i < count_ && common != 0; ++i, record += record_bytes_)
-        common = keys_.common(sampled.front(), record, 0, common);
-      if (common == keys_.bytes()) return false;
-      pos_ = common;
-    }
-    const PrefixLoad prefix(keys_, pos_);
-    std::vector<uint64_t> sample(sampled.size());
-    for (size_t i = 0; i < sample.size(); ++i) sample[i] = prefix(sampled[i]);
-    sort_sample(sample);
-    map_ = map_for(sample, plan_.buckets, count_);
-    PENSTOCK_CHECK(plan_.spare_chunks / threads_ > map_.buckets, "too few spare chunks");
-    std::vector<uint64_t> shares(map_.buckets, 0);
-    for (uint64_t key : sample) ++shares[map_(key)];
-    space_->divide(shares, plan_.shift_chunks);
-    starts_.assign(map_.buckets + 1, 0);
-    for (auto& worker : workers_) {
-      worker->share = space_->share(threads_);
-      worker->scatter.emplace(this, map_, pos_, worker->lists, &worker->share);
-      worker->counts.resize(map_.buckets);
-      worker->bucket.lists.reserve(threads_);
-      worker->bucket.records.reserve(threads_);
-      worker->pieces.reserve(plan_.bucket_records_max / plan_.chunk_records + threads_ + 1);
-      worker->chunk.resize(chunk_bytes());
-    }
-    return true;
-  }
-
-  BucketMap map_for(std::span<const uint64_t> sample, uint32_t buckets, uint64_t count) const {
-    return choose_map(sample, buckets,
-                      static_cast<double>(plan_.bucket_records_max) / static_cast<double>(count));
-  }
 
   static void search_all(const uint64_t* prefixes, size_t count, const BucketMap& map,
                          uint32_t* numbers) {
@@ -329,83 +165,123 @@ class RecordSort {
     }
   }
 
-  // From here on records are on their way, and nothing is allocated.
-  void distribute(Worker& worker) noexcept {
-    Scatter& scatter = *worker.scatter;
-    space_->read_array({worker.index, threads_, in_order_, next_}, worker.share,
-                       [&](uint32_t chunk, uint32_t next) {
-                         scatter.add(space_->address(chunk), plan_.chunk_records,
-                                     space_->address(next));
-                       });
-    if (worker.index + 1 == threads_)
-      scatter.add(records_ + tail_start_ * record_bytes_, count_ - tail_start_, nullptr);
-    scatter.count(worker.counts);
-    space_->join(worker.share, worker.lists);
-  }
+  const BucketMap& map_;
+  const PrefixLoad prefix_;
+  const size_t record_bytes_;
+  std::vector<ChunkSpace::List>& lists_;
+  const ChunkSource source_;
+  std::vector<Destination> destinations_;
+};
 
-  void place_buckets() {
-    for (uint32_t j = 0; j < map_.buckets; ++j) {
-      starts_[j + 1] = starts_[j];
-      for (const auto& worker : workers_) starts_[j + 1] += worker->counts[j];
-    }
-    PENSTOCK_CHECK(starts_.back() == count_, "a sort has lost records");
-    next_ = 0;
-  }
+class RecordSort : public ChunkSort<RecordSort, std::byte, RecordTools, RecordScatter> {
+ public:
+  RecordSort(std::byte* records, size_t count, const Keys& keys, const ChunkPlan& plan)
+      : ChunkSort(records, records, count, plan),
+        records_(records),
+        count_(count),
+        record_bytes_(plan.item_bytes),
+        keys_(keys) {}
 
-  static bool one_prefix(const BucketMap& map, uint32_t bucket) {
-    const KeyRange keys = map.keys_of(bucket);
-    return keys.low == keys.high;
-  }
-
-  void finish_buckets(Worker& worker) noexcept {
-    for (;;) {
-      const uint32_t j = next_.fetch_add(1, std::memory_order_relaxed);
-      if (j >= map_.buckets) return;
-      Bucket& bucket = worker.bucket;
-      bucket.lists.clear();
-      bucket.records.clear();
-      bucket.count = 0;
-      for (const auto& from : workers_) {
-        if (from->counts[j] == 0) continue;
-        bucket.lists.push_back(&from->lists[j]);
-        bucket.records.push_back(from->counts[j]);
-        bucket.count += from->counts[j];
-      }
-      bucket.one_prefix = one_prefix(map_, j);
-      finish(worker, bucket, starts_[j], pos_, 0);
-    }
-  }
-
-  // Stores the bucket's records in order, from the start-th place on. They share the first `pos`
-  // bytes of their keys.
-  void finish(Worker& worker, Bucket& bucket, uint64_t start, size_t pos, unsigned depth) {
-    if (bucket.count == 0) return;
-    if (bucket.one_prefix && pos + prefix_bytes >= keys_.bytes())
-      return copy_out(worker, bucket, start);
-    if (bucket.count <= plan_.bucket_records_max) return gather(worker, bucket, start, pos);
-    if (depth < record_depth_max) return divide_again(worker, bucket, start, pos, depth);
-    copy_out(worker, bucket, start);
-    Status status = or_out_of_memory([&] {
-      return sort_by_cycles(records_ + start * record_bytes_, bucket.count, keys_, pos, 1);
+  Status run() {
+    if (plan().buckets == 0) return sort_small();
+    bool are_equal = false;
+    Status ready = or_out_of_memory([&] {
+      Status status = open();
+      if (status) are_equal = !choose_buckets();
+      return status;
     });
-    if (!status) worker.status = std::move(status);
+    if (!ready || are_equal) return ready;
+    return distribute_and_finish();
   }
 
-  // Before anything is read: std::bad_alloc, where a large bucket has more pieces than there is room for.
-  void list_pieces(Worker& worker, Bucket& bucket) {
-    worker.pieces.clear();
-    size_t pieces = 0;
-    for (const List* list : bucket.lists) pieces += list->chunks.size();
-    worker.pieces.reserve(pieces);
-    space_->begin_reading(bucket.lists);
-    for (size_t l = 0; l < bucket.lists.size(); ++l) {
-      uint64_t left = bucket.records[l];
-      for (uint32_t chunk : bucket.lists[l]->chunks) {
-        const uint64_t here = std::min<uint64_t>(left, plan_.chunk_records);
-        worker.pieces.push_back({space_->address(chunk), here});
-        left -= here;
-      }
+  const Keys& keys() const { return keys_; }
+
+ private:
+  friend ChunkSort;
+
+  Status open() {
+    if (auto status = open_space(records_); !status) return status;
+    for (unsigned i = 0; i < plan().threads; ++i) {
+      auto cache = CacheSort<KeyValue>::open(plan().bucket_items_max, {});
+      if (!cache) return std::unexpected(cache.error());
+      if (auto status = open_worker(std::move(*cache)); !status) return status;
     }
+    return {};
+  }
+
+  Status open_worker(CacheSort<KeyValue> cache) {
+    std::unique_ptr<KeyValue[]> pairs(new (std::nothrow) KeyValue[plan().bucket_items_max]);
+    if (pairs == nullptr) return out_of_memory();
+    add_worker({std::move(cache), std::move(pairs)});
+    return {};
+  }
+
+  // Few records: their pairs are sorted, and they are gathered in other memory. It comes from malloc(),
+  // which keeps it for the next sort: new pages cost more than the sort of 256 records.
+  Status sort_small() {
+    const size_t bytes = count_ * record_bytes_;
+    const size_t scratch_bytes = round_up(CacheSort<KeyValue>::bytes_needed(count_), line_bytes);
+    const std::unique_ptr<void, decltype(&std::free)> memory(
+        std::aligned_alloc(line_bytes, scratch_bytes + round_up(bytes, line_bytes)), &std::free);
+    if (memory == nullptr) return out_of_memory();
+    auto* const scratch = static_cast<std::byte*>(memory.get());
+    std::byte* const gathered = scratch + scratch_bytes;
+    if (auto status = open_worker({scratch, count_, {}}); !status) return status;
+    Worker& worker = *workers().front();
+    worker.pieces = {{records_, count_}};
+    sort_pairs(worker, count_, 0);
+    gather_pairs(worker, count_, gathered);
+    std::memcpy(records_, gathered, bytes);
+    return {};
+  }
+
+  // False: all keys are equal.
+  bool choose_buckets() {
+    Random random(count_);
+    std::vector<const std::byte*> sampled(plan().sample_items);
+    for (auto& record : sampled) record = records_ + random.below(count_) * record_bytes_;
+    size_t common = keys_.bytes();
+    for (const std::byte* record : sampled)
+      common = keys_.common(sampled.front(), record, 0, common);
+    size_t pos = 0;
+    if (common >= skip_bytes_min || common == keys_.bytes()) {
+      const std::byte* record = records_;
+      for (size_t i = 0; i < count_ && common != 0; ++i, record += record_bytes_)
+        common = keys_.common(sampled.front(), record, 0, common);
+      if (common == keys_.bytes()) return false;
+      pos = common;
+    }
+    const PrefixLoad prefix(keys_, pos);
+    std::vector<uint64_t> sample(sampled.size());
+    for (size_t i = 0; i < sample.size(); ++i) sample[i] = prefix(sampled[i]);
+    sort_sample(sample);
+    ChunkSort::choose_buckets(sample, pos);
+    return true;
+  }
+
+  std::optional<size_t> common_pos(const Worker& worker, const Bucket& bucket) const {
+    size_t common = keys_.bytes();
+    const std::byte* const first = worker.pieces.front().items;
+    for (const Piece<std::byte>& piece : worker.pieces) {
+      for (size_t i = 0; i < piece.count && common > bucket.pos; ++i)
+        common = keys_.common(first, item(piece.items, i), bucket.pos, common);
+    }
+    if (common == keys_.bytes()) return {};
+    return common;
+  }
+  PrefixLoad key_at(size_t pos) const { return {keys_, pos}; }
+
+  // Stores the bucket's records in order, from the start-th place on.
+  void finish(Worker& worker, Bucket& bucket, uint64_t start, unsigned depth) {
+    const bool one_prefix = bucket.keys.low == bucket.keys.high;
+    if (one_prefix && bucket.pos + prefix_bytes >= keys_.bytes())
+      return copy_out(worker, bucket, start);
+    if (bucket.count <= plan().bucket_items_max) return gather(worker, bucket, start);
+    if (depth < record_depth_max) return divide_again(worker, bucket, start, depth);
+    copy_out(worker, bucket, start);
+    Status status = or_out_of_memory(
+        [&] { return sort_by_cycles(place(start), bucket.count, keys_, bucket.pos, 1); });
+    if (!status) worker.status = std::move(status);
   }
 
   // The pairs of the records of all pieces, in order.
@@ -414,8 +290,8 @@ class RecordSort {
     KeyRange range = {~uint64_t{0}, 0};
     KeyValue* pair = worker.pairs.get();
     for (size_t p = 0; p < worker.pieces.size(); ++p) {
-      const Piece& piece = worker.pieces[p];
-      const std::byte* record = piece.records;
+      const Piece<std::byte>& piece = worker.pieces[p];
+      const std::byte* record = piece.items;
       const std::byte* const end = record + piece.count * record_bytes_;
       // All of it comes to the cache, not only the keys.
       const std::byte* fetch = record;
@@ -427,7 +303,7 @@ class RecordSort {
       }
     }
     auto sort_run = [&worker](KeyValue* run, size_t run_count, const KeyRange& keys) -> Status {
-      const sorting::Piece<KeyValue> input = {run, run_count};
+      const Piece<KeyValue> input = {run, run_count};
       worker.cache.load({&input, 1}, run_count, keys);
       worker.cache.store(run);
       return {};
@@ -448,148 +324,25 @@ class RecordSort {
     }
   }
 
-  // A bucket that fits the cache. Its place is cleared before it is read: what is read stays where
-  // it is, and nobody waits for a reader that waits.
-  void gather(Worker& worker, Bucket& bucket, uint64_t start, size_t pos) {
+  // A bucket that fits the cache. Its place is cleared before it is read: the chunks that are read stay where
+  // they are, and nobody waits for a reader that waits.
+  void gather(Worker& worker, Bucket& bucket, uint64_t start) {
     clear(start, bucket.count);
     list_pieces(worker, bucket);
     try {
-      sort_pairs(worker, bucket.count, pos);
+      sort_pairs(worker, bucket.count, bucket.pos);
     } catch (const std::bad_alloc&) {
-      space_->end_reading(bucket.lists);
+      space().end_reading(bucket.lists);
       return store_unsorted(worker, bucket, start);
     }
-    gather_pairs(worker, bucket.count, records_ + start * record_bytes_);
-    space_->release(bucket.lists);
-  }
-
-  void clear(uint64_t start, uint64_t count) {
-    space_->clear(records_ + start * record_bytes_, records_ + (start + count) * record_bytes_);
-  }
-
-  // Records whose order is right, or does not matter yet.
-  void copy_out(Worker& worker, Bucket& bucket, uint64_t start) {
-    for (size_t l = 0; l < bucket.lists.size(); ++l) {
-      uint64_t left = bucket.records[l];
-      for (size_t i = 0; left != 0; ++i) {
-        const uint64_t here = std::min<uint64_t>(left, plan_.chunk_records);
-        std::memcpy(worker.chunk.data(), space_->begin_reading(*bucket.lists[l], i),
-                    here * record_bytes_);
-        space_->release(*bucket.lists[l], i);
-        clear(start, here);
-        std::memcpy(records_ + start * record_bytes_, worker.chunk.data(), here * record_bytes_);
-        start += here;
-        left -= here;
-      }
-      bucket.lists[l]->chunks.clear();
-    }
-  }
-
-  void store_unsorted(Worker& worker, Bucket& bucket, uint64_t start) {
-    copy_out(worker, bucket, start);
-    worker.status = out_of_memory();
-  }
-
-  // Memory for the division of a bucket, complete before the first record moves.
-  struct Division {
-    Division(RecordSort* sort, BucketMap bucket_map, size_t pos, uint32_t region)
-        : map(std::move(bucket_map)),
-          scatter(sort, map, pos, lists, nullptr),
-          counts(map.buckets),
-          part{.lists = std::vector<List*>(1), .records = std::vector<uint64_t>(1)} {
-      for (List& list : lists) {
-        list.region = region;
-        all.push_back(&list);
-      }
-    }
-
-    BucketMap map;
-    std::vector<List> lists;
-    Scatter scatter;
-    std::vector<uint64_t> counts;
-    std::vector<List*> all;
-    Bucket part;
-  };
-
-  void divide_again(Worker& worker, Bucket& bucket, uint64_t start, size_t pos, unsigned depth) {
-    std::unique_ptr<Division> division;
-    size_t common = keys_.bytes();
-    bool reads = false;
-    try {
-      list_pieces(worker, bucket);
-      reads = true;
-      // Skips what all have in common.
-      const std::byte* const first = worker.pieces.front().records;
-      for (const Piece& piece : worker.pieces) {
-        for (size_t i = 0; i < piece.count && common > pos; ++i)
-          common = keys_.common(first, piece.records + i * record_bytes_, pos, common);
-      }
-      if (common != keys_.bytes()) {
-        division = std::make_unique<Division>(this, nested_map(worker, bucket, start, common),
-                                              common, bucket.lists.front()->region);
-      }
-    } catch (const std::bad_alloc&) {
-      if (reads) space_->end_reading(bucket.lists);
-      return store_unsorted(worker, bucket, start);
-    }
-    if (division == nullptr) {
-      // What is read would stand in the way of its own output.
-      space_->end_reading(bucket.lists);
-      return copy_out(worker, bucket, start);
-    }
-    auto& [map, lists, scatter, counts, all, part] = *division;
-    size_t piece = 0;
-    for (size_t l = 0; l < bucket.lists.size(); ++l) {
-      const size_t chunks = bucket.lists[l]->chunks.size();
-      for (size_t i = 0; i < chunks; ++i, ++piece) {
-        const bool more = piece + 1 < worker.pieces.size();
-        scatter.add(worker.pieces[piece].records, worker.pieces[piece].count,
-                    more ? worker.pieces[piece + 1].records : nullptr);
-        space_->release(*bucket.lists[l], i);
-      }
-      bucket.lists[l]->chunks.clear();
-    }
-    scatter.count(counts);
-    space_->end_reading(all);
-    for (uint32_t j = 0; j < map.buckets; ++j) {
-      part.lists[0] = &lists[j];
-      part.records[0] = counts[j];
-      part.count = counts[j];
-      part.one_prefix = one_prefix(map, j);
-      finish(worker, part, start, common, depth + 1);
-      start += counts[j];
-    }
-    space_->recycle(all);
-  }
-
-  BucketMap nested_map(const Worker& worker, const Bucket& bucket, uint64_t seed,
-                       size_t pos) const {
-    const PrefixLoad prefix(keys_, pos);
-    Random random(seed + bucket.count);
-    std::vector<uint64_t> sample(std::min<size_t>(nested_sample_records, bucket.count / 4 + 1));
-    for (uint64_t& key : sample) {
-      const Piece& piece = worker.pieces[random.below(worker.pieces.size())];
-      key = prefix(piece.records + random.below(piece.count) * record_bytes_);
-    }
-    sort_sample(sample);
-    return map_for(sample, plan_.nested_buckets, bucket.count);
+    gather_pairs(worker, bucket.count, place(start));
+    space().release(bucket.lists);
   }
 
   std::byte* records_;
   size_t count_;
   size_t record_bytes_;
   Keys keys_;
-  unsigned threads_;
-  bool in_order_;
-  RecordPlan plan_;
-
-  size_t tail_start_ = 0;  // records behind the last whole chunk
-  std::unique_ptr<ChunkSpace> space_;
-  std::vector<std::unique_ptr<Worker>> workers_;
-  size_t pos_ = 0;  // bytes that all keys have in common
-  BucketMap map_;
-  std::atomic<uint32_t> next_{0};
-  std::vector<uint64_t> starts_;
 };
 
 // Records that are in order, or backwards without equal keys (or with, where order does not
@@ -637,7 +390,9 @@ Status sort_records(void* records, size_t count, const RecordLayout& layout,
   return or_out_of_memory([&] {
     if (layout.record_bytes >= sorting::cycle_record_bytes_min && options.threads <= 1)
       return sorting::sort_by_cycles(bytes, count, keys, 0, 1);
-    return sorting::RecordSort(bytes, count, keys, options).run();
+    const unsigned threads = sorting::record_threads(count, layout.record_bytes, options.threads);
+    const auto plan = sorting::plan_records(count, layout.record_bytes, threads, options.stable);
+    return sorting::RecordSort(bytes, count, keys, plan).run();
   });
 }
 

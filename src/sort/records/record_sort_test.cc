@@ -281,14 +281,14 @@ uint64_t planned_extra_bytes(size_t count, size_t bytes, unsigned threads_max, b
     return count * sizeof(KeyValue) + bytes +
            extra_bytes<KeyValue>(count, {.order = {}, .stable = true});
   }
-  const RecordPlan plan = plan_records(count, bytes, threads, stable);
-  const uint64_t worker = CacheSort<KeyValue>::bytes_needed(plan.bucket_records_max) +
-                          plan.bucket_records_max * sizeof(KeyValue);
+  const ChunkPlan plan = plan_records(count, bytes, threads, stable);
+  const uint64_t worker = CacheSort<KeyValue>::bytes_needed(plan.bucket_items_max) +
+                          plan.bucket_items_max * sizeof(KeyValue);
   if (plan.buckets == 0) return worker + count * bytes;
-  const size_t chunk_bytes = plan.chunk_records * bytes;
+  const size_t chunk_bytes = plan.chunk_items * bytes;
   return threads * (worker + chunk_bytes + uint64_t{plan.buckets} * 64) +
          uint64_t{plan.spare_chunks} * chunk_bytes +
-         (ceil_div(count, plan.chunk_records) + plan.spare_chunks) * 40;
+         (ceil_div(count, plan.chunk_items) + plan.spare_chunks) * 40;
 }
 
 TEST(RecordSort, TakesNoMoreMemoryThanPromised) {
