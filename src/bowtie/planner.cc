@@ -18,8 +18,8 @@ uint32_t divided_up(uint32_t files, uint32_t by) {
   return (files + by - 1) / by;
 }
 
-// The two halves of a plan. Each works with many files and one (or, one-sided, none): a merge reads
-// the many, a distribution writes them.
+// The two halves of a plan. Each works with many files and one: a merge reads the many, a
+// distribution writes them.
 enum class Half { merges, distributions };
 
 // Bytes and time of single passes.
@@ -27,19 +27,10 @@ class Costs {
  public:
   explicit Costs(const PlanRequest& request) : request_(request) {}
 
-  // p(k) and q(k).
-  double merged(double files) const {
-    if (request_.inputs == 0) return 0;
-    return request_.merged_bytes ? request_.merged_bytes(files) : request_.bytes;
-  }
-  double distributed(double files) const {
-    if (request_.outputs == 0) return 0;
-    if (request_.distributed_bytes) return request_.distributed_bytes(files);
-    return request_.inputs == 0 ? request_.bytes : merged(1);
-  }
-  double bytes_of(Half half, double files) const {
-    return half == Half::merges ? merged(files) : distributed(files);
-  }
+  // Of all files at any stage.
+  double bytes() const { return request_.bytes; }
+  double read_bytes() const { return request_.inputs == 0 ? 0 : bytes(); }
+  double written_bytes() const { return request_.outputs == 0 ? 0 : bytes(); }
 
   bool fits(uint32_t fan_in, uint32_t fan_out) const {
     // A side of one stream passes data through.
@@ -52,9 +43,7 @@ class Costs {
   // (11) has alpha in the denominator, so it does not depend on alpha.
   std::vector<double> bytes_per_switch(Half half, uint32_t fan_max) const {
     std::vector<double> bytes(fan_max + 1, infinite);
-    const double share = request_.one_sided ? 1 : 0.5;
-    for (uint32_t i = 2; i <= fan_max; ++i)
-      bytes[i] = best_run_bytes(shape_of(half, i, share)) * share;
+    for (uint32_t i = 2; i <= fan_max; ++i) bytes[i] = best_run_bytes(shape_of(half, i)) / 2;
     return bytes;
   }
 
@@ -65,47 +54,31 @@ class Costs {
             .memory_bytes = request_.memory_bytes};
   }
 
-  // What one step of a half does: a bowtie of `fan` files, whose share of all bytes is
-  // `many_share`, and of one, or one-sided none.
-  Bowtie shape_of(Half half, uint32_t fan, double many_share) const {
-    const uint32_t few = request_.one_sided ? 0 : 1;
-    return half == Half::merges ? shape(fan, few, many_share) : shape(few, fan, 1 - many_share);
+  // One step of a half: a bowtie of `fan` files and of one.
+  Bowtie shape_of(Half half, uint32_t fan) const {
+    return half == Half::merges ? shape(fan, 1, 0.5) : shape(1, fan, 0.5);
   }
-  // `many`: bytes of the files that it has `fan` of.
-  double seconds_of_step(Half half, double many, double few, double switches, uint32_t fan) const {
-    if (request_.one_sided) few = 0;
-    const Bowtie bowtie = shape_of(half, fan, 0.5);
-    const bool merge = half == Half::merges;
-    return seconds_of({.read_bytes = merge ? many : few,
-                       .written_bytes = merge ? few : many,
-                       .switches = switches},
+  double seconds_of_step(Half half, double switches, uint32_t fan) const {
+    const Bowtie bowtie = shape_of(half, fan);
+    return seconds_of({.read_bytes = bytes(), .written_bytes = bytes(), .switches = switches},
                       device(), bowtie.inputs, bowtie.outputs);
   }
 
   // The bowtie between merges and distributions: fan_in inputs, fan_out outputs.
   double bowtie_seconds(uint32_t fan_in, uint32_t fan_out, double* switches) const {
-    Bowtie bowtie = middle(fan_in, fan_out);
-    const double read = merged(fan_in);
-    const double written = bowtie.outputs == 0 ? 0 : distributed(fan_out);
-    const double moved = read * (bowtie.inputs > 0) + written;
+    const Bowtie bowtie = middle(fan_in, fan_out);
+    const double moved = read_bytes() + written_bytes();
     *switches = std::max<double>(static_cast<double>(bowtie.inputs) + bowtie.outputs,
                                  moved / best_run_bytes(bowtie));
-    return seconds_of({.read_bytes = bowtie.inputs > 0 ? read : 0,
-                       .written_bytes = written,
-                       .switches = *switches},
-                      device(), bowtie.inputs, bowtie.outputs);
+    return seconds_of(
+        {.read_bytes = read_bytes(), .written_bytes = written_bytes(), .switches = *switches},
+        device(), bowtie.inputs, bowtie.outputs);
   }
-  // One-sided, the last merge is one to memory and the first distribution one from memory.
   Bowtie middle(uint32_t fan_in, uint32_t fan_out) const {
-    if (request_.one_sided && fan_out <= 1 && fan_in > 0) return shape(fan_in, 0, 1);
-    if (request_.one_sided && fan_in <= 1) return shape(0, fan_out, 0);
-    const double read = merged(fan_in);
-    const double written = distributed(fan_out);
-    return shape(fan_in, fan_out, read + written > 0 ? read / (read + written) : 0.5);
+    return shape(fan_in, fan_out, fan_in == 0 ? 0 : fan_out == 0 ? 1 : 0.5);
   }
 
   const DeviceProfile& device() const { return *request_.device; }
-  const PlanRequest& request() const { return request_; }
 
  private:
   const PlanRequest& request_;
@@ -199,15 +172,11 @@ FactorTable factor_table(const Costs& costs, Half half, uint32_t files, uint32_t
                          Search search) {
   const uint32_t fan_most = std::min(files, fan_max);
   const std::vector<double> run_bytes = costs.bytes_per_switch(half, fan_most);
-  const std::vector<uint32_t> factors = numbers_to(files, search);
-  std::vector<double> bytes(files + 1);  // with files / f of them
-  if (files > 0) {
-    for (uint32_t f : factors) bytes[f] = costs.bytes_of(half, static_cast<double>(files) / f);
-  }
-  return {factors, from_two(numbers_to(fan_most, search)), [&](uint32_t i, uint32_t k, uint32_t f) {
+  return {numbers_to(files, search), from_two(numbers_to(fan_most, search)),
+          [&](uint32_t i, uint32_t k, uint32_t f) {
             const double visited = static_cast<double>(files) / k + static_cast<double>(files) / f;
-            const double switches = std::max(visited, bytes[k] / run_bytes[i]);
-            return costs.seconds_of_step(half, bytes[k], bytes[f], switches, i);
+            const double switches = std::max(visited, costs.bytes() / run_bytes[i]);
+            return costs.seconds_of_step(half, switches, i);
           }};
 }
 
@@ -236,10 +205,6 @@ struct Factors {
 // A pass between `many` files and `few` of them, through bowties of `fan` files and one.
 Pass half_pass(const Costs& costs, Half half, uint32_t fan, uint32_t many, uint32_t few) {
   const bool merge = half == Half::merges;
-  const bool one_sided = costs.request().one_sided;
-  const double many_bytes = costs.bytes_of(half, many);
-  const double few_bytes = costs.bytes_of(half, few);
-  const double moved = many_bytes + few_bytes;
   Pass pass;
   pass.kind = merge ? Pass::Kind::merge : Pass::Kind::distribute;
   pass.fan_in = merge ? fan : 1;
@@ -247,16 +212,13 @@ Pass half_pass(const Costs& costs, Half half, uint32_t fan, uint32_t many, uint3
   pass.files_in = merge ? many : few;
   pass.files_out = merge ? few : many;
   pass.bowties = few;
-  pass.read_bytes = merge ? many_bytes : one_sided ? 0 : few_bytes;
-  pass.written_bytes = !merge ? many_bytes : one_sided ? 0 : few_bytes;
-  pass.schedule = best_schedule(costs.shape_of(half, fan,
-                                               one_sided   ? 1
-                                               : moved > 0 ? many_bytes / moved
-                                                           : 0.5));
-  const auto visited = static_cast<double>(uint64_t{many} + (one_sided ? 0 : few));
+  pass.read_bytes = costs.bytes();
+  pass.written_bytes = costs.bytes();
+  pass.schedule = best_schedule(costs.shape_of(half, fan));
+  const auto visited = static_cast<double>(uint64_t{many} + few);
   pass.switches =
       std::max(visited, (pass.read_bytes + pass.written_bytes) / pass.schedule.run_bytes);
-  pass.seconds = costs.seconds_of_step(half, many_bytes, few_bytes, pass.switches, fan);
+  pass.seconds = costs.seconds_of_step(half, pass.switches, fan);
   return pass;
 }
 
@@ -281,10 +243,9 @@ Plan assemble(const PlanRequest& request, const Factors& factors) {
   middle.fan_out = counts.back();
   middle.files_in = files;
   middle.files_out = counts.back();
-  const Bowtie shape = costs.middle(files, counts.back());
-  middle.read_bytes = shape.inputs > 0 ? costs.merged(files) : 0;
-  middle.written_bytes = shape.outputs > 0 ? costs.distributed(counts.back()) : 0;
-  middle.schedule = best_schedule(shape);
+  middle.read_bytes = costs.read_bytes();
+  middle.written_bytes = costs.written_bytes();
+  middle.schedule = best_schedule(costs.middle(files, counts.back()));
   middle.seconds = costs.bowtie_seconds(files, counts.back(), &middle.switches);
   plan.passes.push_back(middle);
   for (size_t at = counts.size() - 1; at > 0; --at) {
@@ -300,9 +261,7 @@ Plan assemble(const PlanRequest& request, const Factors& factors) {
         std::max(plan.disk_bytes_max, pass.written_bytes + (at > 0 ? pass.read_bytes : 0));
     plan.exceeds_memory |= !costs.fits(pass.fan_in, pass.fan_out);
   }
-  const double ends =
-      costs.merged(request.inputs) +
-      (request.one_sided && request.inputs > 0 ? 0 : costs.distributed(request.outputs));
+  const double ends = costs.read_bytes() + costs.written_bytes();
   plan.throughput_bytes_per_s = plan.seconds > 0 ? ends / plan.seconds : 0;
   return plan;
 }

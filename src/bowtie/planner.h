@@ -5,7 +5,7 @@
 // The naive answers are fixed: always two at a time (few switches, many passes), all at once (one
 // pass, many switches), or as few passes as blocks of a fixed size allow (Vitter, STXXL). Which is
 // best depends on the device: for 8,000 files, 8 GB of memory and the paper's array, two passes of
-// 90 and 89 streams run five times as fast as 13 passes of two, and seven times as fast as one.
+// 90 and 89 streams run six times as fast as 13 passes of two, and four times as fast as one.
 //
 // A plan is a tree: merges from n files to i, one bowtie of i inputs and j outputs, distributions
 // from j files to m. What a pass costs follows from equation 1: its bytes, and its switches, which
@@ -30,13 +30,8 @@
 // + log^2 m), followed by a search in the neighbourhood of what was found: each factor up and down,
 // and pairs of factors with their product kept. It comes within a percent (measured in the test)
 // and takes microseconds where the exact one takes seconds.
-//
-// Data that shrink or grow on their way (duplicates removed, groups summed, a join that multiplies)
-// enter by p and q: the bytes in k files that the n inputs were merged to, and in k files that will
-// be distributed to the m outputs.
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -49,17 +44,11 @@ namespace penstock::bowtie {
 struct PlanRequest {
   uint32_t inputs = 0;   // n; 0: the data come from memory
   uint32_t outputs = 0;  // m; 0: they go to memory
-  // The bytes of the inputs; where nothing shrinks or grows, of every pass.
-  double bytes = 0;
-  std::function<double(double files)> merged_bytes;       // p(k), k from 1 to n; empty: bytes
-  std::function<double(double files)> distributed_bytes;  // q(k), k from 1 to m; empty: p(1)
+  double bytes = 0;      // of the inputs, and of every pass
   uint64_t memory_bytes = 0;
   const DeviceProfile* device = nullptr;
   // A stream needs so much memory at least; more streams than fit are not merged at once.
   uint64_t stream_bytes_min = 64 * 1024;
-  // Count a merge pass as one scan of its input in the runs of A3, a distribution pass as one of
-  // its output in the runs of A1: how the example of section V.A is reckoned.
-  bool one_sided = false;
 };
 
 enum class Search { exact, coarse };
@@ -85,7 +74,7 @@ struct Plan {
   double seconds = 0;
   double switches = 0;
   double moved_bytes = 0;             // read and written, in all passes
-  double throughput_bytes_per_s = 0;  // input and output (one_sided: input) over the time
+  double throughput_bytes_per_s = 0;  // input and output over the time
   // The most that lies on disk beside the input: what a pass reads and what it writes. Files of a
   // pass go when the pass that reads them has ended.
   double disk_bytes_max = 0;

@@ -11,14 +11,13 @@
 namespace penstock::bowtie {
 namespace {
 
-// Section V.A: 64 TB in 8,000 files, 8 GB of memory, reckoned as there.
+// Section V.A: 64 TB in 8,000 files, 8 GB of memory.
 PlanRequest paper_example() {
   return {.inputs = 8000,
           .outputs = 1,
           .bytes = 64e12,
           .memory_bytes = 8'000'000'000,
-          .device = &paper_array(),
-          .one_sided = true};
+          .device = &paper_array()};
 }
 
 TEST(Planner, FindsThePapersTree) {
@@ -30,16 +29,16 @@ TEST(Planner, FindsThePapersTree) {
     if (search == Search::exact) {
       EXPECT_EQ(plan->factors(), "90 x 89");
     }
-    // With a constant delay. The paper, with its measured curve, has 1,353 MB/s.
-    EXPECT_NEAR(plan->throughput_bytes_per_s / 1e6, 1507, 10);
+    // The paper counts what is read alone (papers/bowtie/merge_tree_test.cc).
+    EXPECT_NEAR(plan->throughput_bytes_per_s / 1e6, 1600, 10);
     const auto others = alternatives(paper_example(), *plan);
     ASSERT_GE(others.size(), 3u);
     EXPECT_EQ(others[0].plan.passes.size(), 13u);
-    EXPECT_NEAR(others[0].plan.throughput_bytes_per_s / 1e6, 273, 1);
+    EXPECT_NEAR(others[0].plan.throughput_bytes_per_s / 1e6, 271, 1);
     EXPECT_EQ(others[1].plan.passes.size(), 1u);
-    EXPECT_NEAR(others[1].plan.throughput_bytes_per_s / 1e6, 208, 2);
+    EXPECT_NEAR(others[1].plan.throughput_bytes_per_s / 1e6, 387, 2);
     EXPECT_GT(others[0].over_best, 5);
-    EXPECT_GT(others[1].over_best, 6.5);
+    EXPECT_GT(others[1].over_best, 4);
     // 8,000 blocks of 2 MiB do not fit 8 GB, so STXXL takes two passes of sqrt(n).
     EXPECT_EQ(others[2].plan.factors(), "90 x 89");
   }
@@ -69,14 +68,6 @@ TEST(Planner, ExactIsAsGoodAsBruteForce) {
                         .bytes = std::pow(10, 8 + 4 * random.unit()),
                         .memory_bytes = static_cast<uint64_t>(std::pow(10, 6 + 3 * random.unit())),
                         .device = &device};
-    const double shrink = 0.3 + 0.7 * random.unit();
-    if (round % 2 == 0) {
-      // Merging removes duplicates: k files hold k^e / n^e ... of the data, at least a part.
-      const double n = request.inputs;
-      request.merged_bytes = [=, bytes = request.bytes](double files) {
-        return bytes * (shrink + (1 - shrink) * files / n);
-      };
-    }
     const auto plan = plan_bowtie(request);
     ASSERT_TRUE(plan.has_value());
     std::vector<uint32_t> factors;
@@ -156,30 +147,20 @@ TEST(Planner, TheShorterListOfPairsLosesNothing) {
   }
 }
 
-// What shrinks is merged early, what grows is distributed late.
-TEST(Planner, ShrinkingDataChangeThePlan) {
+TEST(Planner, EveryPassReadsWhatTheOneBeforeHasWritten) {
   DeviceProfile device = paper_array();
-  PlanRequest request{
-      .inputs = 64, .outputs = 64, .bytes = 1e12, .memory_bytes = 256 * MiB, .device = &device};
-  const auto plain = plan_bowtie(request);
-  request.merged_bytes = [](double files) { return 1e12 * files / 64; };  // equal keys are summed
-  const auto shrinking = plan_bowtie(request);
-  ASSERT_TRUE(plain && shrinking);
-  EXPECT_LT(shrinking->seconds, plain->seconds);
-  EXPECT_NEAR(shrinking->passes.front().read_bytes, 1e12, 1);
-  EXPECT_NEAR(shrinking->passes.back().written_bytes, 1e12 / 64, 1);
-  // Every pass reads what the one before has written.
-  for (const auto& p : {*plain, *shrinking}) {
-    double total = 0;
-    for (size_t i = 0; i < p.passes.size(); ++i) {
-      if (i > 0) {
-        EXPECT_NEAR(p.passes[i].read_bytes, p.passes[i - 1].written_bytes, 1);
-      }
-      total += p.passes[i].seconds;
+  const auto plan = plan_bowtie(
+      {.inputs = 64, .outputs = 64, .bytes = 1e12, .memory_bytes = 256 * MiB, .device = &device});
+  ASSERT_TRUE(plan.has_value());
+  double total = 0;
+  for (size_t i = 0; i < plan->passes.size(); ++i) {
+    if (i > 0) {
+      EXPECT_NEAR(plan->passes[i].read_bytes, plan->passes[i - 1].written_bytes, 1);
     }
-    EXPECT_NEAR(p.seconds, total, 1e-6);
-    EXPECT_GT(p.disk_bytes_max, 0);
+    total += plan->passes[i].seconds;
   }
+  EXPECT_NEAR(plan->seconds, total, 1e-6);
+  EXPECT_GT(plan->disk_bytes_max, 0);
 }
 
 TEST(Planner, OnePassNeedsDiskForItsOutputTwoPassesForTwo) {
