@@ -34,6 +34,7 @@
 #include "file/emulation.h"
 #include "file/engine.h"
 #include "file/file.h"
+#include "papers/bowtie/schedulers.h"
 #include "papers/bowtie/simulator.h"
 #include "penstock/base.h"
 

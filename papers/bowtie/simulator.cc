@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "bowtie/staircase_record.h"
+#include "papers/bowtie/schedulers.h"
 #include "penstock/base.h"
 
 namespace penstock::papers {

@@ -96,7 +96,7 @@ struct PlanSimulation {
 };
 Result<PlanSimulation> simulate(const Plan& plan, const DeviceProfile& device, uint64_t seed);
 
-// A merge as block-wise systems do it (BlockScheduler), in passes whose inputs are merged at most
+// A merge as block-wise systems do it (BlockScheduler, schedulers.h), in passes whose inputs are merged at most
 // `fan_in_max` at a time.
 struct BlockMerge {
   uint64_t bytes = 0;  // of the input

@@ -3,14 +3,19 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <string>
 
+#include "base/random.h"
+#include "base/temporary_folder_fixture.h"
+#include "base/trials.h"
+#include "bowtie/computations.h"
 #include "bowtie/spread_fixture.h"
 #include "os/sanitizer.h"
+#include "papers/bowtie/schedulers.h"
 #include "papers/bowtie/theorems.h"
 #include "penstock/base.h"
 
@@ -211,20 +216,17 @@ TEST(Simulator, FirstRowOfTableTwo) {
 TEST(Simulator, SwitchesAsOftenAsTheExecutorDoes) {
   if (os::shadowed) GTEST_SKIP() << "a computation that a sanitizer slows down ends rounds early";
   for (auto [n, m] : {std::pair{1u, 16u}, {1u, 64u}, {12u, 1u}, {12u, 0u}, {6u, 10u}}) {
-    std::string folder = (std::filesystem::temp_directory_path() / "simulator_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+    const TemporaryFolder folder;
     const uint64_t bytes = 48 * MiB;
     std::vector<Input> inputs;
     for (uint32_t i = 0; i < n; ++i) {
-      inputs.push_back({.path = fmt::format("{}/in{}", folder, i)});
+      inputs.push_back({.path = folder / fmt::format("in{}", i)});
       std::ofstream(inputs.back().path) << std::string(bytes / n / 4096 * 4096, '\0');
     }
     std::vector<Output> outputs;
-    for (uint32_t j = 0; j < m; ++j)
-      outputs.push_back({.path = fmt::format("{}/out{}", folder, j)});
+    for (uint32_t j = 0; j < m; ++j) outputs.push_back({.path = folder / fmt::format("out{}", j)});
     const auto result = run(std::move(inputs), std::move(outputs), spread(n * 7 + m),
                             {.memory_bytes = 6 * MiB, .block_bytes = 4096, .comeback_blocks = 0});
-    std::filesystem::remove_all(folder);
     ASSERT_TRUE(result.has_value()) << result.error().message();
     const double moved = static_cast<double>(result->bytes_read + result->bytes_written);
     const auto simulated = simulate(result->schedule, BowtieRun{.bytes = moved, .seed = 3});
@@ -234,6 +236,42 @@ TEST(Simulator, SwitchesAsOftenAsTheExecutorDoes) {
     EXPECT_NEAR(ours / theirs, 1, 0.1) << fmt::format("{} x {}: {} and {}, {}", n, m, ours, theirs,
                                                       name_of(result->schedule.algorithm));
   }
+}
+
+TEST(BlockScheduler, DrivesTheExecutorToo) {
+  constexpr uint32_t inputs = 12;
+  constexpr size_t block_bytes = 4096;
+  const TemporaryFolder folder;
+  Random random(seed_of_run());
+  std::vector<uint64_t> all;
+  std::vector<Input> files;
+  for (uint32_t i = 0; i < inputs; ++i) {
+    std::vector<uint64_t> numbers(random.below(50'000));
+    std::ranges::generate(numbers, [&] { return random.next(); });
+    std::ranges::sort(numbers);
+    files.push_back({.path = folder / fmt::format("in{}", i)});
+    std::ofstream(files.back().path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(numbers.data()),
+               static_cast<std::streamsize>(numbers.size() * sizeof(uint64_t)));
+    all.insert(all.end(), numbers.begin(), numbers.end());
+  }
+  std::ranges::sort(all);
+  const uint64_t batch_bytes = 16 * block_bytes;
+  BlockScheduler scheduler(
+      {.inputs = inputs, .block_bytes = block_bytes, .write_batch_bytes = batch_bytes});
+  const auto result =
+      run(std::move(files), {{.path = folder / "out"}}, merge({.type = record::Type::u64}, {}),
+          {.memory_bytes = batch_bytes + (3 * inputs + 5) * block_bytes,
+           .block_bytes = block_bytes,
+           .comeback_blocks = 0,
+           .scheduler = &scheduler});
+  ASSERT_TRUE(result.has_value()) << result.error().message();
+  std::vector<uint64_t> merged(all.size() + 1);
+  std::ifstream out(folder / "out", std::ios::binary);
+  out.read(reinterpret_cast<char*>(merged.data()),
+           static_cast<std::streamsize>(merged.size() * sizeof(uint64_t)));
+  merged.resize(static_cast<size_t>(out.gcount()) / sizeof(uint64_t));
+  EXPECT_TRUE(merged == all) << "seed " << seed_of_run();
 }
 
 }  // namespace

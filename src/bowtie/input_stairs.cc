@@ -130,7 +130,7 @@ InputStairs::Stairs InputStairs::stairs(const View& view) const {
     return horizons[a] != horizons[b] ? horizons[a] < horizons[b] : a < b;
   });
   measure(stairs, memory);
-  for (bool outside = options_.correct; outside;) {
+  for (bool outside = true; outside;) {
     outside = false;
     const double most = outside_cycles * stairs.cycle_bytes;
     while (stairs.order.size() > 1 && horizons[stairs.order.back()] > most) {
@@ -145,7 +145,7 @@ InputStairs::Stairs InputStairs::stairs(const View& view) const {
 
 double InputStairs::horizon_max(const View& view, std::span<const uint32_t> group,
                                 std::span<const uint32_t> others, double cycle_bytes) const {
-  if (!options_.correct || others.empty()) return std::numeric_limits<double>::infinity();
+  if (others.empty()) return std::numeric_limits<double>::infinity();
   double share = rates_[others.back()];
   if (!options_.overlapped) {
     share = 0;

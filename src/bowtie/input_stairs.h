@@ -86,7 +86,6 @@ class InputStairs {
     bool overlapped = false;    // one input is streamed at a time, as in A3
     uint64_t memory_bytes = 0;  // M_r
     uint64_t block_bytes = 1;
-    bool correct = true;  // idea 2
   };
   // REQUIRES: the memory holds a block for each input.
   explicit InputStairs(const Options& options);

@@ -78,8 +78,8 @@ struct RunOptions {
   // How to go about it. Nothing: best_schedule() of the streams, the share and the memory. What is
   // given may have another memory than ours, and is made for ours.
   std::optional<Schedule> schedule;
-  // A policy of one's own instead, such as BlockScheduler. It divides memory_bytes as its layout
-  // says. REQUIRES: outlives the run, and is fresh.
+  // A policy of one's own instead. It divides memory_bytes as its layout says. REQUIRES: outlives
+  // the run, and is fresh.
   Scheduler* scheduler = nullptr;
   // For the prediction in the result; where there is none, the emulated device if one is on.
   const DeviceProfile* device = nullptr;

@@ -300,24 +300,6 @@ TEST(Run, EndsWithTheFirstErrorOfTheDeviceAndLeavesNothing) {
   }
 }
 
-TEST(Run, BlockSchedulerDrivesItToo) {
-  for (uint64_t seed = 300; seed < 310; ++seed) {
-    SCOPED_TRACE(fmt::format("seed {}", seed));
-    Case one = random_case(seed);
-    one.outputs = std::max(1u, one.outputs);
-    const auto inputs = static_cast<uint32_t>(one.inputs.size());
-    const uint64_t batch = 4 * uint64_t{one.outputs} * one.options.block_bytes;
-    BlockScheduler scheduler(
-        {.inputs = inputs, .block_bytes = one.options.block_bytes, .write_batch_bytes = batch});
-    one.options.memory_bytes = batch + (3 * inputs + one.outputs + 4) * one.options.block_bytes;
-    one.options.scheduler = &scheduler;
-    const Folder folder;
-    const auto result = run_case(one, folder, Way::windows);
-    ASSERT_TRUE(result.has_value()) << result.error().message();
-    expect_outputs(one, folder, *result);
-  }
-}
-
 TEST(Run, ProducesFromMemoryWithoutInputs) {
   const Folder folder;
   std::vector<Output> outputs;

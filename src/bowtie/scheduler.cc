@@ -63,10 +63,10 @@ Result<std::unique_ptr<StairScheduler>> StairScheduler::open(const Schedule& sch
   if (bowtie.inputs == 0) layout.input_memory_bytes = 0;
   layout.output_memory_bytes =
       bowtie.outputs == 0 ? 0 : bowtie.memory_bytes - layout.input_memory_bytes;
-  return std::unique_ptr<StairScheduler>(new StairScheduler(schedule, layout, options));
+  return std::unique_ptr<StairScheduler>(new StairScheduler(schedule, layout));
 }
 
-StairScheduler::StairScheduler(const Schedule& schedule, Layout layout, const Options& options)
+StairScheduler::StairScheduler(const Schedule& schedule, Layout layout)
     : Scheduler(layout),
       schedule_(schedule),
       stairs_({.inputs = schedule.bowtie.inputs,
@@ -75,8 +75,7 @@ StairScheduler::StairScheduler(const Schedule& schedule, Layout layout, const Op
                              schedule.algorithm == Algorithm::a3 ||
                              schedule.algorithm == Algorithm::a6r,
                .memory_bytes = layout.input_memory_bytes,
-               .block_bytes = layout.block_bytes,
-               .correct = options.correct}) {}
+               .block_bytes = layout.block_bytes}) {}
 
 bool StairScheduler::reads_overlapped() const {
   return reads_overlap(schedule_.algorithm);
@@ -246,42 +245,6 @@ uint32_t StairScheduler::largest_output(const View& view) const {
   return static_cast<uint32_t>(
       std::max_element(view.output_bytes.begin(), view.output_bytes.end()) -
       view.output_bytes.begin());
-}
-
-BlockScheduler::BlockScheduler(const Options& options)
-    : Scheduler({.input_memory_bytes = options.inputs * options.block_bytes,
-                 .output_memory_bytes = options.write_batch_bytes,
-                 .block_bytes = options.block_bytes}) {}
-
-Action BlockScheduler::next(const View& view) {
-  if (!started_) {
-    started_ = true;
-    const auto inputs = static_cast<uint32_t>(view.input_bytes.size());
-    for (uint32_t i = 0; i < inputs; ++i) {
-      // As if it had been going on for a while: the inputs are at different places of their blocks.
-      const uint64_t bytes = std::max<uint64_t>(1, layout_.block_bytes * (i + 1) / inputs);
-      queue_.push_back(read_action({i, bytes}));
-    }
-  }
-  if (queue_.empty()) {
-    switch (view.stall) {
-      case Stall::none:
-        break;
-      case Stall::input:
-        queue_.push_back(read_action({view.stalled_input, layout_.block_bytes}));
-        break;
-      case Stall::outputs:
-      case Stall::finished:
-        for (uint32_t output : largest_outputs(view, view.output_bytes.size()))
-          queue_.push_back({.kind = Action::Kind::write, .stream = output, .bytes = everything});
-        if (view.stall == Stall::finished) queue_.push_back({.kind = Action::Kind::finish});
-        break;
-    }
-  }
-  if (queue_.empty()) return {.kind = Action::Kind::compute};
-  const Action action = queue_.front();
-  queue_.pop_front();
-  return action;
 }
 
 }  // namespace penstock::bowtie

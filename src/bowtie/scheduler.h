@@ -152,9 +152,6 @@ class StairScheduler final : public Scheduler {
   struct Options {
     // A read moves at least so much. Every input keeps so much memory reserved.
     uint64_t block_bytes = 64 * 1024;
-    // Whether the reader corrects a crooked staircase (input_stairs.h). Off, it does what the paper
-    // writes, for comparison.
-    bool correct = true;
   };
 
   // Fails where the memory does not hold a block for each input and two for the outputs.
@@ -169,7 +166,7 @@ class StairScheduler final : public Scheduler {
  private:
   static constexpr uint32_t none = ~uint32_t{0};
 
-  StairScheduler(const Schedule& schedule, Layout layout, const Options& options);
+  StairScheduler(const Schedule& schedule, Layout layout);
 
   void plan(const View& view);
   void start(const View& view);
@@ -197,26 +194,6 @@ class StairScheduler final : public Scheduler {
   uint32_t written_ = none;   // the output that an overlapped writer is at
   uint32_t written_groups_ = 0;
   bool wrote_in_step_ = false;  // a group, since an input was asked for
-};
-
-// What block-wise systems do (STXXL, nsort): whenever the computation lacks a block it is read,
-// wherever it lies, and outputs are gathered until a batch is full. With read-ahead the blocks are
-// fetched sooner but in the same order, the one in which they will be needed, so that the switches
-// are the same. For comparison, in simulation and on devices.
-class BlockScheduler final : public Scheduler {
- public:
-  struct Options {
-    uint32_t inputs = 0;
-    uint64_t block_bytes = 0;
-    uint64_t write_batch_bytes = 0;
-  };
-  explicit BlockScheduler(const Options& options);
-
-  Action next(const View& view) override;
-
- private:
-  std::deque<Action> queue_;
-  bool started_ = false;
 };
 
 }  // namespace penstock::bowtie

@@ -1,0 +1,57 @@
+#pragma once
+
+// Policies to compare those of src/bowtie/scheduler.h with, in simulation and on devices.
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "bowtie/input_stairs.h"
+#include "bowtie/scheduler.h"
+
+namespace penstock::papers {
+
+using namespace bowtie;
+
+// The order of block-wise systems (STXXL, nsort): whenever the computation lacks a block it is read,
+// wherever it lies, and outputs are gathered until a batch is full. Read-ahead fetches the blocks
+// sooner but in the same order, the one in which they will be needed, so that the switches are the
+// same.
+class BlockScheduler final : public Scheduler {
+ public:
+  struct Options {
+    uint32_t inputs = 0;
+    uint64_t block_bytes = 0;
+    uint64_t write_batch_bytes = 0;
+  };
+  explicit BlockScheduler(const Options& options);
+
+  Action next(const View& view) override;
+
+ private:
+  std::deque<Action> queue_;
+  bool started_ = false;
+};
+
+// A3 with the words of the paper (section III.C): the input that was streamed is refilled until the
+// memory is full, not to one stair above the highest. A block is kept free for every other input,
+// without which the first refill would leave nothing for the next one. For inputs alone.
+class FillingScheduler final : public Scheduler {
+ public:
+  struct Options {
+    uint32_t inputs = 0;
+    uint64_t memory_bytes = 0;
+    uint64_t block_bytes = 0;
+  };
+  explicit FillingScheduler(const Options& options);
+
+  Action next(const View& view) override;
+
+ private:
+  InputStairs stairs_;  // for the preload, and for the room beside the others' blocks
+  std::deque<Action> queue_;
+  bool started_ = false;
+  std::optional<uint32_t> streamed_;
+};
+
+}  // namespace penstock::papers
