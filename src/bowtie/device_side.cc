@@ -352,12 +352,6 @@ bool Execution::submit_write(uint32_t output) {
     ++writes_in_flight_;
   }
   count(true, output, bytes);
-  if (place.file == nullptr) {
-    auto status = outputs_[output].sink({pool_->home(block) + from, bytes});
-    give_back_written(block);
-    if (!status) fail(status.error());
-    return true;
-  }
   transfer.busy = true;
   transfer.stream = output;
   transfer.block = block;
@@ -415,17 +409,14 @@ void Execution::finish_read(Transfer& transfer) {
 
 void Execution::finish_write(Transfer& transfer) {
   const file::Request& request = transfer.request;
-  give_back_written(transfer.block);
-  if (request.error == 0) return;
-  fail(file::error_of(request));
-}
-
-void Execution::give_back_written(pool::BlockId block) {
-  pool_->give(block);
-  MutexLock lock(mutex_);
-  --output_held_;
-  --writes_in_flight_;
-  for_computation_.announce();
+  pool_->give(transfer.block);
+  {
+    MutexLock lock(mutex_);
+    --output_held_;
+    --writes_in_flight_;
+    for_computation_.announce();
+  }
+  if (request.error != 0) fail(file::error_of(request));
 }
 
 // An input's file, opened where it is not. Few are open at a time: the one that was not used for

@@ -279,12 +279,11 @@ Status Execution::open_outputs() {
   if (outputs_.size() > outputs_without_asking) (void)os::raise_open_files_limit();
   for (uint32_t j = 0; j < outputs_.size(); ++j) {
     Output& output = outputs_[j];
-    if ((output.file != nullptr) + !output.path.empty() + (output.sink != nullptr) != 1) {
-      return failure(ErrorCode::invalid_argument,
-                     "use an output that is not one file, one path or one sink",
+    if ((output.file != nullptr) == !output.path.empty()) {
+      return failure(ErrorCode::invalid_argument, "use an output that is not one file or one path",
                      fmt::format("output {}", j));
     }
-    OutputPlace place{.file = output.file, .name = "an output's sink"};
+    OutputPlace place{.file = output.file};
     if (!output.path.empty()) {
       auto file = file::File::create_output(output.path, {.caching = options_.caching});
       if (!file) {
@@ -296,14 +295,12 @@ Status Execution::open_outputs() {
       output_files_[j] = std::move(*file);
       place.file = &*output_files_[j];
     }
-    if (place.file != nullptr) {
-      place.name = place.file->path().c_str();
-      if (!place.file->seekable() && output.offset != 0) {
-        return failure(ErrorCode::unsupported, "write at an offset of what has none", place.name);
-      }
-      place.head_bytes = output.offset % file::sector_bytes;
-      place.file_offset = output.offset - place.head_bytes;
+    place.name = place.file->path().c_str();
+    if (!place.file->seekable() && output.offset != 0) {
+      return failure(ErrorCode::unsupported, "write at an offset of what has none", place.name);
     }
+    place.head_bytes = output.offset % file::sector_bytes;
+    place.file_offset = output.offset - place.head_bytes;
     const uint64_t bytes = output.bytes_max != 0 ? output.bytes_max : usual;
     // One more, so that a touch beyond it meets us.
     place.blocks_max = ceil_div(place.head_bytes + bytes, block_bytes_) + 1;

@@ -107,7 +107,7 @@ class Execution final : public stream::StreamHandler {
     uint64_t blocks_max = 0;
     uint64_t head_bytes = 0;
     uint64_t file_offset = 0;
-    const file::File* file = nullptr;  // none: a sink
+    const file::File* file = nullptr;
     const char* name = "";
   };
   struct InputLevel {
@@ -220,7 +220,6 @@ class Execution final : public stream::StreamHandler {
   void finish_one();
   void finish_read(Transfer& transfer);
   void finish_write(Transfer& transfer);
-  void give_back_written(pool::BlockId block) EXCLUDES_LOCK(mutex_);
   Transfer& free_transfer();
   const file::File* file_of(uint32_t input);
   void count(bool write, uint32_t stream, uint64_t bytes);

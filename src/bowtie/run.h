@@ -2,8 +2,8 @@
 
 // Runs a user's computation between n inputs and m outputs, on real files: the executor behind
 // penstock/bowtie.h, which tells what a computation is and does. Beside the paths of that header,
-// inputs and outputs may be open files, stretches of files, sources and sinks; schedules can be
-// chosen, and a plan of several passes carried out.
+// inputs and outputs may be open files, stretches of files and sources; schedules can be chosen, and
+// a plan of several passes carried out.
 //
 // What it costs, how the threads talk to each other and why nobody waits for ever: execution.cc.
 
@@ -47,13 +47,10 @@ struct Input {
   std::string name = {};  // for messages of those that make runs; the executor's have its number
 };
 
-// Exactly one of `file`, `path` and `sink` is given.
+// Exactly one of `file` and `path` is given.
 struct Output {
   const file::File* file = nullptr;  // open for writing, or a pipe; written from `offset` on
   std::string path;                  // has its name only after the run has succeeded
-  // Gets the bytes in order, in pieces of at most a block, from the device's thread. For what is no
-  // file on the device: the scheduler treats it as any other output.
-  std::function<Status(std::span<const std::byte>)> sink;
   uint64_t offset = 0;
   // The most that may come: address space. 0: the bytes of all inputs (a TiB where they do not say
   // how many), as far as addresses go round.
@@ -86,8 +83,6 @@ struct RunOptions {
   // The computation goes on while the device reads or writes a group, too. For devices that go to another
   // stream for nothing: elsewhere exact staircases are worth the rest.
   bool never_rests = false;
-  // Bytes that will be written in all, where that is known, for the prediction. 0: by input_share.
-  uint64_t written_bytes = 0;
   // Of an input that comes in order: a multiple of block_bytes, or 0 for that.
   size_t in_order_block_bytes = 0;
   // The computation reads its inputs one after the other.

@@ -347,25 +347,19 @@ TEST(Run, AStretchOfAFileBeginsAndEndsAnywhere) {
   }
 }
 
-TEST(Run, WritesAtAnyOffsetOfAnOpenFileAndIntoSinks) {
+TEST(Run, WritesAtAnyOffsetOfAnOpenFile) {
   Random random(6);
   const Folder folder;
   const Bytes bytes = random_bytes(random, 100'000);
   auto file = file::File::create_output(folder.file("both"));
   ASSERT_TRUE(file.has_value());
-  Bytes sunk;
   std::vector<Output> outputs;
   outputs.push_back({.file = &*file, .offset = 0, .bytes_max = bytes.size()});
   outputs.push_back({.file = &*file, .offset = bytes.size(), .bytes_max = bytes.size()});
-  outputs.push_back({.sink = [&](std::span<const std::byte> piece) -> Status {
-                       sunk.insert(sunk.end(), piece.begin(), piece.end());
-                       return {};
-                     },
-                     .bytes_max = bytes.size()});
   const auto result = run({}, std::move(outputs),
                           [&](Streams& streams) -> Status {
                             for (size_t at = 0; at < bytes.size(); at += 1000) {
-                              for (uint32_t j = 0; j < 3; ++j)
+                              for (uint32_t j = 0; j < 2; ++j)
                                 streams.output(j).append(bytes.data() + at, 1000);
                             }
                             return {};
@@ -376,7 +370,6 @@ TEST(Run, WritesAtAnyOffsetOfAnOpenFileAndIntoSinks) {
   Bytes twice = bytes;
   twice.insert(twice.end(), bytes.begin(), bytes.end());
   EXPECT_TRUE(read_file(folder.file("both")) == twice);
-  EXPECT_TRUE(sunk == bytes);
 }
 
 TEST(Run, ReadsAPipeToItsEnd) {
