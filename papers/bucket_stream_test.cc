@@ -1,3 +1,5 @@
+// Test labels: nobody
+
 #include "papers/bucket_stream.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Test labels: one-thread, nobody (the thread sanitizer has memory of its own where the parent's was)
+
 #include <memory>
 
 #include "papers/bucket_stream.h"

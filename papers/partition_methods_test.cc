@@ -1,3 +1,5 @@
+// Test labels: slow-threads, loops
+
 #include "papers/partition_methods.h"
 
 #include "partition/partition_suite.h"

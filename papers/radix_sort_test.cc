@@ -1,3 +1,5 @@
+// Test labels: slow-threads, loops
+
 #include "papers/radix_sort.h"
 
 #include <gtest/gtest.h>

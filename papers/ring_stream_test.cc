@@ -1,3 +1,5 @@
+// Test labels: nobody
+
 #include "papers/ring_stream.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Test labels: loops
+
 // The external sort as a whole: every distribution of every format, on both mechanisms that move
 // blocks, within a budget that makes it distribute; and what can go wrong.
 

@@ -1,3 +1,5 @@
+// Test labels: no-sanitizer
+
 // Everything that the library does, again and again in one process: its memory, mappings, descriptors and threads stay as
 // they are.
 //

@@ -1,3 +1,5 @@
+// Test labels: threads, loops, templates
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

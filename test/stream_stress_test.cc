@@ -1,3 +1,5 @@
+// Test labels: threads, nobody, loops, templates
+
 // Random schedules of a producer and a consumer on one stream, of every kind and mechanism, held
 // against a plain array.
 //

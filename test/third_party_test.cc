@@ -1,3 +1,5 @@
+// Test labels: ci, no-sanitizer, loops
+
 // Other people's code on a stream's pointer, which it takes for ordinary memory. A touch outside of the
 // stream's window fails the test. The streams' memory is 1 to 3 MiB of data of 32 to 64 MiB.
 //

@@ -22,6 +22,7 @@ JUnit files; a ctest test that writes none (a bench, the demonstration) counts a
 """
 
 import concurrent.futures
+import json
 import os
 import pathlib
 import re
@@ -40,37 +41,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PART_BEGINS_MAX_S = 60 * 60
 END_MAX_S = 78 * 60
 
-# Layers below the sorts: what they share is memory, threads and faults.
-LOWER_LAYERS = ("base", "os", "file", "pool", "fault", "stream", "source", "rewire", "test")
-
-# Layers whose tests run threads against each other.
-THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source", "rewire", "partition", "sort", "papers",
-                   "bowtie", "files", "external", "api", "trace")
-# Their tests that run no threads of ours.
-UNTHREADED_TESTS = ("bowtie_model_test", "bowtie_planner_test", "papers_simulator_test", "papers_theorems_test",
-                    "external_bucket_plan_test", "external_cost_model_test", "external_number_window_test",
-                    "external_text_window_test",
-                    "external_journal_test", "external_resume_journal_test", "external_spill_test",
-                    "external_splitters_test", "sort_cache_sort_test",
-                    "trace_capture_test", "trace_convert_test", "trace_format_test", "trace_import_test",
-                    "trace_replay_layout_test", "trace_replay_queue_test", "trace_ring_watch_test",
-                    # Of its children the sanitizer has memory of its own where the parent's was.
-                    "papers_forked_child_test")
-# And those that take minutes under the thread sanitizer, whose own memory some of them meet as the limit of theirs.
-LONG_TESTS = ("external_string_sort_test", "external_top_items_test",
-              "papers_partition_methods_test", "papers_radix_sort_test", "papers_scheduler_test")
-# Tests of whole sorts, again and again with another fault, which take minutes under any sanitizer: `./check ci` runs them without.
-# Only without one is what the kernel counts the program's own memory.
-FAULT_TESTS = ("external_damage_test", "external_resume_test", "api_memory_scope_test")
-# A sanitizer's memory moves the plans that these look at.
-PLAN_TESTS = ("external_sort_planner_test", "external_sort_prediction_test")
-
-# Arithmetic alone, which takes ten times as long under sanitizers.
-ARITHMETIC_TESTS = ("papers_simulator_test", "papers_theorems_test", "bowtie_planner_test")
-NOT_SANITIZED = ("test_third_party_test", "test_soak_test", *FAULT_TESTS, *PLAN_TESTS, *ARITHMETIC_TESTS)
-
-# Test programs that are run once more as a user without rights: what needs none must work without.
-UNPRIVILEGED_TESTS = re.compile(r"(pool|fault|stream|rewire)_.*|papers_(.*_stream|forked_child)_test|test_stream_stress_test")
 NOBODY = 65534
 
 # What makes random tests short enough; ./check full leaves their own measure.
@@ -334,45 +304,11 @@ def look_at_text(tally):
         tally.add("python", skip="what builds the Python package could not be installed (tools/setup.sh check)")
 
 
-def unit_tests():
-    """The tests of modules, by their name in ctest: src/trace/format/format_test.cc is trace_format_test."""
-    layers = {f"{path.relative_to(ROOT / 'src').parts[0]}_{path.stem}": path
-              for path in sorted((ROOT / "src").rglob("*_test.cc"))}
-    others = {f"{folder}_{path.stem}": path
-              for folder, pattern in (("papers", "**/*_test.cc"), ("cli", "**/*_test.cc"), ("test", "*_test.cc"))
-              for path in sorted((ROOT / folder).glob(pattern))}
-    return layers | others
-
-
-def layer_of(path):
-    """What stands first: src/external/split/split.cc is of external, cli/sort/sort.cc of cli."""
-    parts = path.relative_to(ROOT).parts
-    return parts[1] if parts[0] == "src" else parts[0]
-
-
-def folder_of_test(name):
-    """Where a build has it: beside its layer's library."""
-    layer = name.partition("_")[0]
-    return layer if layer in ("papers", "cli", "test") else f"src/{layer}"
-
-
-def program_of(preset, name):
-    return ROOT / "build" / preset / folder_of_test(name) / name
-
-
 def unprivileged_programs(preset):
-    return [program_of(preset, name) for name in filter(UNPRIVILEGED_TESTS.fullmatch, unit_tests())]
-
-
-def threaded_tests(full):
-    left_out = UNTHREADED_TESTS if full else UNTHREADED_TESTS + LONG_TESTS + FAULT_TESTS + PLAN_TESTS
-    return [name for name, path in unit_tests().items()
-            if (layer_of(path) in THREADED_LAYERS or name in ("test_stream_stress_test", "test_sort_property_test"))
-            and name not in left_out]
-
-
-def only(tests):
-    return ["-R", f"^({'|'.join(tests)})$"]
+    """Of the tests with the label nobody, as the build knows them."""
+    told = subprocess.run(["ctest", "--test-dir", ROOT / "build" / preset, "--show-only=json-v1", "-L", "^nobody$"], check=True,
+                          stdout=subprocess.PIPE, text=True).stdout
+    return [pathlib.Path(test["command"][0]) for test in json.loads(told)["tests"]]
 
 
 class Part(typing.NamedTuple):
@@ -396,32 +332,25 @@ def test_package(tally, clock, deadline):
         command(tally, f"{test} of what users get", sys.executable, ROOT / "test" / test, program, quiet=True, deadline=deadline)
 
 
-def under_sanitizer(name, preset, tests):
+def under_sanitizer(name, preset):
     """Two parts, so that a slow machine may run one: the layers below the sorts, and the others."""
-    paths = unit_tests()
-    below = [test for test in tests if test in paths and layer_of(paths[test]) in LOWER_LAYERS]
-    others = [test for test in tests if test not in below]
-    return [Part(f"{name}, {layers}", preset, tuple(part), tuple(only(part)))
-            for layers, part in (("lower layers", below), ("other layers", others))]
+    return [Part(f"{name}, {which} layers", preset, (f"{name}_{which}_tests",), ("-L", f"^{name}-{which}$"))
+            for which in ("lower", "other")]
 
 
 def parts_by_word():
-    """By what is asked for: the parts, in their order."""
-    # The whole library under a sanitizer, but not the program, whose parts lie in the library.
-    of_library = [name for name, path in unit_tests().items() if layer_of(path) != "cli" and name not in NOT_SANITIZED]
-    of_library += ["sort_fuzz", "trace_fuzz", "import_fuzz"]
-    all_threaded = threaded_tests(True)
+    """By what is asked for: the parts, in their order. Which tests have which label: tools/layer.cmake."""
     check = [Part("end to end", "check", ("end_to_end",), ("-LE", "^(full|ci|unit)$")),
              Part("modules", "check", ("unit_tests",), ("-L", "^unit$"))]
-    sanitizers = under_sanitizer("sanitizers", "asan-ubsan", of_library)
-    threads = under_sanitizer("threads", "tsan", threaded_tests(False))
+    sanitizers = under_sanitizer("sanitizers", "asan-ubsan")
+    threads = under_sanitizer("threads", "tsan")
     further = [Part("label ci", "check", ("ci_tests",), ("-L", "^ci$")),
                Part("without rights", "check", None, None, unprivileged("check")),
                threads[0], sanitizers[0],
                Part("what users get", "package", (), None, test_package),
                sanitizers[1], threads[1]]
     full = [Part("everything", "dev", (), (), unprivileged("dev")), Part("sanitizers", "asan-ubsan", (), ()),
-            Part("threads", "tsan", tuple(all_threaded), tuple(only(all_threaded))),
+            Part("threads", "tsan", ("threads_full_tests",), ("-L", "^threads-full$")),
             Part("static analysis", "dev", None, None,
                  lambda tally, clock, deadline: command(tally, "static analysis", "tools/analyze.py"))]
     return {"": check, "sanitizers": sanitizers, "threads": threads, "ci": [*check, *further], "full": full}

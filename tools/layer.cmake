@@ -13,24 +13,24 @@ set(PENSTOCK_TEST_OPTIMIZATION "" CACHE STRING "optimization of tests, as in -O0
 set(PENSTOCK_LIBRARY_OPTIMIZATION "" CACHE STRING "optimization of most layers, as in -O0, or empty: the build's")
 set(PENSTOCK_LAYERS_THAT_COMPUTE "^(base|file|record|scatter|partition|sort|papers|bowtie|files|external)$")
 
-# Tests that are compiled otherwise. For developers these are the tests of templates, which are made in the test itself, and are
-# to be looked at as users compile them; in the builds of ./check those whose own loops would take minutes.
-if(PENSTOCK_UNITY)
-  set(PENSTOCK_OTHER_TESTS_LEVEL -O1)
-  set(PENSTOCK_OTHER_TESTS "^(sort|scatter|partition)_|^files_files_test$|\
-^external_(item_sum|key_bits|number_sort|sort_prediction|string_sort|top_items)_test$|\
-^papers_(partition_methods|radix_sort|scheduler|simulator)_test$|\
-^rewire_rewired_vector_test$|^test_(external_sort|sort_property|stream_stress|third_party)_test$")
-else()
-  set(PENSTOCK_OTHER_TESTS_LEVEL "")
-  set(PENSTOCK_OTHER_TESTS "^(rewire_page_view|rewire_rewired_hash|rewire_rewired_table|rewire_rewired_vector|\
-partition_rewired_partition|stream_vanishing_array|test_sort_property|test_stream_stress)_test$")
-endif()
+# Layers by what the tests of all of them need.
+set(PENSTOCK_LAYERS_BELOW_THE_SORTS "^(base|os|file|pool|fault|stream|source|rewire|test)$")
+set(PENSTOCK_LAYERS_WITH_THREADS "^(os|file|pool|fault|stream|source|rewire|partition|sort|papers|bowtie|files|external|api|trace)$")
+set(PENSTOCK_LAYERS_WITH_LOOPS "^(sort|scatter|partition)$")
+set(PENSTOCK_LAYERS_WITHOUT_RIGHTS "^(pool|fault|stream|rewire)$")
 
-# Tests of `./check ci`: of papers/, which the product does not use; the library in processes and under libraries of others;
-# whole sorts with faults, beside their prediction, and beside the kernel's account of memory. (And test/schedules.)
-set(PENSTOCK_TESTS_OF_CI "^papers_|^test_others$|^test_third_party_test$|^external_(damage|resume|sort_prediction)_test$|\
-^api_memory_scope_test$")
+# Labels that a test carries in its own source, in a line such as "// Test labels: ci, one-thread (why)". The parts of ./check
+# (tools/check.py) find their tests by what follows from them.
+#   ci            for ./check ci and ./check full alone, as all of papers/
+#   no-sanitizer  ./check ci runs it without a sanitizer; ./check full with one, too
+#   threads       runs threads against each other, in a layer whose tests do not: for the thread sanitizer
+#   one-thread    the contrary: runs no threads of ours
+#   slow-threads  takes minutes under the thread sanitizer, or meets its memory: there for ./check full alone
+#   first         is among the longest under the thread sanitizer, and begins first: at the end it would leave a processor idle
+#   nobody        runs once more as a user without rights: what needs none must work without
+#   loops         goes over items itself, which takes minutes unoptimized: ./check optimizes it
+#   templates     tests what is made in the test itself: developers' builds optimize it as users would
+set(PENSTOCK_TEST_LABELS ci no-sanitizer threads one-thread slow-threads first nobody loops templates)
 
 # penstock_unity(TARGET): its files are compiled so many at once.
 function(penstock_unity target)
@@ -115,17 +115,42 @@ function(penstock_kernels stem)
   endforeach()
 endfunction()
 
-# Those that take longest under the thread sanitizer begin first: its tests are the last, and one of them at the end would leave a
-# processor idle.
-set(PENSTOCK_LONG_TESTS "^(partition_(rewired_)?partition|rewire_(rewired_vector|snapshot_schedule)|stream_(remap|file)_stream|\
-source_source|file_engine)_test$")
+# penstock_test_labels(SOURCE OUT): the labels in a test's source.
+function(penstock_test_labels source out)
+  get_filename_component(source ${source} ABSOLUTE)
+  file(STRINGS ${source} line REGEX "^// Test labels: " LIMIT_COUNT 1)
+  string(REGEX REPLACE "^// Test labels: | *\\(.*" "" labels "${line}")
+  string(REPLACE ", " ";" labels "${labels}")
+  foreach(label IN LISTS labels)
+    if(NOT label IN_LIST PENSTOCK_TEST_LABELS)
+      message(FATAL_ERROR "${source}: a test has no label \"${label}\": ${PENSTOCK_TEST_LABELS}")
+    endif()
+  endforeach()
+  set(${out} "${labels}" PARENT_SCOPE)
+endfunction()
+
+# penstock_label(NAME LABELS...): ctest's labels of a test, and for each of them the target that builds all that have it.
+function(penstock_label name)
+  foreach(label ${ARGN})
+    set_property(TEST ${name} APPEND PROPERTY LABELS ${label})
+    string(REPLACE "-" "_" target ${label}_tests)
+    if(NOT TARGET ${target})
+      add_custom_target(${target})
+    endif()
+    add_dependencies(${target} ${name})
+  endforeach()
+endfunction()
 
 # penstock_test(NAME SOURCE LIBRARIES...): one GoogleTest program, run by ctest as one test. A test that was
 # skipped for a missing kernel ability appears with its reason at the end of ./check (tools/check.py).
 function(penstock_test name source)
+  string(REGEX REPLACE "_.*" "" layer ${name})
+  penstock_test_labels(${source} labels)
   set(level ${PENSTOCK_TEST_OPTIMIZATION})
-  if(name MATCHES ${PENSTOCK_OTHER_TESTS})
-    set(level ${PENSTOCK_OTHER_TESTS_LEVEL})
+  if(PENSTOCK_UNITY AND ("loops" IN_LIST labels OR layer MATCHES ${PENSTOCK_LAYERS_WITH_LOOPS}))
+    set(level -O1)
+  elseif(NOT PENSTOCK_UNITY AND "templates" IN_LIST labels)
+    set(level "")
   endif()
   # What was compiled at one level is of no use at another.
   set(headers penstock_test_headers${level})
@@ -142,13 +167,31 @@ function(penstock_test name source)
   target_compile_options(${name} PRIVATE ${level})
   target_precompile_headers(${name} REUSE_FROM ${headers})
   add_test(NAME ${name} COMMAND ${name})
-  set(when unit)
-  if(name MATCHES ${PENSTOCK_TESTS_OF_CI})
-    set(when ci)
-  endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT 1200 LABELS ${when})
-  add_dependencies(${when}_tests ${name})
-  if(name MATCHES ${PENSTOCK_LONG_TESTS})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 1200)
+  if("first" IN_LIST labels)
     set_tests_properties(${name} PROPERTIES COST 10)
+  endif()
+
+  if("ci" IN_LIST labels OR layer STREQUAL "papers")
+    penstock_label(${name} ci)
+  else()
+    penstock_label(${name} unit)
+  endif()
+  set(part other)
+  if(layer MATCHES ${PENSTOCK_LAYERS_BELOW_THE_SORTS})
+    set(part lower)
+  endif()
+  # (The program's parts lie in the library.)
+  if(NOT layer STREQUAL "cli" AND NOT "no-sanitizer" IN_LIST labels)
+    penstock_label(${name} sanitizers-${part})
+  endif()
+  if("threads" IN_LIST labels OR (layer MATCHES ${PENSTOCK_LAYERS_WITH_THREADS} AND NOT "one-thread" IN_LIST labels))
+    penstock_label(${name} threads-full)
+    if(NOT "slow-threads" IN_LIST labels AND NOT "no-sanitizer" IN_LIST labels)
+      penstock_label(${name} threads-${part})
+    endif()
+  endif()
+  if("nobody" IN_LIST labels OR layer MATCHES ${PENSTOCK_LAYERS_WITHOUT_RIGHTS})
+    penstock_label(${name} nobody)
   endif()
 endfunction()

@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 #include "papers/bowtie/merge_tree.h"
 
 #include <gtest/gtest.h>

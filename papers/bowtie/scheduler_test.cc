@@ -1,3 +1,5 @@
+// Test labels: slow-threads, loops
+
 #include "bowtie/scheduler.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// Test labels: one-thread, no-sanitizer, loops
+
 #include "papers/bowtie/simulator.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// Test labels: one-thread, no-sanitizer
+
 #include "papers/bowtie/theorems.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Test labels: ci, no-sanitizer (only without one is what the kernel counts the program's own memory)
+
 // The account of a call (base/run_scope.h) beside what the process has resident.
 //
 // Each operation runs on inputs several times as large as its budget, in a process that holds memory of

@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 #include "bowtie/model.h"
 
 #include <gtest/gtest.h>

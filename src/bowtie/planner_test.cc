@@ -1,3 +1,5 @@
+// Test labels: one-thread, no-sanitizer
+
 #include "bowtie/planner.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Test labels: loops
+
 #include "external/item_sum.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Test labels: loops
+
 // The sort of numbers with samples that mislead it, so that buckets are of any size: in memory, on
 // disk, too large and split again. What whole runs do is in test/external_sort_test.cc.
 

@@ -1,3 +1,5 @@
+// Test labels: slow-threads, loops
+
 // The sort of records, lines and rows that lie in files, against std::stable_sort: memory from the least
 // on, inputs from half of it to several times as much, with and without compression.
 

@@ -1,3 +1,5 @@
+// Test labels: first
+
 #include "file/engine.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// Test labels: loops
+
 // Merging, partitioning, grouping and joining of files against plain models.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// Test labels: first
+
 #include "os/limits.h"
 #include "partition/partition_suite.h"
 

@@ -1,3 +1,5 @@
+// Test labels: first, templates
+
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Test labels: templates
+
 #include <gtest/gtest.h>
 
 #include <random>

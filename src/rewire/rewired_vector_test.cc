@@ -1,3 +1,5 @@
+// Test labels: first, loops, templates
+
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// Test labels: first
+
 // Tables under random schedules: one thread against a copied model, and writers in several threads
 // while others take snapshots.
 

@@ -1,3 +1,5 @@
+// Test labels: first
+
 #include "penstock/source.h"
 
 #include <arpa/inet.h>

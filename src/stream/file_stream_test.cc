@@ -1,3 +1,5 @@
+// Test labels: first
+
 #include "penstock/file_stream.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// Test labels: first
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

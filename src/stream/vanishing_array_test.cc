@@ -1,3 +1,5 @@
+// Test labels: templates
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

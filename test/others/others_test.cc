@@ -1,3 +1,5 @@
+// Test labels: ci
+
 // The library in processes that belong to others: each test runs a small program in the other's
 // language and looks at how it ends. What each shows stands in the program; what was found out by
 // them, in README.md.

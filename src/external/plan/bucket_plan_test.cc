@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 #include "external/plan/bucket_plan.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 // How long a phase takes, by what each resource would take alone.
 
 #include "external/plan/cost_model.h"

@@ -1,3 +1,5 @@
+// Test labels: no-sanitizer (a sanitizer's memory moves the plans)
+
 // What is planned, beside what a run of it does: the way, the passes, the room for temporaries, and what
 // other budgets would do.
 

@@ -1,3 +1,5 @@
+// Test labels: ci, no-sanitizer, loops (a sanitizer's memory moves the plans)
+
 // What a sort says that it will do, beside what its requests really did.
 
 #include "external/plan/sort_prediction.h"

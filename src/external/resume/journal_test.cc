@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 // The journal: what was committed is read again; whatever is torn or changed is never believed.
 
 #include "external/resume/journal.h"

@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 // The steps of a sort in its journal: they are told as they were written, and none of those that
 // contradict each other are believed.
 

@@ -1,3 +1,5 @@
+// Test labels: ci, no-sanitizer (whole sorts, again and again with another fault, take minutes under one)
+
 // Sorts that end early, at any request, and go on: the output is what it has to be, nothing that
 // was finished is done again, and nothing that was left behind is believed when it is not whole.
 // test/resume_test.py kills the program.

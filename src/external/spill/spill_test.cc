@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 #include "external/spill/spill.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 #include "external/split/number_window.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 #include "external/split/splitters.h"
 
 #include <gtest/gtest.h>

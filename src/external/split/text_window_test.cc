@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 #include "external/split/text_window.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Test labels: slow-threads, loops
+
 // The first K items beside what a stable sort of all of them begins with.
 
 #include "external/ways/top_items.h"

@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 #include "sort/cache/cache_sort.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/sched.h>

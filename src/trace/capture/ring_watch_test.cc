@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 #include "trace/capture/ring_watch.h"
 
 #include <gtest/gtest.h>

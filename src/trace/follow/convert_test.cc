@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 #include "trace/format/format.h"
 
 #include <gtest/gtest.h>

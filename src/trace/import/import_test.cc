@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 #include "trace/import/import.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 #include "trace/replay/replay_layout.h"
 
 #include <gtest/gtest.h>

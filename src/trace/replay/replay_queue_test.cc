@@ -1,3 +1,5 @@
+// Test labels: one-thread
+
 #include "trace/replay/replay_queue.h"
 
 #include <gtest/gtest.h>
