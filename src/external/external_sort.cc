@@ -289,15 +289,7 @@ Result<Stored> Run::sort_all(const Target& target) {
   // A copy that is given up is written over, and checks are of bytes that are written once.
   const bool can_copy = target.file->checks() == nullptr;
   const bool copies = decision_.copies && can_copy;
-  if (decision_.copies_reversed && can_copy) {
-    context_.set_phase("copy", plan().bytes_read + plan().bytes_written);
-    auto stored = copy_reversed(context_, input_.pieces.front(), input_.usable_bytes, target);
-    if (!stored) return std::unexpected(stored.error());
-    if (*stored) {
-      method_ = Method::merge;
-      return **stored;
-    }
-  } else if (plan().method == Method::merge) {
+  if (plan().method == Method::merge) {
     context_.set_phase(copies ? "copy" : "look for sorted stretches",
                        plan().bytes_read + plan().bytes_written);
     auto stretches =

@@ -130,7 +130,6 @@ class Collector {
     }
     const uint64_t key = order_.prefix(item);
     if (!sample_.numbers.empty() && key < sample_.numbers.back()) ++sample_.descents;
-    if (!sample_.numbers.empty() && key > sample_.numbers.back()) ++sample_.ascents;
     sample_.numbers.push_back(key);
   }
 

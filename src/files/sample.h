@@ -20,7 +20,6 @@ struct Sample {
 
   // How often a key comes before its predecessor in the order wanted.
   uint64_t descents = 0;
-  uint64_t ascents = 0;  // of numbers: how often it comes behind it
   size_t size() const { return numbers.empty() ? strings.size() : numbers.size(); }
   uint64_t memory_bytes() const;
 };

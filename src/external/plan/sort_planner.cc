@@ -77,7 +77,7 @@ class Planner {
   void look_for_alternatives();
   bool fits() const;
   void decide();
-  void decide_copy(const char* order);
+  void decide_copy();
   void decide_merge();
   bool first_items_fit() const;
   bool decide_top();
@@ -220,14 +220,11 @@ void Planner::decide() {
     return;
   }
   if (decide_top()) return;
-  const auto files = static_cast<uint32_t>(input_.pieces.size());
   // (Merging them has no steps that could be taken over.)
   const bool can_tell = !options_.resume && input_.known && !input_.any_in_order() &&
                         input_.sample.size() >= sample_size_min;
   const bool few_stretches = can_tell && input_.sample.descents <= sample_descents_max;
   const bool can_copy = !writes_in_order();
-  const bool reversed = can_tell && can_copy && files == 1 && options_.format.numeric() &&
-                        options_.format.type != record::Type::kv64 && input_.sample.ascents == 0;
   // A copy uses little memory, and of records and lines it makes no keys.
   const bool all_in_order = few_stretches && can_copy && input_.sample.descents == 0;
   const bool stays = fits();
@@ -240,14 +237,9 @@ void Planner::decide() {
   } else if (few_stretches) {
     plan_.method = Method::merge;
     decision_.copies = all_in_order;
-    decision_.copies ? decide_copy("in order") : decide_merge();
+    decision_.copies ? decide_copy() : decide_merge();
     // Should there be more of them than the sample saw, the input is sorted after all.
     plan_.temp_bytes = stays ? 0 : input_.bytes;
-  } else if (reversed) {
-    plan_.method = Method::merge;
-    decision_.copies_reversed = true;
-    decide_copy("in the opposite order");
-    plan_.temp_bytes = input_.bytes;  // as above
   } else {
     plan_.method = Method::distribute;
     plan_.why = input_.known ? "the input is larger than memory; a sample gives buckets that fit"
@@ -256,9 +248,8 @@ void Planner::decide() {
   }
 }
 
-void Planner::decide_copy(const char* order) {
-  plan_.why =
-      std::string("a sample found everything ") + order + ": it is copied, while that is looked at";
+void Planner::decide_copy() {
+  plan_.why = "a sample found everything in order: it is copied, while that is looked at";
   plan_.buckets = 1;
   plan_.passes = 1;
   const uint64_t blocks = input_.bytes / copied_block_bytes(usable_bytes_);

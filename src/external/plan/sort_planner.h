@@ -18,7 +18,6 @@ struct SortDecision {
   // The sample found nothing out of order, and the output is a file: it is written while that is
   // looked at.
   bool copies = false;
-  bool copies_reversed = false;  // or nothing in order, of numbers: it is written from its end on
   // Of the first K items: they are too many for memory, so that all are sorted and the output is
   // cut; and what share of the input is looked for before that (1: all of it is sorted).
   bool cuts = false;

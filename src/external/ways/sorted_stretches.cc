@@ -1,8 +1,8 @@
 #include "external/ways/sorted_stretches.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -11,32 +11,29 @@
 #include "external/bucket/output_blocks.h"
 #include "external/number_encoder.h"
 #include "external/number_type.h"
-#include "file/engine.h"
 #include "files/cursor.h"
 #include "files/file_run.h"
 #include "files/memory_plan.h"
-#include "os/memory.h"
 #include "sort/kernels/kernels.h"
 
 // An input that is in order could be looked at, and then merged as one stretch with itself: it would be
 // read twice, and each item go through a heap. So where the sample found nothing out of order, the output is
 // written while the look goes on (Copy). The first item out of order ends that: what was written is of no
 // use, and is written over by the merge or the sort that follows. Two things follow from it. All writes of a
-// copy have ended when find_stretches() or copy_reversed() returns; and the output keeps no checks of its
+// copy have ended when find_stretches() returns; and the output keeps no checks of its
 // blocks, which are for bytes that are written once (Run::sort_all).
 
 namespace penstock::external {
 namespace {
 
-// Of the memory: a sixteenth for each block, eight of which the readers have (one that is looked at,
-// one to come back to, six ahead; or all eight, from the end on), and four the copy.
+// A part of the memory for each block. The reader has eight (one that is looked at, one to come back
+// to, six ahead), and the copy four.
 constexpr uint64_t blocks_of_memory = 16;
 constexpr uint32_t look_ahead_blocks = 6;
 constexpr uint32_t copy_blocks = 4;
 // Items are copied by so many bytes at once, which a reader mostly still holds.
 constexpr size_t copied_bytes_min = 32 * KiB;
 constexpr size_t looked_bytes = 1 * MiB;
-constexpr uint32_t backward_blocks = 8;
 
 // The output, as long as all that was looked at is in order.
 class Copy {
@@ -241,96 +238,6 @@ Status Search::look_at_numbers(const files::Piece& piece, files::PieceReader& re
   return {};
 }
 
-// Blocks of a file from its end on, as many of them on their way as there is memory for.
-class BackwardReader {
- public:
-  BackwardReader(const files::Piece& piece, size_t block_bytes)
-      : piece_(piece), block_bytes_(block_bytes), left_bytes_(piece.bytes) {}
-
-  Status open() {
-    auto memory = os::Reservation::reserve(backward_blocks * block_bytes_);
-    if (!memory) return std::unexpected(memory.error());
-    memory->charge();
-    memory_ = std::move(*memory);
-    if (int error = os::commit(memory_.begin(), backward_blocks * block_bytes_); error != 0)
-      return system_error(error, "commit memory for the input", "sort", "a smaller -S");
-    auto engine = file::Engine::open({.depth = backward_blocks});
-    if (!engine) return std::unexpected(engine.error());
-    engine_ = std::move(*engine);
-    for (uint32_t i = 0; i < backward_blocks; ++i) submit();
-    return {};
-  }
-  // The block in front of the last one, which has been used up. Empty: that was the first.
-  Result<std::span<std::byte>> next() {
-    if (held_) submit();
-    if (taken_ == submitted_) return std::span<std::byte>();
-    file::Request& request = requests_[taken_++ % backward_blocks];
-    engine_->wait(request);
-    held_ = true;
-    if (request.error != 0) return std::unexpected(file::error_of(request));
-    if (request.done_bytes < request.bytes)
-      return failure(ErrorCode::corrupt, "read what it was longer by before", piece_.file->path());
-    return std::span(request.data, request.bytes);
-  }
-
- private:
-  // From one multiple of the block size to the next: whole sectors, but for the file's ends.
-  void submit() {
-    held_ = false;
-    if (left_bytes_ == 0) return;
-    const uint64_t end = piece_.offset + left_bytes_;
-    const uint64_t begin = std::max(round_down(end - 1, block_bytes_), piece_.offset);
-    const uint64_t slot = submitted_++ % backward_blocks;
-    requests_[slot] = {.operation = file::Operation::read,
-                       .file = piece_.file,
-                       .offset = begin,
-                       .data = memory_.begin() + slot * block_bytes_,
-                       .bytes = end - begin};
-    left_bytes_ -= end - begin;
-    engine_->submit(requests_[slot]);
-  }
-
-  const files::Piece& piece_;
-  const size_t block_bytes_;
-  uint64_t left_bytes_;  // in front of what was asked for
-  uint64_t submitted_ = 0, taken_ = 0;
-  bool held_ = false;  // the block that was taken last is still looked at
-  os::Reservation memory_;
-  std::array<file::Request, backward_blocks> requests_;
-  std::unique_ptr<file::Engine> engine_;  // goes first: it waits for what is in flight
-};
-
-template <class T>
-Result<std::optional<Stored>> copy_numbers_reversed(Context& context, const files::Piece& piece,
-                                                    size_t block_bytes, const Target& target) {
-  if (piece.offset % sizeof(T) != 0 || piece.bytes % sizeof(T) != 0) return std::nullopt;
-  BackwardReader reader(piece, block_bytes);
-  if (Status opened = reader.open(); !opened) return std::unexpected(opened.error());
-  Copy copy;
-  if (Status begun = copy.begin(target, block_bytes, piece.bytes); !begun)
-    return std::unexpected(begun.error());
-  NumberOrder<T> order(context.options);
-  bool in_order = true;
-  for (;;) {
-    auto block = reader.next();
-    if (!block) return std::unexpected(block.error());
-    if (block->empty()) break;
-    while (!block->empty()) {
-      if (Status status = context.pulse(); !status) return std::unexpected(status.error());
-      const size_t bytes = std::min(block->size(), looked_bytes);
-      const std::span<std::byte> last = block->last(bytes);
-      sorting::kernels<T>().reverse(reinterpret_cast<T*>(last.data()), bytes / sizeof(T));
-      order.look_at(last.data(), bytes / sizeof(T), [&](size_t) { in_order = false; });
-      if (!in_order) return std::nullopt;
-      copy.append(last.data(), bytes);
-      *block = block->first(block->size() - bytes);
-    }
-    if (Status status = copy.status(); !status) return std::unexpected(status.error());
-  }
-  if (Status finished = copy.finish(); !finished) return std::unexpected(finished.error());
-  return Stored{.bytes = piece.bytes, .items = piece.bytes / sizeof(T)};
-}
-
 }  // namespace
 
 Result<Stretches> find_stretches(Context& context, const std::vector<files::Piece>& pieces,
@@ -343,14 +250,6 @@ Result<Stretches> find_stretches(Context& context, const std::vector<files::Piec
       return std::unexpected(begun.error());
   }
   return search.run(pieces);
-}
-
-Result<std::optional<Stored>> copy_reversed(Context& context, const files::Piece& piece,
-                                            uint64_t memory_bytes, const Target& target) {
-  const size_t block_bytes = copied_block_bytes(memory_bytes);
-  return with_number_type(context.options.format.type, [&]<class T>() {
-    return copy_numbers_reversed<T>(context, piece, block_bytes, target);
-  });
 }
 
 size_t copied_block_bytes(uint64_t memory_bytes) {

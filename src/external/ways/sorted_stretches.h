@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "external/bucket.h"
@@ -29,13 +28,7 @@ Result<Stretches> find_stretches(Context& context, const std::vector<files::Piec
                                  uint64_t memory_bytes, uint32_t stretches_max,
                                  const Target* copy_to);
 
-// A file of numbers without values that are all in the opposite order, to a regular file, from its
-// end on: numbers that are equal cannot be told apart. Nothing, where one of them is not in that
-// order; then what was written is of no use.
-Result<std::optional<Stored>> copy_reversed(Context& context, const files::Piece& piece,
-                                            uint64_t memory_bytes, const Target& target);
-
-// Of such copies: how much is read, and written, at once.
+// How much such a copy reads, and writes, at once.
 size_t copied_block_bytes(uint64_t memory_bytes);
 
 // How many sorted stretches merge_stretches() takes at once; and how long their items may be, where

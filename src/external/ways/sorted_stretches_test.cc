@@ -1,5 +1,5 @@
-// Sorted stretches by themselves: each is found where it lies, what is in order is copied, what is in
-// the opposite order is turned round, and a merge of them goes on with the sort's progress.
+// Sorted stretches by themselves: each is found where it lies, what is in order is copied, and a merge
+// of them goes on with the sort's progress.
 
 #include "external/ways/sorted_stretches.h"
 
@@ -187,42 +187,6 @@ TEST_F(StretchesTest, WhatIsInOrderIsCopiedWhileItIsLookedAt) {
         EXPECT_TRUE(published(output) == header + joined(items));
       } else {
         EXPECT_GT(found->pieces.size(), 3u);
-      }
-    }
-  }
-}
-
-TEST_F(StretchesTest, WhatIsInTheOppositeOrderIsCopiedFromItsEndOn) {
-  Random random(seed_of_run());
-  for (const Format& format : {u64, i32}) {
-    for (const size_t count : {size_t{1}, size_t{1000}, size_t{200'001}}) {
-      SCOPED_TRACE(
-          fmt::format("seed {}, {}, {}", seed_of_run(), record::name_of(format.type), count));
-      SortOptions chosen = options(format);
-      chosen.descending = format.type == Type::i32;
-      const Items items = in_stretches(random, chosen, count, 1);
-      const Items reversed(items.rbegin(), items.rend());
-      const files::Piece piece = put(joined(reversed));
-      Context context(chosen);
-      file::File output = create_output();
-      auto stored = copy_reversed(context, piece, memory_bytes, {&output, 0});
-      ASSERT_TRUE(stored) << stored.error().message();
-      ASSERT_TRUE(*stored);
-      EXPECT_EQ((*stored)->items, count);
-      EXPECT_EQ((*stored)->bytes, joined(items).size());
-      EXPECT_TRUE(published(output) == joined(items));
-      if (count < 1000) continue;
-      // One of them is not; and one that is no whole number of items.
-      Items spoilt = reversed;
-      std::swap(spoilt[random.below(count / 3)], spoilt[count - 1 - random.below(count / 3)]);
-      for (const files::Piece& other :
-           {put(joined(spoilt)), files::Piece{.file = piece.file, .bytes = piece.bytes - 1},
-            files::Piece{
-                .file = piece.file, .offset = 1, .bytes = piece.bytes - format.record_bytes}}) {
-        file::File unused = create_output();
-        stored = copy_reversed(context, other, memory_bytes, {&unused, 0});
-        ASSERT_TRUE(stored) << stored.error().message();
-        EXPECT_FALSE(*stored);
       }
     }
   }
