@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/temporary_folder_fixture.h"
 #include "penstock/penstock.hpp"
 
 namespace penstock {
@@ -59,24 +60,11 @@ std::function<Result<size_t>(std::span<std::byte>)> giver() {
   };
 }
 
-class Folder {
- public:
-  Folder() {
-    std::string pattern = testing::TempDir() + "penstock-composition-XXXXXX";
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string operator/(const char* name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
 // ---- parts
 
-using MakePart = Part (*)(const Folder& folder);
+using MakePart = Part (*)(const TemporaryFolder& folder);
 
-Part file_reader(const Folder& folder) {
+Part file_reader(const TemporaryFolder& folder) {
   const std::string path = folder / "read";
   {
     std::vector<char> data(bytes);
@@ -88,7 +76,7 @@ Part file_reader(const Folder& folder) {
   return {[file] { EXPECT_TRUE(is_right(file->begin<char>())); }};
 }
 
-Part file_writer(const Folder& folder) {
+Part file_writer(const TemporaryFolder& folder) {
   const std::string path = folder / "written";
   auto file = std::make_shared<FileWriter>(
       value_of(FileWriter::open(path, {.bytes_max = bytes, .block_bytes = block_bytes})));
@@ -101,20 +89,20 @@ Part file_writer(const Folder& folder) {
           }};
 }
 
-Part pull_stream(const Folder&) {
+Part pull_stream(const TemporaryFolder&) {
   auto stream = std::make_shared<PullStream>(value_of(PullStream::open(
       {.bytes = bytes, .block_bytes = block_bytes},
       [give = giver()](std::span<std::byte> block, uint64_t) mutable { return give(block); })));
   return {[stream] { EXPECT_TRUE(is_right(stream->begin<char>())); }};
 }
 
-Part source_stream(const Folder&) {
+Part source_stream(const TemporaryFolder&) {
   auto stream = std::make_shared<SourceStream>(value_of(
       SourceStream::open(callback_source(giver()), "source", {.block_bytes = block_bytes})));
   return {[stream] { EXPECT_TRUE(is_right(stream->begin<char>())); }};
 }
 
-Part sink_stream(const Folder&) {
+Part sink_stream(const TemporaryFolder&) {
   auto got = std::make_shared<std::string>();
   auto stream = std::make_shared<SinkStream>(value_of(
       SinkStream::open(callback_sink([got](std::span<const std::byte> from) -> Status {
@@ -137,7 +125,7 @@ auto open_pipe() {
 }
 
 template <class Stream, Mechanism mechanism = Mechanism::automatic>
-Part consumer(const Folder&) {
+Part consumer(const TemporaryFolder&) {
   auto stream = open_pipe<Stream, mechanism>();
   auto producer = std::make_shared<std::jthread>([stream] {
     store(stream->writer());
@@ -147,7 +135,7 @@ Part consumer(const Folder&) {
 }
 
 template <class Stream, Mechanism mechanism = Mechanism::automatic>
-Part producer(const Folder&) {
+Part producer(const TemporaryFolder&) {
   auto stream = open_pipe<Stream, mechanism>();
   auto consumer =
       std::make_shared<std::jthread>([stream] { EXPECT_TRUE(is_right(stream->reader())); });
@@ -158,7 +146,7 @@ Part producer(const Folder&) {
           }};
 }
 
-Part region(const Folder&) {
+Part region(const TemporaryFolder&) {
   const BlockPool pool = value_of(BlockPool::open({.block_bytes = block_bytes, .blocks = blocks}));
   auto range = std::make_shared<Region>(value_of(Region::open(
       pool, {.bytes = bytes}, [pool](Region::Blocks& shown, const Region::Fault& fault) -> Status {
@@ -172,7 +160,7 @@ Part region(const Folder&) {
   return {[range] { EXPECT_TRUE(is_right(range->begin<char>())); }};
 }
 
-Part vector(const Folder&) {
+Part vector(const TemporaryFolder&) {
   const PagePool pool = value_of(PagePool::open({.bytes_max = 4 * MiB}));
   auto letters =
       std::make_shared<RewiredVector<uint64_t>>(value_of(RewiredVector<uint64_t>::open(pool)));
@@ -190,9 +178,9 @@ Part vector(const Folder&) {
 // ---- places
 
 // Each calls `use` once, where it calls the program's code.
-using Place = void (*)(const Folder& folder, const std::function<void()>& use);
+using Place = void (*)(const TemporaryFolder& folder, const std::function<void()>& use);
 
-FilesOptions sort_of(const Folder& folder) {
+FilesOptions sort_of(const TemporaryFolder& folder) {
   const std::string path = folder / "to_sort";
   std::vector<uint64_t> values(10'000);
   for (uint64_t i = 0; i < values.size(); ++i) values[i] = i * 0x9e3779b97f4a7c15u;
@@ -212,14 +200,14 @@ std::function<Status(std::span<const std::byte>)> once(const std::function<void(
   };
 }
 
-void sink_of_a_sort(const Folder& folder, const std::function<void()>& use) {
+void sink_of_a_sort(const TemporaryFolder& folder, const std::function<void()>& use) {
   FilesOptions options = sort_of(folder);
   options.sink = callback_sink(once(use));
   const auto sorted = sort_files(options);
   EXPECT_TRUE(sorted) << sorted.error().message();
 }
 
-void source_of_a_sort(const Folder& folder, const std::function<void()>& use) {
+void source_of_a_sort(const TemporaryFolder& folder, const std::function<void()>& use) {
   FilesOptions options = sort_of(folder);
   options.sources.push_back(
       callback_source([use, given = false](std::span<std::byte> into) mutable -> Result<size_t> {
@@ -232,7 +220,7 @@ void source_of_a_sort(const Folder& folder, const std::function<void()>& use) {
   EXPECT_TRUE(sorted) << sorted.error().message();
 }
 
-void source_of_a_stream(const Folder&, const std::function<void()>& use) {
+void source_of_a_stream(const TemporaryFolder&, const std::function<void()>& use) {
   auto stream = value_of(SourceStream::open(
       callback_source([use, given = false](std::span<std::byte> into) mutable -> Result<size_t> {
         if (std::exchange(given, true)) return 0;
@@ -244,14 +232,14 @@ void source_of_a_stream(const Folder&, const std::function<void()>& use) {
   EXPECT_EQ(*stream.begin<char>(), 'x');
 }
 
-void sink_of_a_stream(const Folder&, const std::function<void()>& use) {
+void sink_of_a_stream(const TemporaryFolder&, const std::function<void()>& use) {
   auto stream =
       value_of(SinkStream::open(callback_sink(once(use)), "sink", {.block_bytes = block_bytes}));
   *stream.begin<char>() = 'x';
   EXPECT_TRUE(stream.finish(1));
 }
 
-void producer_of_a_pull_stream(const Folder&, const std::function<void()>& use) {
+void producer_of_a_pull_stream(const TemporaryFolder&, const std::function<void()>& use) {
   auto stream = value_of(PullStream::open({.bytes = block_bytes, .block_bytes = block_bytes},
                                           [use](std::span<std::byte> block, uint64_t) {
                                             use();
@@ -261,7 +249,7 @@ void producer_of_a_pull_stream(const Folder&, const std::function<void()>& use) 
   EXPECT_EQ(*stream.begin<char>(), 'x');
 }
 
-void handler_of_a_region(const Folder&, const std::function<void()>& use) {
+void handler_of_a_region(const TemporaryFolder&, const std::function<void()>& use) {
   const BlockPool pool = value_of(BlockPool::open({.block_bytes = block_bytes, .blocks = 1}));
   auto range = value_of(Region::open(pool, {.bytes = block_bytes},
                                      [&](Region::Blocks& shown, const Region::Fault&) -> Status {
@@ -274,12 +262,12 @@ void handler_of_a_region(const Folder&, const std::function<void()>& use) {
   EXPECT_EQ(*range.begin<char>(), 'x');
 }
 
-void recovery_point(const Folder&, const std::function<void()>& use) {
+void recovery_point(const TemporaryFolder&, const std::function<void()>& use) {
   EXPECT_TRUE(RecoveryPoint::run([&] { use(); }));
 }
 
 // A thread of a server, which blocks all signals.
-void thread_with_all_signals_blocked(const Folder&, const std::function<void()>& use) {
+void thread_with_all_signals_blocked(const TemporaryFolder&, const std::function<void()>& use) {
   std::jthread([&] {
     sigset_t all;
     sigfillset(&all);
@@ -320,7 +308,7 @@ class Composition : public testing::TestWithParam<std::tuple<size_t, size_t>> {}
 
 TEST_P(Composition, OnePartServesTheFaultsOfCodeThatAnotherPartCalls) {
   const auto [part_index, place_index] = GetParam();
-  const Folder folder;
+  const TemporaryFolder folder;
   const Part part = parts[part_index].second(folder);
   places[place_index].second(folder, part.use);
   part.end();

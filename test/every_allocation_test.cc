@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/temporary_folder_fixture.h"
 #include "os/sanitizer.h"
 #include "penstock/base.h"
 #include "penstock/containers.h"
@@ -114,20 +115,14 @@ std::ostream& operator<<(std::ostream& to, const Case& each) {
 
 class Folder : public testing::Environment {
  public:
-  void TearDown() override {
-    if (!path_.empty()) std::filesystem::remove_all(path_);
-  }
-  const std::string& path() {
-    if (path_.empty()) {
-      std::string made = testing::TempDir() + "every_allocation_XXXXXX";
-      if (::mkdtemp(made.data()) == nullptr) std::abort();
-      path_ = made;
-    }
-    return path_;
+  void TearDown() override { folder_.reset(); }
+  std::string path() {
+    if (!folder_) folder_.emplace();
+    return folder_->path();
   }
 
  private:
-  std::string path_;
+  std::optional<TemporaryFolder> folder_;
 };
 auto* const folder_of_run = static_cast<Folder*>(testing::AddGlobalTestEnvironment(new Folder));
 std::string folder() {

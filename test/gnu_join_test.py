@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """penstock join beside GNU join, and of CSV beside Python: gnu_join_test.py PENSTOCK [TEST...].
 
-PENSTOCK_SEED and PENSTOCK_CASES ask for other cases, and for more.
+PENSTOCK_TEST_SEED and PENSTOCK_CASES ask for other cases, and for more.
 """
 
 import csv
@@ -18,7 +18,7 @@ from end_to_end import run
 PROGRAM = sys.argv[1]
 SANITIZED = "ASAN_OPTIONS" in os.environ
 MEMORY = "1G" if SANITIZED else "32M"
-SEED = int(os.environ.get("PENSTOCK_SEED", "1"))
+SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "1"))
 CASES = int(os.environ.get("PENSTOCK_CASES", 60 if SANITIZED else end_to_end.trials(600)))
 C_LOCALE = dict(os.environ, LC_ALL="C")
 WORDS = ["", "a", "b", "ab", "Ab", "aB", "B", "1", "2", "10", "x y", "\xe4", "\x01", "-", "long" * 9]
@@ -196,5 +196,5 @@ class JoinOfCsv(end_to_end.Case):
 
 
 if __name__ == "__main__":
-    print(f"seed {SEED} (PENSTOCK_SEED), {CASES} cases (PENSTOCK_CASES)")
+    print(f"seed {SEED} (PENSTOCK_TEST_SEED), {CASES} cases (PENSTOCK_CASES)")
     end_to_end.main("gnu_join_end_to_end")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """penstock sort beside the installed GNU sort: gnu_sort_test.py PENSTOCK CASES FORK_SERVER [TEST...]. The same bytes out.
 
-CASES is gnu_sort_cases.cc, which makes random command lines and inputs, and tells each that differs. PENSTOCK_SEED and PENSTOCK_CASES ask
+CASES is gnu_sort_cases.cc, which makes random command lines and inputs, and tells each that differs. PENSTOCK_TEST_SEED and PENSTOCK_CASES ask
 for other cases, and for more: PENSTOCK_CASES=1000000 for a night, PENSTOCK_WHOLE=1 for all of them by the whole program. What differs is kept in PENSTOCK_KEEP, if that is set.
 """
 
@@ -18,7 +18,7 @@ import end_to_end
 
 PROGRAM, DRIVER, FORK_SERVER = (os.path.abspath(path) for path in sys.argv[1:4])
 del sys.argv[2:4]
-SEED = int(os.environ.get("PENSTOCK_SEED", "1"))
+SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "1"))
 CASES = int(os.environ.get("PENSTOCK_CASES", end_to_end.trials(20000)))
 WHOLE = int(os.environ.get("PENSTOCK_WHOLE", "20"))  # one case in so many by the whole program
 C_LOCALE = dict(os.environ, LC_ALL="C")
@@ -168,5 +168,5 @@ class BesideGnuSort(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    print(f"seed {SEED} (PENSTOCK_SEED), {CASES} cases (PENSTOCK_CASES)")
+    print(f"seed {SEED} (PENSTOCK_TEST_SEED), {CASES} cases (PENSTOCK_CASES)")
     end_to_end.main("gnu_sort_end_to_end")

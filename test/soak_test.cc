@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/temporary_folder_fixture.h"
 #include "base/trials.h"
 #include "os/limits.h"
 #include "os/memory.h"
@@ -63,14 +64,7 @@ Footprint footprint() {
 
 class Soak : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string folder = (fs::temp_directory_path() / "penstock-soak-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string file(const char* name) const { return (folder_ / name).string(); }
+  std::string file(const char* name) const { return folder_ / name; }
 
   std::vector<uint64_t> numbers(size_t count) {
     std::vector<uint64_t> made(count);
@@ -89,7 +83,7 @@ class Soak : public testing::Test {
     options.output = file(output);
     options.items.name = format;
     options.memory_bytes = 32 * MiB;
-    options.temp_directories = {folder_.string()};
+    options.temp_directories = {folder_.path()};
     return options;
   }
 
@@ -233,7 +227,7 @@ class Soak : public testing::Test {
     rewired();
   }
 
-  fs::path folder_;
+  const TemporaryFolder folder_;
   Random random_{seed_of_run()};
 };
 

@@ -26,6 +26,7 @@
 #include "base/trials.h"
 #include "os/limits.h"
 #include "os/memory.h"
+#include "os/sanitizer.h"
 #include "penstock/base.h"
 #include "penstock/sort.h"
 #include "record/generator.h"
@@ -42,19 +43,6 @@
 
 namespace penstock {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
-    __has_feature(undefined_behavior_sanitizer)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
-#else
-constexpr bool sanitized = false;
-#endif
 
 constexpr size_t leaf_items_max = 256;
 
@@ -453,7 +441,7 @@ TYPED_TEST_SUITE(SortProperties, Types);
 std::vector<size_t> small_sizes() {
   std::vector<size_t> sizes = {0,   1, 2, leaf_items_max - 1, leaf_items_max, leaf_items_max + 1,
                                1000};
-  for (unsigned bits = 2; bits <= (sanitized ? 11 : 13); ++bits) {
+  for (unsigned bits = 2; bits <= (os::sanitized ? 11 : 13); ++bits) {
     for (size_t size : {-1, 0, 1}) sizes.push_back((size_t{1} << bits) + size);
   }
   return sizes;
@@ -487,7 +475,7 @@ TYPED_TEST(SortProperties, SortsEverySmallSizeOfEveryPattern) {
 // two has one of its neighbours, by turns.
 TYPED_TEST(SortProperties, SortsMiddleSizesOfEveryPattern) {
   using T = TypeParam;
-  const unsigned bits_max = sanitized ? 16 : 18;
+  const unsigned bits_max = os::sanitized ? 16 : 18;
   const size_t largest = (size_t{1} << bits_max) + 1;
   const Memory memory(Kind::anonymous, Array<T>::bytes_needed(largest));
   const Memory other(Kind::anonymous, Array<T>::bytes_needed(largest));
@@ -517,7 +505,7 @@ TYPED_TEST_SUITE(LargeSortProperties, LargeTypes);
 // Chunks and threads: arrays from 1 MiB to 64 MiB.
 TYPED_TEST(LargeSortProperties, SortsInChunksAndByThreads) {
   using T = TypeParam;
-  const size_t once = sanitized ? (3u << 17) + 5 : (1u << 22) - 1;
+  const size_t once = os::sanitized ? (3u << 17) + 5 : (1u << 22) - 1;
   const Memory memory(Kind::anonymous, Array<T>::bytes_needed(once));
   const Memory other(Kind::anonymous, Array<T>::bytes_needed(once));
   ASSERT_NE(memory.begin(), nullptr);
@@ -535,9 +523,9 @@ TYPED_TEST(LargeSortProperties, SortsInChunksAndByThreads) {
   };
   const std::vector<Pattern> patterns = all_patterns<T>();
   for (size_t i = 0; i < patterns.size(); ++i) {
-    run(patterns[i], (sanitized ? 1u << 18 : 1u << 20) + i % 3 - 1);
+    run(patterns[i], (os::sanitized ? 1u << 18 : 1u << 20) + i % 3 - 1);
     if (this->HasFatalFailure()) return;
-    if (!sanitized) run(patterns[i], (1u << 21) + 1 + i % 3);
+    if (!os::sanitized) run(patterns[i], (1u << 21) + 1 + i % 3);
     if (this->HasFatalFailure()) return;
     if (i % 6 == sizeof(T) % 6) run(patterns[i], once);
     if (this->HasFatalFailure()) return;
@@ -548,7 +536,7 @@ TYPED_TEST(LargeSortProperties, SortsInChunksAndByThreads) {
 // chunks have to be moved for, with every number of threads.
 TYPED_TEST(LargeSortProperties, SortsWhatLiesInTheWrongPlace) {
   using T = TypeParam;
-  const size_t count = sanitized ? (1u << 18) + 77 : (5u << 18) + 77;
+  const size_t count = os::sanitized ? (1u << 18) + 77 : (5u << 18) + 77;
   const Memory memory(Kind::anonymous, Array<T>::bytes_needed(count));
   ASSERT_NE(memory.begin(), nullptr);
   std::vector<Pattern> patterns;
@@ -583,7 +571,7 @@ TYPED_TEST(LargeSortProperties, SortsWhatLiesInTheWrongPlace) {
 // Few distinct keys make buckets of one key that are too large for the cache.
 TYPED_TEST(LargeSortProperties, SortsBucketsOfOneKey) {
   using T = TypeParam;
-  const size_t count = (sanitized ? 1u << 20 : 3u << 20) + 1;
+  const size_t count = (os::sanitized ? 1u << 20 : 3u << 20) + 1;
   const Memory memory(Kind::anonymous, Array<T>::bytes_needed(count));
   ASSERT_NE(memory.begin(), nullptr);
   uint64_t seed = 1;
@@ -607,7 +595,7 @@ TYPED_TEST(LargeSortProperties, SortsBucketsOfOneKey) {
 
 template <class T>
 void expect_sorts_in(Kind kind) {
-  const size_t large = (sanitized ? 1u << 18 : 1u << 20) + 11;
+  const size_t large = (os::sanitized ? 1u << 18 : 1u << 20) + 11;
   const Memory memory(kind, Array<T>::bytes_needed(large));
   if (memory.begin() == nullptr) GTEST_SKIP() << "no memory of this kind: " << name_of(kind);
   const std::vector<Pattern> patterns = all_patterns<T>();
@@ -643,7 +631,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SortMemory, testing::ValuesIn(kinds),
 // ---- what is left behind
 
 TEST(SortResources, GivesBackMappingsAndMemory) {
-  if (sanitized) GTEST_SKIP() << "a sanitizer keeps memory that was given back";
+  if (os::sanitized) GTEST_SKIP() << "a sanitizer keeps memory that was given back";
   const size_t count = (96 * MiB) / sizeof(KeyValue64);
   const Memory memory(Kind::anonymous, Array<KeyValue64>::bytes_needed(count));
   const Array<KeyValue64> array(memory, count, Spot::middle);
@@ -664,7 +652,7 @@ TEST(SortResources, GivesBackMappingsAndMemory) {
 
 // The header promises at most as many bytes beside the items as they have, below 1 GiB.
 TEST(SortResources, TakesNoMoreMemoryThanPromised) {
-  if (sanitized) GTEST_SKIP() << "a sanitizer's own memory counts, too";
+  if (os::sanitized) GTEST_SKIP() << "a sanitizer's own memory counts, too";
   const Pattern uniform = {
       .name = "uniform", .word = [](Random& r, uint64_t, uint64_t, unsigned) { return r.next(); }};
   for (size_t bytes : {4 * MiB, 32 * MiB, 128 * MiB}) {
@@ -688,7 +676,7 @@ TEST(SortResources, TakesNoMoreMemoryThanPromised) {
 // ---- the other calls
 
 std::vector<size_t> sizes_of_other_calls() {
-  if (sanitized) return {0, 1, 2, 257, 5000};
+  if (os::sanitized) return {0, 1, 2, 257, 5000};
   return {0, 1, 2, 3, 255, 257, 1000, 5000, 70001, (1u << 18) + 5};
 }
 

@@ -44,6 +44,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/trials.h"
 #include "os/cpu.h"
 #include "os/sanitizer.h"
 #include "penstock/file_stream.h"
@@ -56,17 +57,6 @@ using Side = Side;
 
 constexpr size_t block = 256 * KiB;
 constexpr uint64_t stream_bytes = 64 * MiB;
-
-// A fixed seed can be repeated; PENSTOCK_SEED sets another.
-uint64_t seed() {
-  static const uint64_t value = [] {
-    const char* text = std::getenv("PENSTOCK_SEED");
-    const uint64_t chosen = text != nullptr ? std::strtoull(text, nullptr, 10) : 20240611;
-    fmt::print("seed {} (PENSTOCK_SEED)\n", chosen);
-    return chosen;
-  }();
-  return value;
-}
 
 struct Limits {
   uint32_t producer_comeback = 1;  // L
@@ -87,7 +77,7 @@ RemapStream open(uint64_t bytes, const Limits& limits = {}) {
 // Text of 'a' to 'p', the same for the same piece, which compresses to about a half.
 constexpr size_t piece_bytes = block;
 void make_text(std::span<char> text, uint64_t piece) {
-  Random random(seed() + piece);
+  Random random(seed_of_run() + piece);
   for (size_t i = 0; i < text.size(); i += 16) {
     const uint64_t nibbles = random.next();
     for (size_t k = 0; k < 16; ++k) text[i + k] = static_cast<char>('a' + (nibbles >> 4 * k & 15));
@@ -163,11 +153,11 @@ void expect_sorted_windows(void (*sort)(uint64_t* numbers, size_t count)) {
   RemapStream pipe =
       open(windows * window * sizeof(uint64_t), {.consumer_comeback = window_blocks - 1});
   std::jthread producer([&] {
-    Random random(seed());
+    Random random(seed_of_run());
     for (uint64_t i = 0; i < windows * window; ++i) pipe.writer<uint64_t>()[i] = random.next();
     EXPECT_TRUE(pipe.finish(windows * window * sizeof(uint64_t)));
   });
-  Random random(seed());
+  Random random(seed_of_run());
   std::vector<uint64_t> expected(window);
   for (uint64_t i = 0; i < windows; ++i) {
     for (uint64_t& number : expected) number = random.next();

@@ -15,6 +15,7 @@
 #include <iterator>
 #include <thread>
 
+#include "base/temporary_folder_fixture.h"
 #include "os/memory.h"
 #include "penstock/file_stream.h"
 
@@ -32,7 +33,6 @@ class PublicFiles : public testing::Test {
   }
   void TearDown() override {
     EXPECT_TRUE(std::filesystem::is_empty(folder_ / "temporaries")) << "temporaries were left";
-    std::filesystem::remove_all(folder_);
   }
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
@@ -80,8 +80,8 @@ class PublicFiles : public testing::Test {
   }
 
   std::vector<uint64_t> numbers_ = std::vector<uint64_t>(300'000);
-  const std::filesystem::path folder_ = std::filesystem::temp_directory_path() /
-                                        ("penstock-public-files-" + std::to_string(getpid()));
+  const TemporaryFolder vanishing_;
+  const std::filesystem::path folder_ = vanishing_.path();
 };
 
 TEST_F(PublicFiles, AFileIsSortedAndTold) {

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "base/temporary_folder_fixture.h"
 #include "file/file.h"
 #include "os/memory.h"
 #include "os/memory_group.h"
@@ -61,7 +62,6 @@ class MemoryOfACall : public testing::Test {
   void SetUp() override { std::filesystem::create_directories(folder_ / "temporaries"); }
   void TearDown() override {
     EXPECT_TRUE(std::filesystem::is_empty(folder_ / "temporaries")) << "temporaries were left";
-    std::filesystem::remove_all(folder_);
   }
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
@@ -125,8 +125,8 @@ class MemoryOfACall : public testing::Test {
     EXPECT_GE(*growth, stats.peak_bytes / 4) << "what is measured is the call";
   }
 
-  const std::filesystem::path folder_ = std::filesystem::temp_directory_path() /
-                                        ("penstock-memory-scope-" + std::to_string(getpid()));
+  const TemporaryFolder vanishing_;
+  const std::filesystem::path folder_ = vanishing_.path();
 };
 
 // Files larger than the budget, in every format, in every way that a sort goes.

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "base/temporary_folder_fixture.h"
 #include "penstock/files.h"
 
 namespace penstock {
@@ -59,7 +60,6 @@ void expect_equal(const Figures& got, const Figures& expected, uint64_t seeks_ap
 class FiguresOfARun : public testing::Test {
  protected:
   void SetUp() override {
-    std::filesystem::create_directories(folder_);
     write_numbers("small", small_bytes);
     write_numbers("large", large_bytes);
     write_lines("lines", small_bytes);
@@ -69,7 +69,6 @@ class FiguresOfARun : public testing::Test {
       ASSERT_TRUE(sort_files(given));
     }
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
@@ -97,8 +96,8 @@ class FiguresOfARun : public testing::Test {
             .output_rules = {.sync = false}};
   }
 
-  const std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() / ("penstock-run-account-" + std::to_string(getpid()));
+  const TemporaryFolder vanishing_;
+  const std::filesystem::path folder_ = vanishing_.path();
 };
 
 // The file's bytes. The first read calls `meanwhile` before: a run may go there.

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/temporary_folder_fixture.h"
 #include "penstock/file_stream.h"
 #include "penstock/files.h"
 #include "penstock/stream.h"
@@ -99,11 +100,7 @@ std::shared_ptr<Source> source_from(const std::shared_ptr<Pipe>& pipe) {
 
 class StreamPairs : public testing::Test {
  protected:
-  void SetUp() override {
-    std::filesystem::create_directories(folder_);
-    make(small_bytes);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void SetUp() override { make(small_bytes); }
 
   void make(uint64_t bytes) {
     const uint64_t count = bytes / 8;
@@ -316,8 +313,8 @@ class StreamPairs : public testing::Test {
     EXPECT_EQ(std::memcmp(arrived.data(), expected.data(), arrived.size()), 0);
   }
 
-  const std::filesystem::path folder_ = std::filesystem::temp_directory_path() /
-                                        ("penstock-stream-pairs-" + std::to_string(getpid()));
+  const TemporaryFolder vanishing_;
+  const std::filesystem::path folder_ = vanishing_.path();
   std::vector<uint64_t> numbers_, sorted_;
   std::vector<std::jthread> threads_;  // the other ends; last: they use all others
 };

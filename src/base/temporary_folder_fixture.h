@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include <filesystem>
-#include <iterator>
 #include <string>
 
 #include "base/check.h"
@@ -32,9 +31,12 @@ class TemporaryFolder {
   std::string path() const { return path_.string(); }
   // The path of a file in it, which need not be there.
   std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  // Counts the entries, but not those of folders in it.
-  size_t entries() const {
-    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
+  // Counts the files in it and in its folders.
+  size_t files() const {
+    size_t count = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path_))
+      count += !entry.is_directory();
+    return count;
   }
 
  private:

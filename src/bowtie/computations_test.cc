@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "base/random.h"
+#include "base/temporary_folder_fixture.h"
 #include "base/trials.h"
 #include "bowtie/device_profile.h"
 #include "bowtie/planner.h"
@@ -18,21 +19,6 @@
 
 namespace penstock::bowtie {
 namespace {
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "computations_XXXXXX").string();
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    path_ = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 void write_file(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
@@ -112,7 +98,7 @@ TEST(Merge, IsAStableSortOfItsInputs) {
       auto before = [&](const std::string& a, const std::string& b) {
         return order.compare(a, b) < 0;
       };
-      const Folder folder;
+      const TemporaryFolder folder;
       std::vector<Input> inputs;
       std::vector<std::string> all;
       const uint64_t files = 1 + random.below(20);
@@ -125,8 +111,8 @@ TEST(Merge, IsAStableSortOfItsInputs) {
         // The last line of a file may lack its newline.
         if (!format.fixed() && !items.empty() && items.back().size() > 1 && random.below(2) == 0)
           text.pop_back();
-        write_file(folder.file(fmt::format("{}", i)), text);
-        inputs.push_back({.path = folder.file(fmt::format("{}", i))});
+        write_file(folder / fmt::format("{}", i), text);
+        inputs.push_back({.path = folder / fmt::format("{}", i)});
       }
       std::stable_sort(all.begin(), all.end(), before);
       if (options.unique) {
@@ -136,11 +122,10 @@ TEST(Merge, IsAStableSortOfItsInputs) {
                               }),
                   all.end());
       }
-      const auto result =
-          run(std::move(inputs), {{.path = folder.file("out"), .bytes_max = 64 * MiB}},
-              merge(format, options), small());
+      const auto result = run(std::move(inputs), {{.path = folder / "out", .bytes_max = 64 * MiB}},
+                              merge(format, options), small());
       ASSERT_TRUE(result.has_value()) << result.error().message();
-      ASSERT_TRUE(read_file(folder.file("out")) == joined(all));
+      ASSERT_TRUE(read_file(folder / "out") == joined(all));
     }
   }
 }
@@ -158,7 +143,7 @@ TEST(Merge, OfNumbersIsAStableSortOfItsInputsWhateverTheirWindows) {
         const record::Format format = *record::parse_format(name);
         MergeOptions options{.descending = random.below(2) == 0, .unique = random.below(3) == 0};
         const record::ItemOrder order(format, options.descending);
-        const Folder folder;
+        const TemporaryFolder folder;
         std::vector<Input> inputs;
         std::vector<std::string> all;
         const uint64_t files = 1 + random.below(random.below(2) == 0 ? 5 : 70);
@@ -181,8 +166,8 @@ TEST(Merge, OfNumbersIsAStableSortOfItsInputsWhateverTheirWindows) {
           }
           std::stable_sort(items.begin(), items.end(), before);
           all.insert(all.end(), items.begin(), items.end());
-          write_file(folder.file(fmt::format("{}", i)), joined(items));
-          inputs.push_back({.path = folder.file(fmt::format("{}", i))});
+          write_file(folder / fmt::format("{}", i), joined(items));
+          inputs.push_back({.path = folder / fmt::format("{}", i)});
         }
         std::stable_sort(all.begin(), all.end(), before);
         if (options.unique) {
@@ -199,14 +184,14 @@ TEST(Merge, OfNumbersIsAStableSortOfItsInputsWhateverTheirWindows) {
         options.items = &items;
         const size_t block_bytes = size_t{4096} << 3 * random.below(3);
         const auto result =
-            run(std::move(inputs), {{.path = folder.file("out"), .bytes_max = 64 * MiB}},
+            run(std::move(inputs), {{.path = folder / "out", .bytes_max = 64 * MiB}},
                 merge(format, options),
                 {.memory_bytes = 2 * MiB + (files + 1) * 2 * block_bytes,
                  .block_bytes = block_bytes,
                  .comeback_blocks = 0});
         ASSERT_TRUE(result.has_value()) << result.error().message();
         EXPECT_EQ(items, all.size());
-        ASSERT_TRUE(read_file(folder.file("out")) == joined(all));
+        ASSERT_TRUE(read_file(folder / "out") == joined(all));
       }
     }
   }
@@ -217,7 +202,7 @@ TEST(Merge, OfNumbersSaysWhichInputIsNotSorted) {
   Random random(5);
   const record::Format format = *record::parse_format("u64");
   for (uint64_t round = 0; round < trials(16); ++round) {
-    const Folder folder;
+    const TemporaryFolder folder;
     const uint64_t files =
         1 + random.below(100);  // so many that some of these are merged by a tree
     const uint64_t count = 2 + random.below(2000);
@@ -228,14 +213,14 @@ TEST(Merge, OfNumbersSaysWhichInputIsNotSorted) {
       std::vector<uint64_t> keys(count);
       for (uint64_t k = 0; k < count; ++k) keys[k] = (k + 1) * files + i;
       if (i == wrong_file) keys[wrong] = keys[wrong - 1] - 1;
-      write_file(folder.file(fmt::format("{}", i)),
+      write_file(folder / fmt::format("{}", i),
                  {reinterpret_cast<const char*>(keys.data()), count * sizeof(uint64_t)});
-      inputs.push_back({.path = folder.file(fmt::format("{}", i))});
+      inputs.push_back({.path = folder / fmt::format("{}", i)});
     }
     // What comes before the wrong item, up to the one in front of it.
     const uint64_t fine = wrong * files - files + wrong_file + 1;
     for (const uint64_t items_max : {fine, fine + 1}) {
-      const auto result = run(inputs, {{.path = folder.file("out"), .bytes_max = 64 * MiB}},
+      const auto result = run(inputs, {{.path = folder / "out", .bytes_max = 64 * MiB}},
                               merge(format, {.items_max = items_max}),
                               {.memory_bytes = 4 * MiB, .block_bytes = 4096, .comeback_blocks = 0});
       if (items_max == fine) {
@@ -251,11 +236,11 @@ TEST(Merge, OfNumbersSaysWhichInputIsNotSorted) {
 }
 
 TEST(Merge, SaysWhichInputIsNotSorted) {
-  const Folder folder;
-  write_file(folder.file("a"), "a\nb\n");
-  write_file(folder.file("b"), "b\na\n");
+  const TemporaryFolder folder;
+  write_file(folder / "a", "a\nb\n");
+  write_file(folder / "b", "b\na\n");
   const auto result =
-      run({{.path = folder.file("a")}, {.path = folder.file("b")}}, {{.path = folder.file("out")}},
+      run({{.path = folder / "a"}, {.path = folder / "b"}}, {{.path = folder / "out"}},
           merge(*record::parse_format("lines")), small());
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, ErrorCode::unsorted);
@@ -263,11 +248,11 @@ TEST(Merge, SaysWhichInputIsNotSorted) {
 }
 
 TEST(Merge, RefusesHalfAnItemAndALineLongerThanAWindow) {
-  const Folder folder;
-  write_file(folder.file("half"), std::string(12, 'x'));
-  write_file(folder.file("long"), std::string(100'000, 'x'));
+  const TemporaryFolder folder;
+  write_file(folder / "half", std::string(12, 'x'));
+  write_file(folder / "long", std::string(100'000, 'x'));
   for (auto [name, format] : {std::pair{"half", "u64"}, {"long", "lines"}}) {
-    const auto result = run({{.path = folder.file(name)}}, {{.path = folder.file("out")}},
+    const auto result = run({{.path = folder / name}}, {{.path = folder / "out"}},
                             merge(*record::parse_format(format)), small());
     ASSERT_FALSE(result.has_value());
     EXPECT_EQ(result.error().code, ErrorCode::corrupt);
@@ -279,7 +264,7 @@ TEST(Lines, AsLongAsAWindowAreReadWhereverTheyBegin) {
   Random random(11);
   const auto lines = *record::parse_format("lines");
   for (int round = 0; round < 60; ++round) {
-    const Folder folder;
+    const TemporaryFolder folder;
     const bool too_long = round % 2 == 1;
     std::vector<size_t> lengths(random.below(40));
     for (size_t& length : lengths) length = random.below(300);
@@ -288,20 +273,20 @@ TEST(Lines, AsLongAsAWindowAreReadWhereverTheyBegin) {
     for (size_t length : lengths) text += std::string(length, 'a') + '\n';
     text += std::string(4095 + (too_long ? 1 : 0), 'b') + '\n';
     if (random.below(2) == 0) text += "c\n";
-    write_file(folder.file("in"), text);
+    write_file(folder / "in", text);
     const RunOptions options{.memory_bytes = 2 * MiB, .block_bytes = 4096};
     const auto to_first = [](const Items& items, uint32_t* outputs) {
       std::fill_n(outputs, items.size(), 0);
     };
     const auto computation = random.below(2) == 0 ? merge(lines) : distribute(lines, to_first);
     const auto result =
-        run({{.path = folder.file("in")}}, {{.path = folder.file("out")}}, computation, options);
+        run({{.path = folder / "in"}}, {{.path = folder / "out"}}, computation, options);
     if (too_long) {
       ASSERT_FALSE(result.has_value()) << round;
       EXPECT_EQ(result.error().code, ErrorCode::corrupt);
     } else {
       ASSERT_TRUE(result.has_value()) << round << result.error().message();
-      EXPECT_EQ(read_file(folder.file("out")), text);
+      EXPECT_EQ(read_file(folder / "out"), text);
     }
   }
 }
@@ -315,8 +300,8 @@ TEST(Distribute, EachItemGoesWhereItBelongs) {
       const record::ItemOrder order(format);
       std::vector<std::string> items(3000);
       for (std::string& item : items) item = random_item(random, format);
-      const Folder folder;
-      write_file(folder.file("in"), joined(items));
+      const TemporaryFolder folder;
+      write_file(folder / "in", joined(items));
       ToOutput to;
       uint32_t outputs = 0;
       if (seed % 2 == 0) {
@@ -344,12 +329,12 @@ TEST(Distribute, EachItemGoesWhereItBelongs) {
       }
       std::vector<Output> files;
       for (uint32_t j = 0; j < outputs; ++j)
-        files.push_back({.path = folder.file(fmt::format("out{}", j))});
+        files.push_back({.path = folder / fmt::format("out{}", j)});
       const auto result =
-          run({{.path = folder.file("in")}}, std::move(files), distribute(format, to), small());
+          run({{.path = folder / "in"}}, std::move(files), distribute(format, to), small());
       ASSERT_TRUE(result.has_value()) << result.error().message();
       for (uint32_t j = 0; j < outputs; ++j)
-        ASSERT_TRUE(read_file(folder.file(fmt::format("out{}", j))) == expected[j]) << j;
+        ASSERT_TRUE(read_file(folder / fmt::format("out{}", j)) == expected[j]) << j;
     }
   }
 }
@@ -397,10 +382,10 @@ TEST(Distribute, RangesAreInOrder) {
 }
 
 TEST(Distribute, AnOutputThatIsNotThereIsAnError) {
-  const Folder folder;
-  write_file(folder.file("in"), std::string(80, 'x'));
+  const TemporaryFolder folder;
+  write_file(folder / "in", std::string(80, 'x'));
   const auto result =
-      run({{.path = folder.file("in")}}, {{.path = folder.file("out")}},
+      run({{.path = folder / "in"}}, {{.path = folder / "out"}},
           distribute(*record::parse_format("u64"),
                      [](const Items& items, uint32_t* to) { std::fill_n(to, items.size(), 1u); }),
           small());
@@ -415,7 +400,7 @@ TEST(RunPlan, MergesInSeveralPassesAsInOne) {
        {std::vector<uint32_t>{}, std::vector<uint32_t>{4}, {3, 3}, {2, 2, 2}}) {
     Random random(factors.size() + 1);
     const record::Format format = *record::parse_format("kv64");
-    const Folder folder;
+    const TemporaryFolder folder;
     std::vector<Input> inputs;
     std::vector<std::string> all;
     constexpr uint32_t files = 29;
@@ -428,8 +413,8 @@ TEST(RunPlan, MergesInSeveralPassesAsInOne) {
       };
       std::stable_sort(items.begin(), items.end(), before);
       all.insert(all.end(), items.begin(), items.end());
-      write_file(folder.file(fmt::format("{}", i)), joined(items));
-      inputs.push_back({.path = folder.file(fmt::format("{}", i))});
+      write_file(folder / fmt::format("{}", i), joined(items));
+      inputs.push_back({.path = folder / fmt::format("{}", i)});
     }
     const record::ItemOrder order(format);
     std::stable_sort(all.begin(), all.end(), [&](const std::string& a, const std::string& b) {
@@ -442,10 +427,10 @@ TEST(RunPlan, MergesInSeveralPassesAsInOne) {
                                          .device = &paper_array()},
                                         factors, {});
     const auto result =
-        run_plan(plan, std::move(inputs), {{.path = folder.file("out")}}, stepped_merge(format),
+        run_plan(plan, std::move(inputs), {{.path = folder / "out"}}, stepped_merge(format),
                  {.run = small(), .temporary_directories = {folder.path()}});
     ASSERT_TRUE(result.has_value()) << result.error().message();
-    ASSERT_TRUE(read_file(folder.file("out")) == joined(all)) << plan.factors();
+    ASSERT_TRUE(read_file(folder / "out") == joined(all)) << plan.factors();
     EXPECT_EQ(result->bytes_written, joined(all).size() * plan.passes.size());
   }
 }
@@ -470,10 +455,10 @@ TEST(RunPlan, DistributesInSeveralPassesAsInOne) {
        {std::vector<uint32_t>{}, std::vector<uint32_t>{4}, {3, 3}, {5, 2}}) {
     Random random(factors.size() + 1);
     const record::Format format = *record::parse_format("u64");
-    const Folder folder;
+    const TemporaryFolder folder;
     std::vector<std::string> items(20'000);
     for (std::string& item : items) item = random_item(random, format);
-    write_file(folder.file("in"), joined(items));
+    write_file(folder / "in", joined(items));
     constexpr uint32_t outputs = 23;
     const ToOutput to = [](const Items& all, uint32_t* targets) {
       for (size_t i = 0; i < all.size(); ++i) {
@@ -490,7 +475,7 @@ TEST(RunPlan, DistributesInSeveralPassesAsInOne) {
     }
     std::vector<Output> files;
     for (uint32_t j = 0; j < outputs; ++j)
-      files.push_back({.path = folder.file(fmt::format("out{}", j))});
+      files.push_back({.path = folder / fmt::format("out{}", j)});
     const Plan plan = plan_with_factors({.inputs = 1,
                                          .outputs = outputs,
                                          .bytes = 1e6,
@@ -498,26 +483,26 @@ TEST(RunPlan, DistributesInSeveralPassesAsInOne) {
                                          .device = &paper_array()},
                                         {}, factors);
     const auto result =
-        run_plan(plan, {{.path = folder.file("in")}}, std::move(files), in_steps(format, to),
+        run_plan(plan, {{.path = folder / "in"}}, std::move(files), in_steps(format, to),
                  {.run = small(), .temporary_directories = {folder.path()}});
     ASSERT_TRUE(result.has_value()) << result.error().message();
     for (uint32_t j = 0; j < outputs; ++j) {
-      ASSERT_TRUE(read_file(folder.file(fmt::format("out{}", j))) == expected[j]) << j;
+      ASSERT_TRUE(read_file(folder / fmt::format("out{}", j)) == expected[j]) << j;
       EXPECT_EQ(result->output_bytes[j], expected[j].size());
     }
   }
 }
 
 TEST(RunPlan, SaysWhatIsMissing) {
-  const Folder folder;
-  write_file(folder.file("in"), "");
+  const TemporaryFolder folder;
+  write_file(folder / "in", "");
   std::vector<Output> files;
-  for (uint32_t j = 0; j < 16; ++j) files.push_back({.path = folder.file(fmt::format("out{}", j))});
+  for (uint32_t j = 0; j < 16; ++j) files.push_back({.path = folder / fmt::format("out{}", j)});
   const Plan plan = plan_with_factors(
       {.inputs = 1, .outputs = 16, .bytes = 1e6, .memory_bytes = 2 * MiB, .device = &paper_array()},
       {}, {4});
   const record::Format format = *record::parse_format("u64");
-  const auto result = run_plan(plan, {{.path = folder.file("in")}}, std::move(files),
+  const auto result = run_plan(plan, {{.path = folder / "in"}}, std::move(files),
                                in_steps(format, by_key_bits(format, 0, 4)), {.run = small()});
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, ErrorCode::invalid_argument);

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "base/temporary_folder_fixture.h"
 #include "base/trials.h"
 #include "bowtie/spread_fixture.h"
 #include "file/emulation.h"
@@ -28,26 +29,6 @@ namespace penstock::bowtie {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-
-// A folder that vanishes with its files.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "run_test_XXXXXX").string();
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    path_ = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
-  size_t files() const {
-    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_),
-                                             std::filesystem::directory_iterator{}));
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 void write_file(const std::string& path, const Bytes& bytes) {
   std::ofstream(path, std::ios::binary)
@@ -222,24 +203,24 @@ std::optional<Schedule> random_schedule(Random& random, uint32_t inputs, uint32_
   }
 }
 
-Result<RunResult> run_case(const Case& one, const Folder& folder, Way way) {
+Result<RunResult> run_case(const Case& one, const TemporaryFolder& folder, Way way) {
   std::vector<Input> inputs;
   for (size_t i = 0; i < one.inputs.size(); ++i) {
-    const std::string path = folder.file(fmt::format("in{}", i));
+    const std::string path = folder / fmt::format("in{}", i);
     write_file(path, one.inputs[i]);
     inputs.push_back({.path = path});
   }
   std::vector<Output> outputs;
   for (uint32_t j = 0; j < one.outputs; ++j)
-    outputs.push_back({.path = folder.file(fmt::format("out{}", j))});
+    outputs.push_back({.path = folder / fmt::format("out{}", j)});
   return run(std::move(inputs), std::move(outputs), scripted(one.script, way), one.options);
 }
 
-void expect_outputs(const Case& one, const Folder& folder, const RunResult& result) {
+void expect_outputs(const Case& one, const TemporaryFolder& folder, const RunResult& result) {
   const auto expected = model(one.inputs, one.outputs, one.script);
   uint64_t bytes = 0;
   for (uint32_t j = 0; j < one.outputs; ++j) {
-    const Bytes written = read_file(folder.file(fmt::format("out{}", j)));
+    const Bytes written = read_file(folder / fmt::format("out{}", j));
     ASSERT_EQ(written.size(), expected[j].size()) << "output " << j;
     ASSERT_TRUE(written == expected[j]) << "output " << j;
     EXPECT_EQ(result.output_bytes[j], written.size());
@@ -260,7 +241,7 @@ TEST(Run, MovesTheSameBytesAsAPlainModel) {
     Random random(seed * 77);
     one.options.schedule =
         random_schedule(random, static_cast<uint32_t>(one.inputs.size()), one.outputs);
-    const Folder folder;
+    const TemporaryFolder folder;
     const auto result = run_case(one, folder, random.below(2) == 0 ? Way::windows : Way::pointers);
     ASSERT_TRUE(result.has_value()) << result.error().message();
     expect_outputs(one, folder, *result);
@@ -273,7 +254,7 @@ TEST(Run, ServesShortAndLateTransfers) {
     const Injected injected(
         {.seed = seed, .short_transfer = 0.2, .delay = 0.1, .delay_us_max = 200});
     const Case one = random_case(seed);
-    const Folder folder;
+    const TemporaryFolder folder;
     const auto result = run_case(one, folder, Way::windows);
     ASSERT_TRUE(result.has_value()) << result.error().message();
     expect_outputs(one, folder, *result);
@@ -287,7 +268,7 @@ TEST(Run, EndsWithTheFirstErrorOfTheDeviceAndLeavesNothing) {
     Case one = random_case(seed);
     one.options.on_error = ErrorPolicy::zeros;
     const bool reads = one.outputs == 0 || random.below(2) == 0;
-    const Folder folder;
+    const TemporaryFolder folder;
     const Injected injected(
         {.seed = seed,
          .error = reads ? EIO : ENOSPC,
@@ -301,10 +282,10 @@ TEST(Run, EndsWithTheFirstErrorOfTheDeviceAndLeavesNothing) {
 }
 
 TEST(Run, ProducesFromMemoryWithoutInputs) {
-  const Folder folder;
+  const TemporaryFolder folder;
   std::vector<Output> outputs;
   for (int j = 0; j < 5; ++j) {
-    outputs.push_back({.path = folder.file(fmt::format("out{}", j)), .bytes_max = 8 * MiB});
+    outputs.push_back({.path = folder / fmt::format("out{}", j), .bytes_max = 8 * MiB});
   }
   const auto result = run({}, std::move(outputs),
                           [](Streams& streams) -> Status {
@@ -320,9 +301,9 @@ TEST(Run, ProducesFromMemoryWithoutInputs) {
 
 TEST(Run, AStretchOfAFileBeginsAndEndsAnywhere) {
   Random random(5);
-  const Folder folder;
+  const TemporaryFolder folder;
   const Bytes bytes = random_bytes(random, 300'000);
-  write_file(folder.file("in"), bytes);
+  write_file(folder / "in", bytes);
   for (auto [offset, length] : {std::pair<size_t, size_t>{1, 299'998},
                                 {4097, 0},
                                 {12'345, 100'000},
@@ -338,20 +319,20 @@ TEST(Run, AStretchOfAFileBeginsAndEndsAnywhere) {
       return {};
     };
     const auto result =
-        run({{.path = folder.file("in"), .offset = offset, .bytes = length}},
-            {{.path = folder.file("out")}}, copy, {.memory_bytes = MiB, .block_bytes = 8192});
+        run({{.path = folder / "in", .offset = offset, .bytes = length}},
+            {{.path = folder / "out"}}, copy, {.memory_bytes = MiB, .block_bytes = 8192});
     ASSERT_TRUE(result.has_value()) << result.error().message();
     const Bytes expected(bytes.begin() + static_cast<ptrdiff_t>(offset),
                          bytes.begin() + static_cast<ptrdiff_t>(offset + length));
-    EXPECT_TRUE(read_file(folder.file("out")) == expected) << offset;
+    EXPECT_TRUE(read_file(folder / "out") == expected) << offset;
   }
 }
 
 TEST(Run, WritesAtAnyOffsetOfAnOpenFile) {
   Random random(6);
-  const Folder folder;
+  const TemporaryFolder folder;
   const Bytes bytes = random_bytes(random, 100'000);
-  auto file = file::File::create_output(folder.file("both"));
+  auto file = file::File::create_output(folder / "both");
   ASSERT_TRUE(file.has_value());
   std::vector<Output> outputs;
   outputs.push_back({.file = &*file, .offset = 0, .bytes_max = bytes.size()});
@@ -369,7 +350,7 @@ TEST(Run, WritesAtAnyOffsetOfAnOpenFile) {
   ASSERT_TRUE(file->publish().has_value());
   Bytes twice = bytes;
   twice.insert(twice.end(), bytes.begin(), bytes.end());
-  EXPECT_TRUE(read_file(folder.file("both")) == twice);
+  EXPECT_TRUE(read_file(folder / "both") == twice);
 }
 
 TEST(Run, ReadsAPipeToItsEnd) {
@@ -426,14 +407,14 @@ class FewDescriptors {
 
 // `more`: what the system allows, if it is few.
 void expect_thousands_of_inputs_read(std::optional<size_t> more) {
-  const Folder folder;
+  const TemporaryFolder folder;
   constexpr uint32_t files = 500;
   std::vector<Input> inputs;
   for (uint64_t i = 0; i < files; ++i) {
     Bytes bytes(10'000);
     std::memcpy(bytes.data(), &i, sizeof i);
-    write_file(folder.file(fmt::format("{}", i)), bytes);
-    inputs.push_back({.path = folder.file(fmt::format("{}", i))});
+    write_file(folder / fmt::format("{}", i), bytes);
+    inputs.push_back({.path = folder / fmt::format("{}", i)});
   }
   size_t descriptors_max = 0;
   const auto result = run(std::move(inputs), {},
@@ -476,11 +457,11 @@ TEST(Run, ThousandsOfInputsWaitForDescriptors) {
 // Then closing those that are open is of no use.
 TEST(Run, WithoutDescriptorsForItsInputsItEnds) {
   if (os::shadowed) GTEST_SKIP() << "a sanitizer looks at memory through a pipe";
-  const Folder folder;
+  const TemporaryFolder folder;
   std::vector<Input> inputs;
   for (uint32_t i = 0; i < 500; ++i) {
-    write_file(folder.file(fmt::format("{}", i)), Bytes(10'000));
-    inputs.push_back({.path = folder.file(fmt::format("{}", i))});
+    write_file(folder / fmt::format("{}", i), Bytes(10'000));
+    inputs.push_back({.path = folder / fmt::format("{}", i)});
   }
   const auto result = run(std::move(inputs), {},
                           [&](Streams& streams) -> Status {
@@ -497,16 +478,16 @@ TEST(Run, WithoutDescriptorsForItsInputsItEnds) {
 }
 
 TEST(Run, ASourceThatCannotBeMadeEndsTheRun) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Bytes compressed(100'000);
   compressed[0] = std::byte{0x1f};  // gzip
   compressed[1] = std::byte{0x8b};
   compressed[2] = std::byte{8};
-  write_file(folder.file("in"), compressed);
+  write_file(folder / "in", compressed);
   const auto refuse = [](const file::File&) -> Result<std::unique_ptr<Source>> {
     return failure(ErrorCode::corrupt, "understand the file", "in");
   };
-  const auto result = run({{.path = folder.file("in"), .source = {}, .source_of = refuse}}, {},
+  const auto result = run({{.path = folder / "in", .source = {}, .source_of = refuse}}, {},
                           [&](Streams& streams) -> Status {
                             InputStream& in = streams.input(0);
                             while (const size_t bytes = in.window(1).size()) in.advance(bytes);
@@ -518,8 +499,8 @@ TEST(Run, ASourceThatCannotBeMadeEndsTheRun) {
 }
 
 TEST(Run, AnErrorOfTheComputationIsTheRunsAndNothingGetsAName) {
-  const Folder folder;
-  const auto result = run({}, {{.path = folder.file("out")}},
+  const TemporaryFolder folder;
+  const auto result = run({}, {{.path = folder / "out"}},
                           [](Streams& streams) -> Status {
                             const uint64_t item = 1;
                             streams.output(0).append(&item, sizeof item);
@@ -532,8 +513,8 @@ TEST(Run, AnErrorOfTheComputationIsTheRunsAndNothingGetsAName) {
 }
 
 TEST(Run, AnExceptionOfTheComputationPassesThrough) {
-  const Folder folder;
-  EXPECT_THROW((void)run({}, {{.path = folder.file("out")}},
+  const TemporaryFolder folder;
+  EXPECT_THROW((void)run({}, {{.path = folder / "out"}},
                          [](Streams&) -> Status { throw std::runtime_error("mine"); },
                          {.memory_bytes = MiB}),
                std::runtime_error);
@@ -541,9 +522,9 @@ TEST(Run, AnExceptionOfTheComputationPassesThrough) {
 }
 
 TEST(Run, CanBeCancelled) {
-  const Folder folder;
+  const TemporaryFolder folder;
   std::atomic<bool> cancel = false;
-  const auto result = run({}, {{.path = folder.file("out")}},
+  const auto result = run({}, {{.path = folder / "out"}},
                           [&](Streams& streams) -> Status {
                             const uint64_t item = 1;
                             for (uint64_t k = 0; streams.output(0).append(&item, 8); ++k)
@@ -556,10 +537,10 @@ TEST(Run, CanBeCancelled) {
 }
 
 TEST(Run, TellsAComputationThatAsksForNothingThatItIsCancelled) {
-  const Folder folder;
+  const TemporaryFolder folder;
   std::atomic<bool> cancel = false;
   Status seen;
-  const auto result = run({}, {{.path = folder.file("out")}},
+  const auto result = run({}, {{.path = folder / "out"}},
                           [&](Streams& streams) -> Status {
                             EXPECT_TRUE(streams.status().has_value());
                             cancel = true;
@@ -575,26 +556,26 @@ TEST(Run, TellsAComputationThatAsksForNothingThatItIsCancelled) {
 
 // Its writer has something to say only after the run.
 TEST(Run, ThatEndsEarlyDoesNotWaitForASilentPipe) {
-  const Folder folder;
-  write_file(folder.file("in"), Bytes(100'000));
+  const TemporaryFolder folder;
+  write_file(folder / "in", Bytes(100'000));
   for (const bool fails : {false, true}) {
     int ends[2];
     ASSERT_EQ(::pipe(ends), 0);
-    const auto result =
-        run({{.path = folder.file("in")}, {.path = fmt::format("/dev/fd/{}", ends[0])}},
-            {{.path = folder.file("out")}},
-            [&](Streams& streams) -> Status {
-              const auto window = streams.input(0).window(10);
-              streams.output(0).append(window.data(), 10);
-              if (fails) return failure(ErrorCode::corrupt, "like what it sees", "in");
-              return {};
-            },
-            {.memory_bytes = 256 * KiB, .block_bytes = 4096});
+    const auto result = run({{.path = folder / "in"}, {.path = fmt::format("/dev/fd/{}", ends[0])}},
+                            {{.path = folder / "out"}},
+                            [&](Streams& streams) -> Status {
+                              const auto window = streams.input(0).window(10);
+                              streams.output(0).append(window.data(), 10);
+                              if (fails)
+                                return failure(ErrorCode::corrupt, "like what it sees", "in");
+                              return {};
+                            },
+                            {.memory_bytes = 256 * KiB, .block_bytes = 4096});
     ::close(ends[0]);
     ::close(ends[1]);
     ASSERT_EQ(result.has_value(), !fails);
     if (!fails) {
-      EXPECT_EQ(read_file(folder.file("out")).size(), 10u);
+      EXPECT_EQ(read_file(folder / "out").size(), 10u);
     } else {
       EXPECT_EQ(result.error().code, ErrorCode::corrupt);
     }
@@ -603,9 +584,9 @@ TEST(Run, ThatEndsEarlyDoesNotWaitForASilentPipe) {
 
 TEST(Run, NeedNotReadItsInputsToTheirEnds) {
   Random random(9);
-  const Folder folder;
-  write_file(folder.file("in"), random_bytes(random, MiB));
-  const auto result = run({{.path = folder.file("in")}}, {{.path = folder.file("out")}},
+  const TemporaryFolder folder;
+  write_file(folder / "in", random_bytes(random, MiB));
+  const auto result = run({{.path = folder / "in"}}, {{.path = folder / "out"}},
                           [](Streams& streams) -> Status {
                             const auto window = streams.input(0).window(10);
                             streams.output(0).append(window.data(), 10);
@@ -619,13 +600,13 @@ TEST(Run, NeedNotReadItsInputsToTheirEnds) {
 
 TEST(Run, LeavesThePointersCodeByItsRecoveryPoint) {
   Random random(10);
-  const Folder folder;
-  write_file(folder.file("in"), random_bytes(random, MiB));
+  const TemporaryFolder folder;
+  write_file(folder / "in", random_bytes(random, MiB));
   const Injected injected(
       {.error = EIO, .error_after = 5, .error_operation = file::Operation::read});
   bool came_to_the_end = false;
   const auto result =
-      run({{.path = folder.file("in")}}, {},
+      run({{.path = folder / "in"}}, {},
           [&](Streams& streams) -> Status {
             uint64_t sum = 0;
             const InputStream& in = streams.input(0);
@@ -641,9 +622,9 @@ TEST(Run, LeavesThePointersCodeByItsRecoveryPoint) {
 }
 
 TEST(Run, SaysWhatMemoryIsTooSmallFor) {
-  const Folder folder;
+  const TemporaryFolder folder;
   std::vector<Output> outputs;
-  for (int j = 0; j < 100; ++j) outputs.push_back({.path = folder.file(fmt::format("{}", j))});
+  for (int j = 0; j < 100; ++j) outputs.push_back({.path = folder / fmt::format("{}", j)});
   const auto result = run({}, std::move(outputs), [](Streams&) -> Status { return {}; },
                           {.memory_bytes = 100 * KiB});
   ASSERT_FALSE(result.has_value());
@@ -659,9 +640,9 @@ class IdleScheduler final : public Scheduler {
 };
 
 TEST(Run, APolicyThatMovesNothingIsNoticed) {
-  const Folder folder;
+  const TemporaryFolder folder;
   IdleScheduler scheduler;
-  const auto result = run({}, {{.path = folder.file("out")}},
+  const auto result = run({}, {{.path = folder / "out"}},
                           [](Streams& streams) -> Status {
                             const uint64_t item = 1;
                             while (streams.output(0).append(&item, 8)) {
@@ -679,16 +660,15 @@ TEST(Run, APolicyThatMovesNothingIsNoticed) {
 TEST(Run, ItsBucketsAreTheTheoremsStaircase) {
   for (auto [n, m] : {std::pair{1u, 16u}, {12u, 1u}, {6u, 10u}}) {
     SCOPED_TRACE(fmt::format("{} x {}", n, m));
-    const Folder folder;
+    const TemporaryFolder folder;
     const uint64_t bytes = 48 * MiB;
     std::vector<Input> inputs;
     for (uint32_t i = 0; i < n; ++i) {
-      write_file(folder.file(fmt::format("in{}", i)), Bytes(bytes / n / 4096 * 4096));
-      inputs.push_back({.path = folder.file(fmt::format("in{}", i))});
+      write_file(folder / fmt::format("in{}", i), Bytes(bytes / n / 4096 * 4096));
+      inputs.push_back({.path = folder / fmt::format("in{}", i)});
     }
     std::vector<Output> outputs;
-    for (uint32_t j = 0; j < m; ++j)
-      outputs.push_back({.path = folder.file(fmt::format("out{}", j))});
+    for (uint32_t j = 0; j < m; ++j) outputs.push_back({.path = folder / fmt::format("out{}", j)});
     const auto result = run(std::move(inputs), std::move(outputs), spread(n * 7 + m),
                             {.memory_bytes = 4 * MiB,
                              .block_bytes = 4096,
@@ -712,13 +692,13 @@ TEST(Run, ItsBucketsAreTheTheoremsStaircase) {
 }
 
 TEST(Run, OnAnEmulatedDeviceSaysSoAndTakesWhatThatTakes) {
-  const Folder folder;
-  write_file(folder.file("in"), Bytes(8 * MiB));
+  const TemporaryFolder folder;
+  write_file(folder / "in", Bytes(8 * MiB));
   const Emulated emulated(
       {.read_bytes_per_s = 200e6, .write_bytes_per_s = 200e6, .switch_seconds = 0.001});
   std::vector<Output> outputs;
-  for (int j = 0; j < 8; ++j) outputs.push_back({.path = folder.file(fmt::format("{}", j))});
-  const auto result = run({{.path = folder.file("in")}}, std::move(outputs), spread(1),
+  for (int j = 0; j < 8; ++j) outputs.push_back({.path = folder / fmt::format("{}", j)});
+  const auto result = run({{.path = folder / "in"}}, std::move(outputs), spread(1),
                           {.memory_bytes = 2 * MiB, .block_bytes = 4096, .comeback_blocks = 0});
   ASSERT_TRUE(result.has_value()) << result.error().message();
   EXPECT_FALSE(result->emulated.empty());
@@ -748,17 +728,17 @@ Status interleave(Streams& streams) {
 }
 
 TEST(RunOfPaths, BytesGoFromFilesAndPipesToFiles) {
-  const Folder folder;
-  std::ofstream(folder.file("letters")) << "ace";
-  ASSERT_EQ(::mkfifo(folder.file("pipe").c_str(), 0600), 0);
-  std::jthread writer([&] { std::ofstream(folder.file("pipe")) << "bdfgh"; });
-  const auto done = run({.inputs = {folder.file("letters"), folder.file("pipe")},
-                         .outputs = {folder.file("out")},
+  const TemporaryFolder folder;
+  std::ofstream(folder / "letters") << "ace";
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::jthread writer([&] { std::ofstream(folder / "pipe") << "bdfgh"; });
+  const auto done = run({.inputs = {folder / "letters", folder / "pipe"},
+                         .outputs = {folder / "out"},
                          .memory_bytes = 4 * MiB,
                          .device = std::make_shared<const DeviceProfile>(paper_array())},
                         interleave);
   ASSERT_TRUE(done) << done.error().message();
-  const Bytes out = read_file(folder.file("out"));
+  const Bytes out = read_file(folder / "out");
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(out.data()), out.size()), "abcdefgh");
   EXPECT_EQ(done->bytes_written, 8u);
   EXPECT_EQ(done->output_bytes, std::vector<uint64_t>{8});
@@ -768,34 +748,34 @@ TEST(RunOfPaths, BytesGoFromFilesAndPipesToFiles) {
 }
 
 TEST(RunOfPaths, AfterAnErrorThereIsNoOutput) {
-  const Folder folder;
-  std::ofstream(folder.file("in")) << "text";
+  const TemporaryFolder folder;
+  std::ofstream(folder / "in") << "text";
   const auto refused =
-      run({.inputs = {folder.file("in")}, .outputs = {folder.file("out")}, .memory_bytes = 4 * MiB},
+      run({.inputs = {folder / "in"}, .outputs = {folder / "out"}, .memory_bytes = 4 * MiB},
           [](Streams& streams) -> Status {
             (void)streams.output(0).append("x", 1);
             return failure(ErrorCode::unsorted, "like it");
           });
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::unsorted);
-  EXPECT_FALSE(std::filesystem::exists(folder.file("out")));
-  const auto missing = run({.inputs = {folder.file("none")}}, interleave);
+  EXPECT_FALSE(std::filesystem::exists(folder / "out"));
+  const auto missing = run({.inputs = {folder / "none"}}, interleave);
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::not_found);
 }
 
 TEST(RunOfPaths, TooManyStreamsForTheMemoryAreTold) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Options options{.memory_bytes = 64 * KiB, .block_bytes = 64 * KiB};
   for (int i = 0; i < 50; ++i) {
-    options.inputs.push_back(folder.file("in-" + std::to_string(i)));
+    options.inputs.push_back(folder / ("in-" + std::to_string(i)));
     std::ofstream(options.inputs.back()) << "x";
   }
-  options.outputs = {folder.file("out")};
+  options.outputs = {folder / "out"};
   const auto refused = run(options, interleave);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::out_of_memory) << refused.error().message();
-  EXPECT_FALSE(std::filesystem::exists(folder.file("out")));
+  EXPECT_FALSE(std::filesystem::exists(folder / "out"));
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/temporary_folder_fixture.h"
 #include "external/external_sort.h"
 #include "file/emulation.h"
 #include "file/engine.h"
@@ -38,7 +39,6 @@ class SortFixture : public testing::Test {
     file::inject({});
     file::emulate({});
     EXPECT_TRUE(std::filesystem::is_empty(directory_ / "temporaries")) << "temporaries were left";
-    std::filesystem::remove_all(directory_);
   }
 
   SortOptions options(const record::Format& format) const {
@@ -122,8 +122,8 @@ class SortFixture : public testing::Test {
   // What a sort may use beyond what the test program itself takes.
   static constexpr uint64_t spare_bytes = 20 * MiB;
 
-  const std::filesystem::path directory_ =
-      std::filesystem::temp_directory_path() / ("penstock-sort-" + std::to_string(::getpid()));
+  const TemporaryFolder folder_;
+  const std::filesystem::path directory_ = folder_.path();
   // So that the least budget is below what the program has.
   std::vector<char> ballast_ = std::vector<char>(16 * MiB, 1);
 };

@@ -28,7 +28,9 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "base/run_scope.h"
+#include "base/temporary_folder_fixture.h"
 #include "base/thread.h"
+#include "base/trials.h"
 #include "file/environment.h"
 #include "file/injection.h"
 #include "penstock/base.h"
@@ -37,11 +39,6 @@ namespace penstock::file {
 namespace {
 
 namespace fs = std::filesystem;
-
-uint64_t seed_of_run() {
-  const char* text = std::getenv("PENSTOCK_SEED");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 20240611;
-}
 
 // Sector-aligned memory with room for any displacement.
 class Buffer {
@@ -66,14 +63,9 @@ void fill(std::byte* to, size_t bytes, uint64_t seed) {
 
 class EngineTest : public testing::TestWithParam<EngineKind> {
  protected:
-  EngineTest() {
-    std::string pattern = testing::TempDir() + "penstock-engine-XXXXXX";
-    directory_ = ::mkdtemp(pattern.data());
-  }
   ~EngineTest() override {
     engine_.reset();
     inject({});
-    fs::remove_all(directory_);
   }
 
   void open(unsigned depth = 64) {
@@ -102,7 +94,8 @@ class EngineTest : public testing::TestWithParam<EngineKind> {
 
   void check_against_model(const Injection& injection, Caching caching);
 
-  fs::path directory_;
+  const TemporaryFolder folder_;
+  const fs::path directory_ = folder_.path();
   std::unique_ptr<Engine> engine_;
 };
 

@@ -21,6 +21,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/temporary_folder_fixture.h"
 #include "file/engine.h"
 #include "file/failing_calls_fixture.h"
 #include "file/injection.h"
@@ -34,12 +35,6 @@ namespace fs = std::filesystem;
 
 class FileTest : public testing::Test {
  protected:
-  FileTest() {
-    std::string pattern = testing::TempDir() + "penstock-file-XXXXXX";
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  ~FileTest() override { fs::remove_all(directory_); }
-
   std::string path(const std::string& name) const { return (directory_ / name).string(); }
   static void put(const std::string& to, const std::string& text) { std::ofstream(to) << text; }
   static std::string get(const std::string& from, size_t bytes_max = MiB) {
@@ -61,7 +56,8 @@ class FileTest : public testing::Test {
     return status.st_mode & 07777;
   }
 
-  fs::path directory_;
+  const TemporaryFolder folder_;
+  const fs::path directory_ = folder_.path();
 };
 
 // Runs `body` in a child whose system calls pass the filter.

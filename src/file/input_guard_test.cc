@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/temporary_folder_fixture.h"
+
 namespace penstock::file {
 namespace {
 
@@ -15,12 +17,6 @@ namespace fs = std::filesystem;
 
 class InputGuardTest : public testing::Test {
  protected:
-  InputGuardTest() {
-    std::string pattern = testing::TempDir() + "penstock-guard-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~InputGuardTest() override { fs::remove_all(folder_); }
-
   std::string path(const std::string& name) const { return folder_ / name; }
   static void put(const fs::path& to, const std::string& text) {
     fs::create_directories(to.parent_path());
@@ -32,7 +28,8 @@ class InputGuardTest : public testing::Test {
     return status;
   }
 
-  fs::path folder_;
+  const TemporaryFolder vanishing_;
+  const fs::path folder_ = vanishing_.path();
 };
 
 // A disk as /sys shows it: folders below the disk's own, which the links in dev/block lead to.

@@ -19,6 +19,7 @@
 
 #include "base/bits.h"
 #include "base/random.h"
+#include "base/temporary_folder_fixture.h"
 #include "bowtie/computations.h"
 #include "file/engine.h"
 #include "file/file.h"
@@ -44,27 +45,9 @@ uint64_t least_memory_bytes() {
   return std::max<uint64_t>(files_memory_bytes_min, needed_bytes + needed_bytes / 31);
 }
 
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "files_test_XXXXXX").string();
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    path_ = name;
-    std::filesystem::create_directory(path_ / "temporaries");
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-  std::string temporaries() const { return file("temporaries"); }
-  // All of them, those of the temporaries too.
-  size_t files() const {
-    size_t count = 0;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path_))
-      count += entry.is_regular_file();
-    return count;
-  }
-
- private:
-  std::filesystem::path path_;
+struct Folder : TemporaryFolder {
+  Folder() { std::filesystem::create_directory(temporaries()); }
+  std::string temporaries() const { return *this / "temporaries"; }
 };
 
 record::Format format_of(const std::string& name, uint32_t record_bytes = 0,
@@ -149,7 +132,7 @@ std::string joined(const Items& items) {
 FilesOptions files_options(const Folder& folder, const record::Format& format,
                            std::vector<std::string> inputs, const std::string& output = "out") {
   return {{.inputs = std::move(inputs),
-           .output = folder.file(output),
+           .output = folder / output,
            .memory_bytes = least_memory_bytes(),
            .temp_directories = {folder.temporaries()}},
           format};
@@ -182,7 +165,7 @@ Inputs random_inputs(Random& random, const Folder& folder, const record::Format&
     // A last line without newline, but not an empty one, which would be none.
     const bool newline =
         format.fixed() || items.empty() || items.back().size() < 2 || random.below(2) == 0;
-    inputs.paths.push_back(folder.file(fmt::format("in{}", i)));
+    inputs.paths.push_back(folder / fmt::format("in{}", i));
     write_items(inputs.paths.back(), items, newline);
     inputs.items.push_back(std::move(items));
   }
@@ -216,7 +199,7 @@ TEST(MergeFiles, GivesWhatAStableSortGives) {
                                    }),
                        expected.end());
       }
-      ASSERT_EQ(read_all(folder.file("out")), joined(expected));
+      ASSERT_EQ(read_all(folder / "out"), joined(expected));
     }
   }
 }
@@ -231,7 +214,7 @@ TEST(MergeFiles, ThousandsOfTinyFilesTakeSeveralPasses) {
   EXPECT_GT(done->passes, 1u);
   Items expected = inputs.all();
   sort_items(expected, format);
-  EXPECT_EQ(read_all(folder.file("out")), joined(expected));
+  EXPECT_EQ(read_all(folder / "out"), joined(expected));
   EXPECT_EQ(done->items, expected.size());
   // All of it went to temporaries between two passes.
   EXPECT_EQ(done->bytes, joined(expected).size());
@@ -241,13 +224,12 @@ TEST(MergeFiles, ThousandsOfTinyFilesTakeSeveralPasses) {
 TEST(MergeFiles, AnInputThatIsNotSortedIsToldWithItsItemAndLeavesNothing) {
   const Folder folder;
   const record::Format format = format_of("lines");
-  write_items(folder.file("a"), {"a\n", "c\n"});
-  write_items(folder.file("b"), {"a\n", "d\n", "b\n"});
-  const auto done =
-      merge_files({files_options(folder, format, {folder.file("a"), folder.file("b")})});
+  write_items(folder / "a", {"a\n", "c\n"});
+  write_items(folder / "b", {"a\n", "d\n", "b\n"});
+  const auto done = merge_files({files_options(folder, format, {folder / "a", folder / "b"})});
   ASSERT_FALSE(done.has_value());
   EXPECT_EQ(done.error().code, ErrorCode::unsorted);
-  EXPECT_EQ(done.error().subject, folder.file("b"));
+  EXPECT_EQ(done.error().subject, folder / "b");
   EXPECT_NE(done.error().attempted.find("line 3"), std::string::npos) << done.error().message();
   EXPECT_EQ(folder.files(), 2u);
 }
@@ -258,26 +240,26 @@ TEST(MergeFiles, ThatIsToldOfManyFilesToo) {
   const Folder folder;
   const record::Format format = format_of("lines");
   const Inputs inputs = random_inputs(random, folder, format, 700, 6, 100'000, true);
-  write_items(folder.file("in600"), {"b\n", "a\n"});
+  write_items(folder / "in600", {"b\n", "a\n"});
   const auto done = merge_files({files_options(folder, format, inputs.paths)});
   ASSERT_FALSE(done.has_value());
   EXPECT_EQ(done.error().code, ErrorCode::unsorted);
-  EXPECT_EQ(done.error().subject, folder.file("in600"));
+  EXPECT_EQ(done.error().subject, folder / "in600");
   EXPECT_NE(done.error().attempted.find("line 2"), std::string::npos) << done.error().message();
   EXPECT_EQ(folder.files(), 700u);
 }
 
 TEST(MergeFiles, WhatIsBehindTheFirstItemsNeedsNoOrder) {
   const Folder folder;
-  write_items(folder.file("a"), {"a\n", "c\n", "b\n"});
-  write_items(folder.file("b"), {"d\n"});
+  write_items(folder / "a", {"a\n", "c\n", "b\n"});
+  write_items(folder / "b", {"d\n"});
   for (const bool both : {false, true}) {
-    MergeFilesOptions options{files_options(folder, format_of("lines"), {folder.file("a")})};
+    MergeFilesOptions options{files_options(folder, format_of("lines"), {folder / "a"})};
     options.top = 2;
-    if (both) options.inputs.push_back(folder.file("b"));
+    if (both) options.inputs.push_back(folder / "b");
     const auto done = merge_files(options);
     ASSERT_TRUE(done.has_value()) << done.error().message();
-    EXPECT_EQ(read_all(folder.file("out")), "a\nc\n");
+    EXPECT_EQ(read_all(folder / "out"), "a\nc\n");
     options.top = 3;
     EXPECT_FALSE(merge_files(options));
   }
@@ -305,7 +287,7 @@ TEST(MergeFiles, APlanTellsWhatLiesBetweenItsPasses) {
 
 TEST(MergeFiles, IsRefusedWhereTheOutputHasNoRoom) {
   const Folder folder;
-  const std::string in = folder.file("in");
+  const std::string in = folder / "in";
   write_items(in, {});
   const auto space = file::space_of(file::directory_of(in));
   ASSERT_TRUE(space.has_value());
@@ -322,21 +304,21 @@ TEST(MergeFiles, IsRefusedWhereTheOutputHasNoRoom) {
 
 TEST(MergeFiles, NothingButEmptyFilesGivesAnEmptyFile) {
   const Folder folder;
-  write_items(folder.file("a"), {});
+  write_items(folder / "a", {});
   const auto done =
-      merge_files({files_options(folder, format_of("u64"), {folder.file("a"), folder.file("a")})});
+      merge_files({files_options(folder, format_of("u64"), {folder / "a", folder / "a"})});
   ASSERT_TRUE(done.has_value()) << done.error().message();
-  EXPECT_EQ(read_all(folder.file("out")), "");
+  EXPECT_EQ(read_all(folder / "out"), "");
 }
 
 TEST(MergeFiles, TheOutputMayBeAnInput) {
   const Folder folder;
-  write_items(folder.file("a"), {"a\n", "c\n"});
-  write_items(folder.file("b"), {"b\n"});
-  const auto done = merge_files(
-      {files_options(folder, format_of("lines"), {folder.file("a"), folder.file("b")}, "a")});
+  write_items(folder / "a", {"a\n", "c\n"});
+  write_items(folder / "b", {"b\n"});
+  const auto done =
+      merge_files({files_options(folder, format_of("lines"), {folder / "a", folder / "b"}, "a")});
   ASSERT_TRUE(done.has_value()) << done.error().message();
-  EXPECT_EQ(read_all(folder.file("a")), "a\nb\nc\n");
+  EXPECT_EQ(read_all(folder / "a"), "a\nb\nc\n");
 }
 
 // ---- Partition.
@@ -417,7 +399,7 @@ TEST(PartitionFiles, ManyPartsAndInputsWithLittleMemory) {
   for (uint32_t j = 0; j < 256; ++j)
     ASSERT_EQ(read_all(done->parts[j].path), joined(expected[j])) << j;
   EXPECT_GT(done->stats.passes, 1u);
-  EXPECT_EQ(done->parts[7].path, folder.file("part-007"));
+  EXPECT_EQ(done->parts[7].path, folder / "part-007");
 }
 
 TEST(PartitionFiles, SampledRangesAreOfEqualSizes) {
@@ -426,9 +408,9 @@ TEST(PartitionFiles, SampledRangesAreOfEqualSizes) {
   const record::Format format = format_of("u64");
   Items items(400'000);
   for (std::string& item : items) item = random_item(random, format, ~0ull);
-  write_items(folder.file("in"), items);
+  write_items(folder / "in", items);
   const auto done =
-      partition_files({.files = files_options(folder, format, {folder.file("in")}, "part-{}"),
+      partition_files({.files = files_options(folder, format, {folder / "in"}, "part-{}"),
                        .by = PartitionBy::range,
                        .parts = 10});
   ASSERT_TRUE(done.has_value()) << done.error().message();
@@ -441,20 +423,19 @@ TEST(PartitionFiles, SampledRangesAreOfEqualSizes) {
 TEST(PartitionFiles, TakesTheBoundsThatItIsGiven) {
   const Folder folder;
   const record::Format format = format_of("lines");
-  write_items(folder.file("in"), {"b\n", "a\n", "c\n", "bb\n", "z\n"});
-  write_items(folder.file("bounds"), {"b\n", "c\n"});
-  PartitionFilesOptions options{
-      .files = files_options(folder, format, {folder.file("in")}, "part-{}"),
-      .by = PartitionBy::range,
-      .bounds_path = folder.file("bounds")};
+  write_items(folder / "in", {"b\n", "a\n", "c\n", "bb\n", "z\n"});
+  write_items(folder / "bounds", {"b\n", "c\n"});
+  PartitionFilesOptions options{.files = files_options(folder, format, {folder / "in"}, "part-{}"),
+                                .by = PartitionBy::range,
+                                .bounds_path = folder / "bounds"};
   const auto done = partition_files(options);
   ASSERT_TRUE(done.has_value()) << done.error().message();
-  EXPECT_EQ(read_all(folder.file("part-0")), "a\n");
-  EXPECT_EQ(read_all(folder.file("part-1")), "b\nbb\n");
-  EXPECT_EQ(read_all(folder.file("part-2")), "c\nz\n");
-  write_items(folder.file("bounds"), {"c\n", "b\n"});
+  EXPECT_EQ(read_all(folder / "part-0"), "a\n");
+  EXPECT_EQ(read_all(folder / "part-1"), "b\nbb\n");
+  EXPECT_EQ(read_all(folder / "part-2"), "c\nz\n");
+  write_items(folder / "bounds", {"c\n", "b\n"});
   EXPECT_EQ(partition_files(options).error().code, ErrorCode::unsorted);
-  write_items(folder.file("bounds"), {"b\n"});
+  write_items(folder / "bounds", {"b\n"});
   options.parts = 3;
   EXPECT_EQ(partition_files(options).error().code, ErrorCode::invalid_argument);
 }
@@ -464,9 +445,9 @@ TEST(PartitionFiles, TakesTheBoundsThatItIsGiven) {
 TEST(PartitionFiles, TheHashStaysWhatItIs) {
   const Folder folder;
   auto part_of = [&](const record::Format& format, const std::string& item) -> int {
-    write_items(folder.file("in"), {item});
+    write_items(folder / "in", {item});
     const auto done = partition_files(
-        {.files = files_options(folder, format, {folder.file("in")}, "part-{}"), .parts = 100});
+        {.files = files_options(folder, format, {folder / "in"}, "part-{}"), .parts = 100});
     if (!done) return -1;
     for (int j = 0; j < 100; ++j) {
       if (done->parts[static_cast<size_t>(j)].items == 1) return j;
@@ -497,7 +478,7 @@ TEST(PartitionFiles, ErrorsLeaveNoFilesBehind) {
     EXPECT_EQ(done.error().code, reading ? ErrorCode::io : ErrorCode::out_of_space);
   }
   const auto missing = partition_files(
-      {.files = files_options(folder, format, {folder.file("none")}, "part-{}"), .parts = 20});
+      {.files = files_options(folder, format, {folder / "none"}, "part-{}"), .parts = 20});
   EXPECT_EQ(missing.error().code, ErrorCode::not_found);
   EXPECT_EQ(folder.files(), before);
 }
@@ -598,7 +579,7 @@ TEST(GroupFiles, GivesWhatAMapGives) {
                                      .sorted = sorted});
       ASSERT_TRUE(done.has_value()) << done.error().message();
       const auto expected = results_of(inputs.all(), format, wanted, offset, bytes, is_signed);
-      const Items results = read_items(folder.file("out"), result_format(format, wanted));
+      const Items results = read_items(folder / "out", result_format(format, wanted));
       EXPECT_EQ(done->groups, expected.size());
       EXPECT_EQ(done->items, inputs.all().size());
       ASSERT_EQ(std::multiset<std::string>(results.begin(), results.end()), expected);
@@ -646,9 +627,9 @@ TEST_P(LargeGroups, SpillAndComeBack) {
       }
       ++counts[i];
     }
-    std::ofstream(folder.file("in"), std::ios::binary) << text;
+    std::ofstream(folder / "in", std::ios::binary) << text;
   }
-  const FilesOptions files = files_options(folder, format, {folder.file("in")});
+  const FilesOptions files = files_options(folder, format, {folder / "in"});
   os::reset_peak_resident_memory();
   const auto done = group_files({.files = files,
                                  .aggregates = {.count = !distinct && lines,
@@ -664,7 +645,7 @@ TEST_P(LargeGroups, SpillAndComeBack) {
   }
   EXPECT_EQ(folder.files(), 2u);
 
-  const std::string found = read_all(folder.file("out"));
+  const std::string found = read_all(folder / "out");
   uint64_t groups = 0;
   uint64_t before = 0;
   for (size_t at = 0; at < found.size(); ++groups) {
@@ -755,8 +736,8 @@ TEST(GroupFiles, ASumThatDoesNotFitIsAnErrorThatNamesTheKey) {
     append_bytes(text, uint64_t{4711});
     append_bytes(text, value);
   }
-  write_items(folder.file("in"), {text});
-  GroupFilesOptions options{.files = files_options(folder, format_of("kv64"), {folder.file("in")}),
+  write_items(folder / "in", {text});
+  GroupFilesOptions options{.files = files_options(folder, format_of("kv64"), {folder / "in"}),
                             .aggregates = {.sum = true}};
   const auto done = group_files(options);
   ASSERT_FALSE(done.has_value());
@@ -766,7 +747,7 @@ TEST(GroupFiles, ASumThatDoesNotFitIsAnErrorThatNamesTheKey) {
   options.aggregates.value = ValueField{.offset = 8, .bytes = 8, .is_signed = true};
   const auto signed_sum = group_files(options);
   ASSERT_TRUE(signed_sum.has_value()) << signed_sum.error().message();
-  EXPECT_EQ(read_all(folder.file("out")).substr(8), std::string(8, '\0'));
+  EXPECT_EQ(read_all(folder / "out").substr(8), std::string(8, '\0'));
 }
 
 // What overflows on the way and comes back is no overflow.
@@ -778,28 +759,28 @@ TEST(GroupFiles, SignedSumsDoNotDependOnTheOrder) {
     append_bytes(text, uint64_t{1});
     append_bytes(text, value);
   }
-  write_items(folder.file("in"), {text});
+  write_items(folder / "in", {text});
   GroupFilesOptions options{
-      .files = files_options(folder, format_of("kv64"), {folder.file("in")}),
+      .files = files_options(folder, format_of("kv64"), {folder / "in"}),
       .aggregates = {.sum = true, .value = ValueField{.offset = 8, .bytes = 8, .is_signed = true}}};
   const auto done = group_files(options);
   ASSERT_TRUE(done.has_value()) << done.error().message();
   int64_t sum = 0;
-  std::memcpy(&sum, read_all(folder.file("out")).data() + 8, 8);
+  std::memcpy(&sum, read_all(folder / "out").data() + 8, 8);
   EXPECT_EQ(sum, -5);
 }
 
 TEST(GroupFiles, BigEndianFieldsOfAnyLength) {
   const Folder folder;
   const record::Format format = format_of("record", 8, "0:1");
-  write_items(folder.file("in"),
+  write_items(folder / "in",
               {std::string("k\x01\x00\x02", 4) + "abcd", std::string("k\x00\x00\xff", 4) + "abcd"});
   const auto done = group_files(
-      {.files = files_options(folder, format, {folder.file("in")}),
+      {.files = files_options(folder, format, {folder / "in"}),
        .aggregates = {.sum = true,
                       .value = ValueField{.offset = 1, .bytes = 3, .big_endian = true}}});
   ASSERT_TRUE(done.has_value()) << done.error().message();
-  const std::string out = read_all(folder.file("out"));
+  const std::string out = read_all(folder / "out");
   ASSERT_EQ(out.size(), 9u);
   uint64_t sum = 0;
   std::memcpy(&sum, out.data() + 1, 8);
@@ -887,16 +868,16 @@ TEST(JoinFiles, GivesTheProductOfEqualKeys) {
         items[side].resize(random.below(400));
         for (std::string& item : items[side]) item = random_item(random, of, keys);
         sort_items(items[side], of, descending);
-        write_items(folder.file(fmt::format("{}", side)), items[side]);
+        write_items(folder / fmt::format("{}", side), items[side]);
       }
       const auto done =
-          join_files({.files = files_options(folder, format, {folder.file("0"), folder.file("1")}),
+          join_files({.files = files_options(folder, format, {folder / "0", folder / "1"}),
                       .right = right,
                       .descending = descending});
       ASSERT_TRUE(done.has_value()) << done.error().message();
       const Items expected = join_model(items[0], items[1], format, right);
       EXPECT_EQ(done->items, expected.size());
-      ASSERT_EQ(read_all(folder.file("out")), joined(expected));
+      ASSERT_EQ(read_all(folder / "out"), joined(expected));
     }
   }
 }
@@ -916,12 +897,12 @@ TEST(JoinFiles, HoldsWhicheverSideFits) {
     return result;
   };
   for (auto [left, right] : {std::pair<size_t, size_t>{100, 6}, {3, 100}, {100, 100}}) {
-    write_items(folder.file("l"), items(left));
-    write_items(folder.file("r"), items(right));
+    write_items(folder / "l", items(left));
+    write_items(folder / "r", items(right));
     uint64_t count = 0;
     const auto done =
-        bowtie::run({{.path = folder.file("l")}, {.path = folder.file("r")}},
-                    {{.path = folder.file("out"), .bytes_max = MiB}},
+        bowtie::run({{.path = folder / "l"}, {.path = folder / "r"}},
+                    {{.path = folder / "out", .bytes_max = MiB}},
                     merge_join(format, format, false, 3 * 16, &count), {.memory_bytes = MiB});
     if (left == 100 && right == 100) {
       ASSERT_FALSE(done.has_value());
@@ -933,7 +914,7 @@ TEST(JoinFiles, HoldsWhicheverSideFits) {
     EXPECT_EQ(count, left * right);
     record::Format joined_items = format;
     joined_items.record_bytes = 24;
-    const Items found = read_items(folder.file("out"), joined_items);
+    const Items found = read_items(folder / "out", joined_items);
     const Items expected = join_model(items(left), items(right), format, format);
     EXPECT_EQ(std::multiset<std::string>(found.begin(), found.end()),
               std::multiset<std::string>(expected.begin(), expected.end()));
@@ -942,14 +923,14 @@ TEST(JoinFiles, HoldsWhicheverSideFits) {
 
 TEST(JoinFiles, SaysWhichSideIsNotSorted) {
   const Folder folder;
-  write_items(folder.file("a"), {"a\n", "b\n"});
-  write_items(folder.file("b"), {"b\n", "a\n", "c\n"});
-  const auto done = join_files(
-      {.files = files_options(folder, format_of("lines"), {folder.file("a"), folder.file("b")}),
-       .right = format_of("lines")});
+  write_items(folder / "a", {"a\n", "b\n"});
+  write_items(folder / "b", {"b\n", "a\n", "c\n"});
+  const auto done =
+      join_files({.files = files_options(folder, format_of("lines"), {folder / "a", folder / "b"}),
+                  .right = format_of("lines")});
   ASSERT_FALSE(done.has_value());
   EXPECT_EQ(done.error().code, ErrorCode::unsorted);
-  EXPECT_EQ(done.error().subject, folder.file("b"));
+  EXPECT_EQ(done.error().subject, folder / "b");
   EXPECT_EQ(folder.files(), 2u);
 }
 

@@ -1,21 +1,31 @@
 #pragma once
 
-// Whether this program is built with a sanitizer that keeps a shadow of the address space: it needs
-// mappings of its own, and the largest reservations do not fit beside the shadow. For tests, for
-// messages, and for how far reservations reach; nothing else behaves differently.
+// Whether this program is built with a sanitizer. For tests, for messages, and for how far
+// reservations reach; nothing else behaves differently.
 
 namespace penstock::os {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool shadowed = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-inline constexpr bool shadowed = true;
+#ifdef __has_feature
+inline constexpr bool thread_sanitized = __has_feature(thread_sanitizer);
+inline constexpr bool address_sanitized = __has_feature(address_sanitizer);
+inline constexpr bool undefined_sanitized = __has_feature(undefined_behavior_sanitizer);
 #else
-inline constexpr bool shadowed = false;
-#endif
+inline constexpr bool undefined_sanitized = false;  // as far as gcc tells
+#ifdef __SANITIZE_THREAD__
+inline constexpr bool thread_sanitized = true;
 #else
-inline constexpr bool shadowed = false;
+inline constexpr bool thread_sanitized = false;
 #endif
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr bool address_sanitized = true;
+#else
+inline constexpr bool address_sanitized = false;
+#endif
+#endif
+
+// A sanitizer that keeps a shadow of the address space: it needs mappings of its own, and the largest
+// reservations do not fit beside the shadow.
+inline constexpr bool shadowed = thread_sanitized || address_sanitized;
+inline constexpr bool sanitized = shadowed || undefined_sanitized;
 
 }  // namespace penstock::os

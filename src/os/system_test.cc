@@ -18,6 +18,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/temporary_folder_fixture.h"
 #include "os/cpu.h"
 #include "os/fault_context.h"
 #include "os/generation.h"
@@ -86,17 +87,12 @@ TEST(Limits, ReadTheWordInBrackets) {
 // A directory that stands for the root of the file system.
 class CgroupTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = "/tmp/penstock-cgroup-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
   void put(const std::string& path, const std::string& text) {
     std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
     std::ofstream(root_ + path) << text;
   }
-  std::string root_;
+  const TemporaryFolder folder_;
+  const std::string root_ = folder_.path();
 };
 
 TEST_F(CgroupTest, Version2TakesTheTightestOnTheWayUp) {

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/temporary_folder_fixture.h"
 #include "base/trials.h"
 #include "file/engine.h"
 #include "file/injection.h"
@@ -23,21 +24,11 @@ namespace {
 
 class FileTest : public testing::Test {
  protected:
-  FileTest() {
-    std::string name = (std::filesystem::current_path() / "record_file_test_XXXXXX").string();
-    directory_ = ::mkdtemp(name.data());
-  }
-  ~FileTest() override {
-    file::inject({});
-    std::filesystem::remove_all(directory_);
-  }
+  ~FileTest() override { file::inject({}); }
 
-  std::string path(const char* name) const { return (directory_ / name).string(); }
-  size_t files() const {
-    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(directory_), {}));
-  }
+  std::string path(const char* name) const { return folder_ / name; }
 
-  std::filesystem::path directory_;
+  const TemporaryFolder folder_{std::filesystem::current_path()};
 };
 
 Generator generator_of(const char* format, Distribution distribution, uint64_t count) {
@@ -136,7 +127,7 @@ TEST_F(FileTest, AFullDiskLeavesNothingBehindAndTheOldFileWhole) {
     ASSERT_FALSE(bytes);
     EXPECT_EQ(bytes.error().code, ErrorCode::out_of_space);
     EXPECT_EQ(contents(path("file")).size(), 3u);
-    EXPECT_EQ(files(), 1u);
+    EXPECT_EQ(folder_.files(), 1u);
   }
 }
 
@@ -147,7 +138,7 @@ TEST_F(FileTest, AFileThatCannotFitIsRefusedBeforeItIsWritten) {
   ASSERT_FALSE(bytes);
   EXPECT_EQ(bytes.error().code, ErrorCode::out_of_space);
   EXPECT_EQ(file::traffic().bytes_written, before);
-  EXPECT_EQ(files(), 0u);
+  EXPECT_EQ(folder_.files(), 0u);
 }
 
 TEST_F(FileTest, AReadErrorIsReported) {
@@ -167,7 +158,7 @@ TEST_F(FileTest, StoppingLeavesNothingBehind) {
   const auto bytes = generate_file(generator, path("file"), {.threads = 2, .stop = &stop});
   ASSERT_FALSE(bytes);
   EXPECT_EQ(bytes.error().code, ErrorCode::interrupted);
-  EXPECT_EQ(files(), 0u);
+  EXPECT_EQ(folder_.files(), 0u);
 }
 
 TEST_F(FileTest, AFileThatIsNoWholeNumberOfItemsIsRefused) {

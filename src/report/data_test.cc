@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include "base/trials.h"
 #include "report/random_requests.h"
 
 namespace penstock::report {
@@ -52,7 +53,7 @@ class Numbers {
 };
 
 TEST(PageData, SingleRequestsComeBackAsTheyWere) {
-  const uint64_t seed = test_seed();
+  const uint64_t seed = seed_of_run();
   SCOPED_TRACE(seed);
   Random random(seed);
   TraceOnDisk trace;
@@ -120,7 +121,7 @@ TEST(PageData, SingleRequestsComeBackAsTheyWere) {
 
 TEST(PageData, KeepsToItsRoom) {
   // Random places everywhere: the worst for a picture.
-  const uint64_t seed = test_seed();
+  const uint64_t seed = seed_of_run();
   SCOPED_TRACE(seed);
   Random random(seed);
   std::vector<MadeRequest> requests;

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/trials.h"
 #include "report/random_requests.h"
 
 namespace penstock::report {
@@ -47,7 +48,7 @@ Cells cells_of(const Picture& picture) {
 }
 
 TEST(Picture, CountsWhatItsDefinitionSays) {
-  const uint64_t seed = test_seed();
+  const uint64_t seed = seed_of_run();
   SCOPED_TRACE(seed);
   Random random(seed);
   for (int round = 0; round < 200; ++round) {

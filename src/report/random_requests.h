@@ -20,12 +20,6 @@
 
 namespace penstock::report {
 
-// A seed that a failing test prints; PENSTOCK_TEST_SEED repeats a run.
-inline uint64_t test_seed() {
-  const char* wanted = std::getenv("PENSTOCK_TEST_SEED");
-  return wanted != nullptr ? std::strtoull(wanted, nullptr, 0) : std::random_device{}();
-}
-
 // A trace's file that vanishes with the test.
 class TraceOnDisk {
  public:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/trials.h"
 #include "report/random_requests.h"
 
 namespace penstock::report {
@@ -23,7 +24,7 @@ TraceSummary summary_of(const std::string& path, const SummaryOptions& options =
 }
 
 TEST(Summary, FiguresAreThoseOfTheConversion) {
-  const uint64_t seed = test_seed();
+  const uint64_t seed = seed_of_run();
   SCOPED_TRACE(seed);
   Random random(seed);
   TraceOnDisk trace;
@@ -65,7 +66,7 @@ TEST(Summary, FiguresAreThoseOfTheConversion) {
 }
 
 TEST(Summary, LongTracesHaveAPictureOfTheWholeAndPlaces) {
-  const uint64_t seed = test_seed();
+  const uint64_t seed = seed_of_run();
   SCOPED_TRACE(seed);
   Random random(seed);
   TraceOnDisk trace;
@@ -110,7 +111,7 @@ TEST(Summary, LongTracesHaveAPictureOfTheWholeAndPlaces) {
 }
 
 TEST(Summary, APartIsCountedFromItsBeginning) {
-  const uint64_t seed = test_seed();
+  const uint64_t seed = seed_of_run();
   SCOPED_TRACE(seed);
   Random random(seed);
   TraceOnDisk trace;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/trials.h"
 #include "report/random_requests.h"
 
 namespace penstock::report {
@@ -27,7 +28,7 @@ TEST(LatencyHistogram, BucketsAreInARowAndNarrow) {
 }
 
 TEST(LatencyHistogram, PercentilesAreNearTheSortedOnes) {
-  const uint64_t seed = test_seed();
+  const uint64_t seed = seed_of_run();
   SCOPED_TRACE(seed);
   Random random(seed);
   for (int round = 0; round < 100; ++round) {
@@ -48,7 +49,7 @@ TEST(LatencyHistogram, PercentilesAreNearTheSortedOnes) {
 }
 
 TEST(Timeline, LosesNoBytesAndNoSeeks) {
-  const uint64_t seed = test_seed();
+  const uint64_t seed = seed_of_run();
   SCOPED_TRACE(seed);
   Random random(seed);
   for (int round = 0; round < 100; ++round) {

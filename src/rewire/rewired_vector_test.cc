@@ -38,18 +38,6 @@
 namespace penstock {
 namespace {
 
-#if defined(__SANITIZE_THREAD__)
-constexpr bool is_thread_sanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-constexpr bool is_thread_sanitized = true;
-#else
-constexpr bool is_thread_sanitized = false;
-#endif
-#else
-constexpr bool is_thread_sanitized = false;
-#endif
-
 constexpr size_t small = 4 * KiB;
 constexpr size_t large = 2 * MiB;
 
@@ -682,7 +670,7 @@ TEST(RewiredVector, PagesAppearBehindAPlainPointer) {
 }
 
 TEST(RewiredVector, SeveralThreadsFillAWindow) {
-  if (is_thread_sanitized)
+  if (os::thread_sanitized)
     GTEST_SKIP() << "the thread sanitizer takes mmap() for a write of its caller's to what others "
                     "store there";
   const PagePool pool = open_pool(small, 20000);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/trials.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -19,11 +20,6 @@ namespace {
 
 constexpr size_t block = 4 * KiB;
 using Matches = std::vector<std::pair<uint64_t, uint64_t>>;
-
-uint64_t seed_of_run() {
-  const char* text = std::getenv("PENSTOCK_SEED");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 20241121;
-}
 
 // Gives a text in pieces of random sizes.
 std::unique_ptr<Source> pieces(const std::string& text, uint64_t seed,

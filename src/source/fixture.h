@@ -23,14 +23,10 @@
 #include <thread>
 
 #include "base/random.h"
+#include "base/trials.h"
 #include "penstock/source.h"
 
 namespace penstock::source {
-
-inline uint64_t seed_of_run() {
-  const char* text = std::getenv("PENSTOCK_SEED");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 20241120;
-}
 
 // Text that compresses somewhat.
 inline std::string random_text(size_t bytes, uint64_t seed) {

@@ -12,6 +12,7 @@
 
 #include "base/bits.h"
 #include "base/random.h"
+#include "base/temporary_folder_fixture.h"
 #include "base/trials.h"
 #include "penstock/file_stream.h"
 #include "stream/file_fixture.h"
@@ -24,15 +25,6 @@ constexpr size_t block_bytes = 64 * KiB;
 
 class CachedReaderTest : public testing::Test {
  protected:
-  CachedReaderTest() {
-    std::string pattern = testing::TempDir() + "penstock-cached-XXXXXX";
-    directory_ = ::mkdtemp(pattern.data());
-    path_ = (directory_ / "file").string();
-  }
-  ~CachedReaderTest() override {
-    reader_.reset();
-    std::filesystem::remove_all(directory_);
-  }
   void open(const std::vector<std::byte>& data, uint32_t memory_blocks,
             ErrorPolicy policy = ErrorPolicy::zeros) {
     reader_.reset();
@@ -72,8 +64,8 @@ class CachedReaderTest : public testing::Test {
     return *const_cast<const volatile std::byte*>(reader_->begin() + at);
   }
 
-  std::filesystem::path directory_;
-  std::string path_;
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_ / "file";
   file::File file_;
   std::unique_ptr<CachedReader> reader_;
 };
@@ -192,7 +184,7 @@ TEST_F(CachedReaderTest, AFileThatBecomesShorterMeetsTheRecoveryPoint) {
 TEST_F(CachedReaderTest, PrepareMakesAWindowReadyForASystemCall) {
   const auto data = random_bytes(20 * block_bytes + 100, 5);
   open(data, 4);
-  const int out = ::open((directory_ / "copy").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const int out = ::open((folder_ / "copy").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   auto* const begin = const_cast<std::byte*>(reader_->begin());
   EXPECT_EQ(::pwrite(out, begin, block_bytes, 0), -1);
   for (size_t at = 0; at < data.size();) {
@@ -222,7 +214,7 @@ TEST_F(CachedReaderTest, PrepareKeepsAllOfTheWindow) {
   const auto ready = reader_->prepare(window, 20, fault::Access::read);
   ASSERT_TRUE(ready) << ready.error().message();
   ASSERT_EQ(*ready, 20u);
-  const int out = ::open((directory_ / "copy").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const int out = ::open((folder_ / "copy").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   EXPECT_EQ(::pwrite(out, window, 20, 0), 20);
   ::close(out);
 }

@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/temporary_folder_fixture.h"
+#include "base/trials.h"
 #include "file/engine.h"
 #include "file/file.h"
 #include "file/injection.h"
@@ -23,11 +25,6 @@
 #include "stream/block_io.h"
 
 namespace penstock::stream {
-
-inline uint64_t seed_of_run() {
-  const char* text = std::getenv("PENSTOCK_SEED");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 20240611;
-}
 
 inline std::vector<std::byte> random_bytes(size_t bytes, uint64_t seed) {
   std::vector<std::byte> data(bytes);
@@ -54,14 +51,7 @@ using Kinds = std::tuple<pool::Mechanism, file::EngineKind>;
 // Pools of every mechanism, engines of every kind. A mechanism that this kernel lacks is skipped.
 class FileStreamTest : public testing::TestWithParam<Kinds> {
  protected:
-  FileStreamTest() {
-    std::string pattern = testing::TempDir() + "penstock-stream-XXXXXX";
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  ~FileStreamTest() override {
-    close();
-    std::filesystem::remove_all(directory_);
-  }
+  ~FileStreamTest() override { close(); }
 
   // REQUIRES: no stream is open.
   void open(size_t block_bytes, uint32_t blocks, const file::Injection& injection = {}) {
@@ -83,7 +73,7 @@ class FileStreamTest : public testing::TestWithParam<Kinds> {
     file::inject({});
   }
   file::File temporary() {
-    auto file = file::File::create_temporary(directory_.string());
+    auto file = file::File::create_temporary(folder_.path());
     EXPECT_TRUE(file);
     return std::move(*file);
   }
@@ -100,7 +90,7 @@ class FileStreamTest : public testing::TestWithParam<Kinds> {
     EXPECT_EQ(pool_->blocks_free(), pool_->blocks_max());
   }
 
-  std::filesystem::path directory_;
+  const TemporaryFolder folder_;
   std::unique_ptr<pool::Pool> pool_;
   std::unique_ptr<file::Engine> engine_;
   std::unique_ptr<BlockIo> io_;

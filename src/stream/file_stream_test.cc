@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/bits.h"
+#include "base/temporary_folder_fixture.h"
 #include "base/trials.h"
 #include "file/injection.h"
 #include "os/memory.h"
@@ -592,7 +593,7 @@ TEST_P(FileWriterTest, AFileCanBeWrittenInAnyOrder) {
 TEST_P(FileWriterTest, APipeGetsTheBytesInOrder) {
   open(block_bytes, 4, disturbed(seed_of_run()));
   if (IsSkipped()) return;
-  Pipe pipe(directory_);
+  Pipe pipe(folder_.path());
   const auto data = random_bytes(9 * block_bytes + 77, 13);
   std::vector<std::byte> got;
   std::jthread reader([&, in = std::move(pipe.in)] {
@@ -639,13 +640,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, FileWriterTest, all_kinds, name_of);
 
 class PublicFileStreamTest : public testing::Test {
  protected:
-  PublicFileStreamTest() {
-    std::string pattern = testing::TempDir() + "penstock-public-XXXXXX";
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  ~PublicFileStreamTest() override { std::filesystem::remove_all(directory_); }
-  std::string path(const char* name) const { return (directory_ / name).string(); }
-  std::filesystem::path directory_;
+  std::string path(const char* name) const { return folder_ / name; }
+  const TemporaryFolder folder_;
 };
 
 TEST_F(PublicFileStreamTest, AFileIsWrittenAndReadThroughPlainPointers) {
@@ -681,7 +677,7 @@ TEST_F(PublicFileStreamTest, EmptyAndMissingFiles) {
   EXPECT_EQ(*reader->begin<char>(), 0);
   EXPECT_EQ(reader->bytes(), 0u);
   EXPECT_FALSE(FileReader::open(path("missing")));
-  EXPECT_FALSE(FileReader::open(directory_.string()));
+  EXPECT_FALSE(FileReader::open(folder_.path()));
   EXPECT_FALSE(FileWriter::open(path("no/where")));
 }
 
@@ -691,7 +687,7 @@ TEST_F(PublicFileStreamTest, AnAbandonedWriterLeavesNoFile) {
     ASSERT_TRUE(writer);
     std::memset(writer->begin(), 'x', 10 * MiB);
   }
-  EXPECT_TRUE(std::filesystem::is_empty(directory_));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
 // ---- several threads, and blocks that stay

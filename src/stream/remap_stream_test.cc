@@ -21,6 +21,7 @@
 #include "os/limits.h"
 #include "os/memory.h"
 #include "os/process_counts.h"
+#include "os/sanitizer.h"
 #include "os/userfault.h"
 #include "penstock/base.h"
 #include "penstock/stream.h"
@@ -33,17 +34,6 @@ using Mechanism = Mechanism;
 using Side = Side;
 
 constexpr size_t block = 64 * KiB;
-
-#if defined(__has_feature)
-constexpr bool thread_sanitized = __has_feature(thread_sanitizer);
-constexpr bool sanitized = thread_sanitized || __has_feature(address_sanitizer);
-#elif defined(__SANITIZE_THREAD__)
-constexpr bool thread_sanitized = true, sanitized = true;
-#elif defined(__SANITIZE_ADDRESS__)
-constexpr bool thread_sanitized = false, sanitized = true;
-#else
-constexpr bool thread_sanitized = false, sanitized = false;
-#endif
 
 // What each mechanism must do alike. A mechanism that this kernel lacks is skipped.
 class RemapStreamOn : public ::testing::TestWithParam<Mechanism> {
@@ -99,7 +89,7 @@ TEST_P(RemapStreamOn, ReaderSeesWhatTheWriterWrote) {
 }
 
 TEST_P(RemapStreamOn, LibraryFunctionsWorkAcrossBlocks) {
-  if (sanitized) GTEST_SKIP() << "the sanitizers' strstr reads the text a second time";
+  if (os::shadowed) GTEST_SKIP() << "the sanitizers' strstr reads the text a second time";
   const std::string text = "needle in a haystack";
   RemapStream pipe = open({.bytes = 1 * TiB});
   std::jthread producer([&] {
@@ -263,7 +253,7 @@ TEST_P(RemapStreamOn, SeveralThreadsShareASide) {
       threads.emplace_back([&, t] {
         for (int i = 0; i < groups * group_blocks; ++i) {
           char* data = pipe.writer() + i * block + t * part;
-          if (thread_sanitized) {
+          if (os::thread_sanitized) {
             EXPECT_TRUE(pipe.prepare_write(data, part));
           }
           std::memset(data, i + t, part);
@@ -276,7 +266,7 @@ TEST_P(RemapStreamOn, SeveralThreadsShareASide) {
       threads.emplace_back([&, t] {
         for (int i = 0; i < groups * group_blocks; ++i) {
           const char* data = pipe.reader() + i * block + t * part;
-          if (thread_sanitized) {
+          if (os::thread_sanitized) {
             EXPECT_TRUE(pipe.prepare_read(data, part));
           }
           wrong +=
@@ -424,9 +414,9 @@ TEST_P(RemapStreamOn, WithZerosAPinnedPageIsAnError) {
 
 // The first one's fault takes the blocks away, and the others fault meanwhile.
 TEST_P(RemapStreamOn, WithZerosSeveralThreadsMayBreakALimitAtOnce) {
-  if (thread_sanitized) GTEST_SKIP() << "a store races with the mmap() below it, which it may";
+  if (os::thread_sanitized) GTEST_SKIP() << "a store races with the mmap() below it, which it may";
   constexpr size_t blocks = 64, threads = 4;
-  for (int round = 0; round < (sanitized ? 5 : 100); ++round) {
+  for (int round = 0; round < (os::shadowed ? 5 : 100); ++round) {
     RemapStream pipe = open({.bytes = blocks * block,
                              .read_ahead_blocks = 8,
                              .producer_comeback_blocks = 16,
@@ -825,7 +815,7 @@ TEST(RemapStream, OptionsThatCannotBeAreRefused) {
 }
 
 TEST(RemapStream, TenTebibytesOfAddressesCostAFewBlocks) {
-  if (sanitized) GTEST_SKIP() << "sanitizers need the address space";
+  if (os::shadowed) GTEST_SKIP() << "sanitizers need the address space";
   auto pipe = RemapStream::open({.bytes = 10 * TiB});
   ASSERT_TRUE(pipe) << pipe.error().message();
   EXPECT_EQ(pipe->memory_bytes(), 20 * MiB);
@@ -846,7 +836,7 @@ TEST(RemapStream, CanBeMoved) {
 }
 
 TEST(RemapStream, ASparseStreamTakesMemoryAsItIsWritten) {
-  if (sanitized) GTEST_SKIP() << "a sanitizer's own memory counts, too";
+  if (os::shadowed) GTEST_SKIP() << "a sanitizer's own memory counts, too";
   constexpr uint32_t comeback = 2000;
   const uint64_t before = os::resident_memory().bytes;
   auto opened = RemapStream::open({.bytes = GiB,

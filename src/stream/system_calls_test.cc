@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/temporary_folder_fixture.h"
 #include "penstock/base.h"
 #include "penstock/file_stream.h"
 #include "penstock/stream.h"
@@ -48,19 +49,6 @@ Ends open_sockets() {
   return {fds[0], fds[1]};
 }
 
-class Folder {
- public:
-  Folder() {
-    std::string pattern = testing::TempDir() + "penstock-calls-XXXXXX";
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string file(const char* name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
 // memory -> pipe -> RemapStream -> socket (non-blocking) -> GuardStream -> pipe -> ProcessStream ->
 // pipe -> FileWriter; FileReader -> pipe -> memory. No piece fits any stream's window.
 TEST(SystemCalls, CarryDataThroughEveryKindOfStream) {
@@ -73,7 +61,7 @@ TEST(SystemCalls, CarryDataThroughEveryKindOfStream) {
   ASSERT_TRUE(remap && guard && producer);
   auto consumer = ProcessStream::attach(producer->fd(), Side::consumer);
   ASSERT_TRUE(consumer) << consumer.error().message();
-  Folder folder;
+  TemporaryFolder folder;
   {
     std::vector<std::jthread> threads;
     auto run = [&](auto work) { threads.emplace_back(work); };
@@ -100,7 +88,7 @@ TEST(SystemCalls, CarryDataThroughEveryKindOfStream) {
       fourth.close_out();
     });
     run([&] {
-      auto file = FileWriter::open(folder.file("copy"), {.block_bytes = block});
+      auto file = FileWriter::open(folder / "copy", {.block_bytes = block});
       ASSERT_TRUE(file);
       // More than there is: the data end first.
       auto got = system_calls::read(fourth.in, file->begin(), bytes + 1000);
@@ -108,7 +96,7 @@ TEST(SystemCalls, CarryDataThroughEveryKindOfStream) {
       EXPECT_TRUE(file->finish(bytes));
     });
   }
-  auto file = FileReader::open(folder.file("copy"), {.block_bytes = block});
+  auto file = FileReader::open(folder / "copy", {.block_bytes = block});
   ASSERT_TRUE(file) << file.error().message();
   ASSERT_EQ(file->bytes(), bytes);
   Ends last = open_pipe();

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "base/random.h"
+#include "base/temporary_folder_fixture.h"
 #include "file/engine.h"
 #include "file/injection.h"
 
@@ -19,14 +20,7 @@ namespace {
 
 class JournalTest : public testing::Test {
  protected:
-  void SetUp() override {
-    directory_ =
-        std::filesystem::temp_directory_path() / ("penstock-journal-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(directory_);
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
-  std::string path() const { return (directory_ / "journal").string(); }
+  std::string path() const { return folder_ / "journal"; }
 
   struct Entry {
     uint32_t kind;
@@ -77,7 +71,7 @@ class JournalTest : public testing::Test {
     EXPECT_LE(read.size(), at_most);
   }
 
-  std::filesystem::path directory_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(JournalTest, WhatWasCommittedIsReadAgain) {

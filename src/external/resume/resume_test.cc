@@ -21,6 +21,7 @@
 #include <random>
 
 #include "base/random.h"
+#include "base/trials.h"
 #include "external/bucket/bucket_sort.h"
 #include "external/external_sort.h"
 #include "external/sort_fixture.h"
@@ -58,10 +59,6 @@ class ResumeTest : public SortFixture {
     std::filesystem::create_directories(directory_ / "one");
     std::filesystem::create_directories(directory_ / "two");
     std::filesystem::create_directories(directory_ / "three");
-    const char* given = std::getenv("PENSTOCK_TEST_SEED");
-    seed_ = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-    RecordProperty("seed", std::to_string(seed_));
-    std::printf("seed %llu (PENSTOCK_TEST_SEED)\n", static_cast<unsigned long long>(seed_));
   }
 
   SortOptions options(const Format& format) {
@@ -190,7 +187,7 @@ class ResumeTest : public SortFixture {
   }
 
   std::vector<std::string> notices_;
-  uint64_t seed_ = 0;
+  const uint64_t seed_ = seed_of_run();
 };
 
 struct Kind {

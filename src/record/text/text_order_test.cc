@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/temporary_folder_fixture.h"
 #include "base/trials.h"
 
 namespace penstock::record {
@@ -79,12 +79,6 @@ class AgainstGnuSort : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!gnu_sort_is_here()) GTEST_SKIP() << "GNU sort is not installed";
-    folder_ = fs::temp_directory_path() / fmt::format("penstock_text_order_{}", ::getpid());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override {
-    std::error_code ignored;
-    if (!folder_.empty()) fs::remove_all(folder_, ignored);
   }
 
   void compare(const Case& c) {
@@ -105,7 +99,7 @@ class AgainstGnuSort : public ::testing::Test {
            << "\ntheirs: " << ::testing::PrintToString(theirs.substr(at > 40 ? at - 40 : 0, 120));
   }
 
-  fs::path folder_;
+  const TemporaryFolder folder_;
 };
 
 std::string random_word(Random& random) {
@@ -223,8 +217,7 @@ Case random_case(Random& random) {
 }
 
 TEST_F(AgainstGnuSort, RandomOptionsAndLines) {
-  const uint64_t seed =
-      std::getenv("PENSTOCK_SEED") ? std::strtoull(std::getenv("PENSTOCK_SEED"), nullptr, 10) : 1;
+  const uint64_t seed = number_from_environment("PENSTOCK_TEST_SEED", 1);
   // Many more go through test/gnu_sort_cases.cc; these run under sanitizers, too.
   const uint64_t cases = trials(400);
   for (uint64_t i = 0; i < cases && !HasFatalFailure(); ++i) {

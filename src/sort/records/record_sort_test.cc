@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "base/trials.h"
 #include "os/memory.h"
+#include "os/sanitizer.h"
 #include "penstock/sort.h"
 #include "sort/cache/cache_sort.h"
 #include "sort/in_place/in_place_sort.h"
@@ -18,18 +19,6 @@
 
 namespace penstock::sorting {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool slow = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool slow = true;
-#else
-constexpr bool slow = false;
-#endif
-#else
-constexpr bool slow = false;
-#endif
 
 using Bytes = std::vector<unsigned char>;
 
@@ -191,7 +180,7 @@ SortOptions random_options(Random& random) {
 
 TEST(RecordSort, SortsFewRecordsOfEveryLayout) {
   Random random(1);
-  for (size_t turn = 0; turn < (slow ? 500 : 3000); ++turn) {
+  for (size_t turn = 0; turn < (os::shadowed ? 500 : 3000); ++turn) {
     const Pattern& pattern = patterns[turn % std::size(patterns)];
     const size_t count = turn < 100 ? turn % 4 : random.below(600);
     expect_like_stable_sort(
@@ -202,9 +191,9 @@ TEST(RecordSort, SortsFewRecordsOfEveryLayout) {
 
 TEST(RecordSort, SortsManyRecordsOfEveryPattern) {
   Random random(2);
-  for (size_t turn = 0; turn < (slow ? 1 : 4) * std::size(patterns); ++turn) {
+  for (size_t turn = 0; turn < (os::shadowed ? 1 : 4) * std::size(patterns); ++turn) {
     const Pattern& pattern = patterns[turn % std::size(patterns)];
-    const size_t count = 20'000 + random.below(slow ? 30'000 : 180'000);
+    const size_t count = 20'000 + random.below(os::shadowed ? 30'000 : 180'000);
     expect_like_stable_sort({count, random_layout(random, turn % 2 == 0 ? 40 : 300),
                              random_options(random), &pattern, turn});
     if (HasFailure()) return;
@@ -229,15 +218,15 @@ TEST(RecordSort, SortsUsualLayouts) {
   uint64_t seed = 0;
   for (const RecordLayout& layout : layouts) {
     for (const Pattern& pattern : patterns) {
-      if (seed % (slow ? 5 : 2) != 0 || !tried()) {
+      if (seed % (os::shadowed ? 5 : 2) != 0 || !tried()) {
         ++seed;
         continue;
       }
       const SortOptions options = {.threads = 1 + static_cast<unsigned>(seed % 3),
                                    .descending = seed % 7 % 2 == 1,
                                    .stable = seed % 11 % 2 == 1};
-      expect_like_stable_sort({(slow ? 2u : 5u) << 20 >> (layout.record_bytes > 16 ? 6 : 4), layout,
-                               options, &pattern, seed++});
+      expect_like_stable_sort({(os::shadowed ? 2u : 5u) << 20 >> (layout.record_bytes > 16 ? 6 : 4),
+                               layout, options, &pattern, seed++});
       if (HasFailure()) return;
     }
   }
@@ -245,7 +234,7 @@ TEST(RecordSort, SortsUsualLayouts) {
 
 TEST(RecordSort, SortsLargeRecords) {
   Random random(3);
-  for (size_t turn = 0; turn < (slow ? 8 : 2 * std::size(patterns)); ++turn) {
+  for (size_t turn = 0; turn < (os::shadowed ? 8 : 2 * std::size(patterns)); ++turn) {
     RecordLayout layout = random_layout(random, record_bytes_max);
     if (turn % 4 == 0) layout = {record_bytes_max, 0, record_bytes_max};
     if (turn % 4 == 1) layout = {2048, 1000, 40};

@@ -22,6 +22,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/temporary_folder_fixture.h"
 #include "file/engine.h"
 #include "file/file.h"
 #include "penstock/trace.h"
@@ -31,21 +32,6 @@
 
 namespace penstock::trace {
 namespace {
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "penstock-trace-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) std::abort();
-    path_ = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 // A process of its own, which runs `work` and is killed when the test is done with it, if not
 // before. Its work goes on for minutes unless it is stopped: whoever attaches to it may be slow.
@@ -100,7 +86,7 @@ void PrintTo(const KnownAccess& a, std::ostream* out) {
   *out << a.file << " " << a.access << " " << a.offset << " " << a.bytes;
 }
 
-Accesses expected_of(const Folder& folder) {
+Accesses expected_of(const TemporaryFolder& folder) {
   Accesses accesses;
   std::ifstream file(folder / "expected");
   KnownAccess a;
@@ -114,7 +100,8 @@ struct Traced {
   Accesses accesses;  // under the folder, but for `expected` itself
 };
 
-Traced trace_of(const Folder& folder, const Folder& traces, CaptureOptions options) {
+Traced trace_of(const TemporaryFolder& folder, const TemporaryFolder& traces,
+                CaptureOptions options) {
   options.output = traces / "run.trace";
   const auto captured = capture(options);
   EXPECT_TRUE(captured) << captured.error().message();
@@ -149,7 +136,7 @@ std::map<std::string, Accesses> by_thread(const Accesses& all) {
   return parts;
 }
 
-void expect_known(const Traced& traced, const Folder& folder) {
+void expect_known(const Traced& traced, const TemporaryFolder& folder) {
   const auto wanted = by_thread(expected_of(folder));
   const auto found = by_thread(traced.accesses);
   ASSERT_EQ(wanted.size(), 5u);
@@ -165,7 +152,7 @@ void expect_known(const Traced& traced, const Folder& folder) {
 
 // Why a backend cannot be used here; empty: it can.
 std::string why_not(Backend backend) {
-  Folder folder;
+  TemporaryFolder folder;
   const auto captured = capture({.output = folder / "t", .backend = backend, .command = {"true"}});
   return captured ? "" : captured.error().message();
 }
@@ -190,7 +177,7 @@ uint64_t unseen(const Traced& traced, Unseen what) {
 }
 
 TEST_P(EachBackend, SequenceIsTheOneThatTheProgramKnows) {
-  Folder folder, traces;
+  TemporaryFolder folder, traces;
   const Traced traced = trace_of(
       folder, traces, {.backend = GetParam(), .command = {PENSTOCK_KNOWN_PATTERN, folder.path()}});
   EXPECT_EQ(traced.captured.totals.exit_code, 17);
@@ -218,7 +205,7 @@ TEST_P(EachBackend, SequenceIsTheOneThatTheProgramKnows) {
 
 #if defined(PENSTOCK_KNOWN_PATTERN_STATIC)
 TEST_P(EachBackend, StaticProgramIsTracedLikeAnyOther) {
-  Folder folder, traces;
+  TemporaryFolder folder, traces;
   const Traced traced =
       trace_of(folder, traces,
                {.backend = GetParam(), .command = {PENSTOCK_KNOWN_PATTERN_STATIC, folder.path()}});
@@ -229,7 +216,7 @@ TEST_P(EachBackend, StaticProgramIsTracedLikeAnyOther) {
 
 TEST(Capture, OtherCallsDoNotStopUnderPtrace) {
   SKIP_WITHOUT(Backend::ptrace);
-  Folder traces;
+  TemporaryFolder traces;
   constexpr long calls = 20000;
   const auto switches = [] {
     rusage usage = {};
@@ -247,7 +234,7 @@ TEST(Capture, OtherCallsDoNotStopUnderPtrace) {
 
 // What a script prints under ptrace.
 std::string printed_by(const std::string& script) {
-  Folder folder;
+  TemporaryFolder folder;
   const std::string output = folder / "printed";
   const auto captured = capture({.output = folder / "t",
                                  .backend = Backend::ptrace,
@@ -286,7 +273,7 @@ TEST(PtraceCapture, ProgramThatIsKeptOnOneProcessorFindsAllOfThem) {
   EXPECT_EQ(printed_by("taskset -cp " + first + " $$ >/dev/null; nproc; exec nproc"), "1\n1\n");
 
   // One of several threads, those that it makes, and one that looks at another.
-  Folder folder;
+  TemporaryFolder folder;
   const auto captured =
       capture({.output = folder / "t",
                .backend = Backend::ptrace,
@@ -299,7 +286,7 @@ TEST(PtraceCapture, ProgramThatIsKeptOnOneProcessorFindsAllOfThem) {
 }
 
 TEST_P(EachBackend, ExitCodesAndSignalsAreHandedThrough) {
-  Folder traces;
+  TemporaryFolder traces;
   const auto code_of = [&](const std::string& script) {
     const auto captured =
         capture({.output = traces / "t", .backend = GetParam(), .command = {"sh", "-c", script}});
@@ -318,7 +305,7 @@ TEST_P(EachBackend, ExitCodesAndSignalsAreHandedThrough) {
 }
 
 TEST_P(EachBackend, ProgramThatIsNotThereIsAnError) {
-  Folder traces;
+  TemporaryFolder traces;
   const auto captured = capture(
       {.output = traces / "t", .backend = GetParam(), .command = {"/nonexistent/program", "x"}});
   ASSERT_FALSE(captured);
@@ -327,7 +314,7 @@ TEST_P(EachBackend, ProgramThatIsNotThereIsAnError) {
 }
 
 TEST_P(EachBackend, InheritedStandardInputIsKnownWithItsPosition) {
-  Folder folder, traces;
+  TemporaryFolder folder, traces;
   std::ofstream(folder / "input") << std::string(5000, 'x');
   const std::string script =
       "exec 3<'" + (folder / "input") + "'; head -c 1000 <&3 >/dev/null; exec cat <&3 >/dev/null";
@@ -343,7 +330,7 @@ TEST_P(EachBackend, InheritedStandardInputIsKnownWithItsPosition) {
 }
 
 TEST_P(EachBackend, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
-  Folder folder, traces;
+  TemporaryFolder folder, traces;
   const std::string path = folder / "grown";
   Child child([&] {
     const int fd = ::open(path.c_str(), O_RDWR | O_CREAT, 0600);
@@ -375,7 +362,7 @@ TEST_P(EachBackend, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
 }
 
 TEST_P(EachBackend, ChildrenOfAnAttachedProcessAreFollowedToTheirEnd) {
-  Folder folder, traces;
+  TemporaryFolder folder, traces;
   const std::string path = folder / "grown";
   Child child([&] {
     const int fd = ::open(path.c_str(), O_RDWR | O_CREAT, 0600);
@@ -417,7 +404,7 @@ Accesses of_file(const Traced& traced, const std::string& name) {
 }
 
 TEST_P(EachBackend, ThreadsWhoseFirstOneHasEndedAreSeenAsAnyOther) {
-  Folder folder, traces;
+  TemporaryFolder folder, traces;
   const Traced traced = trace_of(
       folder, traces,
       {.backend = GetParam(), .command = {PENSTOCK_ODD_PROCESSES, "no-leader", folder.path()}});
@@ -435,7 +422,7 @@ TEST_P(EachBackend, ThreadsWhoseFirstOneHasEndedAreSeenAsAnyOther) {
 }
 
 TEST_P(EachBackend, ProcessHasTheFilesOfTheOneThatMadeIt) {
-  Folder folder, traces;
+  TemporaryFolder folder, traces;
   const Traced traced = trace_of(
       folder, traces,
       {.backend = GetParam(), .command = {PENSTOCK_ODD_PROCESSES, "sibling", folder.path()}});
@@ -447,7 +434,7 @@ TEST_P(EachBackend, ProcessHasTheFilesOfTheOneThatMadeIt) {
 
 // In a process of its own: one that waits for ever is ended.
 TEST_P(EachBackend, FileSystemThatATracedProcessServesIsNotWaitedFor) {
-  Folder folder, traces;
+  TemporaryFolder folder, traces;
   const std::string output = traces / "run.trace";
   const pid_t tracer = ::fork();
   if (tracer == 0) {
@@ -491,7 +478,7 @@ TEST_P(EachBackend, FileSystemThatATracedProcessServesIsNotWaitedFor) {
 }
 
 TEST_P(EachBackend, TraceBesideAnotherOneTakesNobodysName) {
-  Folder folder;
+  TemporaryFolder folder;
   for (const char* name : {"run.trace", "run.trace.starting"}) {
     std::ofstream(folder / name) << "mine";
   }
@@ -504,7 +491,7 @@ TEST_P(EachBackend, TraceBesideAnotherOneTakesNobodysName) {
 }
 
 TEST_P(EachBackend, ManyChildrenAndThreadsComeToTheirEnd) {
-  Folder folder, traces;
+  TemporaryFolder folder, traces;
   const std::string script = "cd '" + folder.path() +
                              "'; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do "
                              "( echo $i > f$i; cat f$i f$i | wc -c >> all ) & done; wait; "
@@ -530,7 +517,7 @@ TEST_P(EachBackend, ManyChildrenAndThreadsComeToTheirEnd) {
 }
 
 TEST_P(EachBackend, TraceOfYesterdayStaysWhenTheProgramCannotRun) {
-  Folder folder;
+  TemporaryFolder folder;
   std::ofstream(folder / "run.trace") << "yesterday";
   const auto traced = [&](const std::string& output, const std::string& program) {
     return capture({.output = folder / output, .backend = GetParam(), .command = {program}})
@@ -563,7 +550,7 @@ std::vector<std::tuple<size_t, char, uint64_t, uint64_t>> without_names(const Ac
 
 TEST_P(EachBackend, SeesOfGnuSortWhatPtraceSees) {
   SKIP_WITHOUT(Backend::ptrace);
-  Folder folder, traces;
+  TemporaryFolder folder, traces;
   {
     std::ofstream lines(folder / "in");
     for (uint64_t i = 0; i < 40000; ++i)
@@ -585,15 +572,15 @@ TEST_P(EachBackend, SeesOfGnuSortWhatPtraceSees) {
 }
 
 // What comes of a command line, in a folder of its own.
-Traced trace_of_script(const Folder& folder, Backend backend, const std::string& script) {
-  Folder traces;
+Traced trace_of_script(const TemporaryFolder& folder, Backend backend, const std::string& script) {
+  TemporaryFolder traces;
   return trace_of(
       folder, traces,
       {.backend = backend, .command = {"sh", "-c", "cd '" + folder.path() + "'; " + script}});
 }
 
 TEST_P(EachBackend, PositionsStaySharedOverForksAndPrograms) {
-  Folder folder;
+  TemporaryFolder folder;
   // Each program inherits the descriptor; the last word is the shell's own again.
   const Traced traced =
       trace_of_script(folder, GetParam(),
@@ -607,7 +594,7 @@ TEST_P(EachBackend, PositionsStaySharedOverForksAndPrograms) {
 }
 
 TEST_P(EachBackend, KilledProgramLeavesWhatItDid) {
-  Folder folder;
+  TemporaryFolder folder;
   const Traced traced = trace_of_script(
       folder, GetParam(), "echo one > a; echo two > b; kill -KILL $$; echo three > c");
   EXPECT_EQ(traced.captured.totals.exit_code, 128 + SIGKILL);
@@ -617,7 +604,7 @@ TEST_P(EachBackend, KilledProgramLeavesWhatItDid) {
 
 // The daemon goes on when the program has ended, which closes its end of the pipe.
 TEST_P(EachBackend, DaemonIsFollowedToItsEnd) {
-  Folder folder;
+  TemporaryFolder folder;
   const Traced traced = trace_of_script(folder, GetParam(),
                                         "mkfifo gate; (read nothing < gate; echo late > late) > "
                                         "/dev/null 2>&1 & exec 7> gate; exit 3");
@@ -630,7 +617,7 @@ TEST(Capture, ContainerWithNumbersOfItsOwnIsFollowedToItsEnd) {
   SKIP_WITHOUT(Backend::ptrace);
   if (std::system("unshare -pf true 2> /dev/null") != 0)
     GTEST_SKIP() << "unshare cannot be used here";
-  Folder folder;
+  TemporaryFolder folder;
   const Traced traced = trace_of_script(
       folder, Backend::ptrace, "unshare -pf sh -c '/bin/echo one > a; exit 4' || echo $? > b");
   EXPECT_EQ(traced.accesses, (Accesses{{"a", 'w', 0, 4}, {"b", 'w', 0, 2}}));
@@ -638,7 +625,7 @@ TEST(Capture, ContainerWithNumbersOfItsOwnIsFollowedToItsEnd) {
 
 TEST(Capture, ClosedRingsDoNotStayWithThePtracer) {
   SKIP_WITHOUT(Backend::ptrace);
-  Folder traces;
+  TemporaryFolder traces;
   std::atomic<bool> over{false};
   size_t mapped_most = 0;
   std::thread watcher([&] {
@@ -661,7 +648,7 @@ TEST(Capture, ClosedRingsDoNotStayWithThePtracer) {
 
 TEST(BpfCapture, LostRecordsAreCountedAndPositionsAreRightBehindThem) {
   SKIP_WITHOUT(Backend::bpf);
-  Folder folder, traces;
+  TemporaryFolder folder, traces;
   constexpr uint64_t reads = 20000, read_bytes = 512;
   std::ofstream(folder / "in") << std::string(reads * read_bytes, 'x');
   const Traced traced = trace_of(folder, traces,
@@ -688,7 +675,7 @@ TEST(BpfCapture, LostRecordsAreCountedAndPositionsAreRightBehindThem) {
 
 TEST(BpfCapture, PolledRingsAndRegisteredFilesAreSeen) {
   SKIP_WITHOUT(Backend::bpf);
-  Folder folder, traces;
+  TemporaryFolder folder, traces;
   const Traced traced = trace_of(
       folder, traces,
       {.backend = Backend::bpf, .command = {PENSTOCK_KNOWN_PATTERN, folder.path(), "--polled"}});
@@ -701,7 +688,7 @@ TEST(BpfCapture, PolledRingsAndRegisteredFilesAreSeen) {
 
 TEST(BpfCapture, RingsThatAreOlderThanTheTraceAreSeen) {
   SKIP_WITHOUT(Backend::bpf);
-  Folder folder, traces;
+  TemporaryFolder folder, traces;
   const std::string path = folder / "ring";
   Child child([&] {
     auto engine = file::Engine::open({.depth = 1, .kind = file::EngineKind::io_uring});
@@ -746,7 +733,7 @@ TEST(BpfCapture, RingsThatAreOlderThanTheTraceAreSeen) {
 // The number of a process that has ended goes to another one some day.
 TEST(BpfCapture, ProcessThatGetsTheNumberOfAnAttachedOneIsNotTraced) {
   SKIP_WITHOUT(Backend::bpf);
-  Folder folder, traces;
+  TemporaryFolder folder, traces;
   const auto has = [&](const char* name) { return std::filesystem::exists(folder / name); };
   const auto wait_until_there = [&](const char* name) {
     for (int i = 0; i < 60'000 && !has(name); ++i) ::usleep(1000);
@@ -794,8 +781,9 @@ TEST(BpfCapture, ProcessThatGetsTheNumberOfAnAttachedOneIsNotTraced) {
 
 // File systems on which the number and the generation of an inode do not say which file it is.
 // `script` mounts one on "m"; what it mounts is gone with it.
-std::vector<std::string> files_of_mounted(const Folder& folder, const std::string& script) {
-  Folder traces;
+std::vector<std::string> files_of_mounted(const TemporaryFolder& folder,
+                                          const std::string& script) {
+  TemporaryFolder traces;
   const Traced traced = trace_of(
       folder, traces,
       {.backend = Backend::bpf,
@@ -813,7 +801,7 @@ std::vector<std::string> files_of_mounted(const Folder& folder, const std::strin
 
 TEST(BpfCapture, FilesOfAnOverlayAreToldApart) {
   SKIP_WITHOUT(Backend::bpf);
-  Folder folder;
+  TemporaryFolder folder;
   for (const char* name : {"lower", "other", "upper", "work"}) {
     std::filesystem::create_directory(folder / name);
   }
@@ -831,7 +819,7 @@ TEST(BpfCapture, FilesOfAnOverlayAreToldApart) {
 
 TEST(BpfCapture, FilesOfSubvolumesAreToldApart) {
   SKIP_WITHOUT(Backend::bpf);
-  Folder folder;
+  TemporaryFolder folder;
   const auto names =
       files_of_mounted(folder,
                        "truncate -s 128M disk; mkfs.btrfs -q disk; mount -o loop disk m;"
@@ -842,7 +830,7 @@ TEST(BpfCapture, FilesOfSubvolumesAreToldApart) {
 }
 
 TEST(Capture, BackendThatIsLeftOpenIsToldWithItsReason) {
-  Folder folder;
+  TemporaryFolder folder;
   const auto captured = capture({.output = folder / "t", .command = {"true"}});
   if (!captured) GTEST_SKIP() << captured.error().message();
   EXPECT_EQ(captured->backend == Backend::bpf, captured->reason.empty());

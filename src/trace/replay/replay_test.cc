@@ -22,6 +22,7 @@
 
 #include "base/bits.h"
 #include "base/random.h"
+#include "base/temporary_folder_fixture.h"
 #include "file/emulation.h"
 #include "file/injection.h"
 #include "trace/format/format.h"
@@ -31,21 +32,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using file::sector_bytes;
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "penstock-replay-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) std::abort();
-    path_ = name;
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
 
 // A trace of one open descriptor for each file, which every thread uses.
 class Script {
@@ -118,7 +104,7 @@ ReplayResult simulated(const std::string& trace, const ReplayOptions& options = 
 }
 
 TEST(SimulatedReplay, TakesTheTimeOfEquationOne) {
-  Folder folder;
+  TemporaryFolder folder;
   Script script(folder / "t");
   const uint32_t a = script.file("/a", 8 * MiB), b = script.file("/b", 8 * MiB);
   for (uint64_t i = 0; i < 8; ++i) script.request(a, Access::read, i * MiB, MiB);   // 1 seek
@@ -141,7 +127,7 @@ TEST(SimulatedReplay, TakesTheTimeOfEquationOne) {
 }
 
 TEST(SimulatedReplay, ASyncCostsASwitchAndIsNoSeek) {
-  Folder folder;
+  TemporaryFolder folder;
   Script script(folder / "t");
   const uint32_t a = script.file("/a", MiB), b = script.file("/b", MiB), c = script.file("/c", MiB);
   script.sync(a);  // before anything
@@ -171,7 +157,7 @@ TEST(SimulatedReplay, ASyncCostsASwitchAndIsNoSeek) {
 // A log that is appended to and synced moves the sector of its end again and again.
 TEST(Transfers, AfterASyncTheLastSectorIsWrittenAgain) {
   for (const bool syncs : {false, true}) {
-    Folder folder;
+    TemporaryFolder folder;
     Script script(folder / "t");
     const uint32_t a = script.file("/a", MiB);
     for (uint64_t i = 0; i < 40; ++i) {
@@ -187,7 +173,7 @@ TEST(Transfers, AfterASyncTheLastSectorIsWrittenAgain) {
 // Going on from the end of one file to the beginning of the next one is a jump, although they are
 // neighbours in the region.
 TEST(SimulatedReplay, NeighbourFilesAreNotOneFile) {
-  Folder folder;
+  TemporaryFolder folder;
   Script script(folder / "t");
   const uint32_t a = script.file("/a", MiB), b = script.file("/b", MiB);
   script.request(a, Access::read, 0, MiB);
@@ -196,7 +182,7 @@ TEST(SimulatedReplay, NeighbourFilesAreNotOneFile) {
 }
 
 TEST(SimulatedReplay, AtTheOriginalPaceItLastsAsLongAsTheTrace) {
-  Folder folder;
+  TemporaryFolder folder;
   Script script(folder / "t");
   const uint32_t a = script.file("/a", MiB);
   script.request_at(a, Access::read, 0, 4096, 1, 5'000'000'000, 1000);
@@ -214,7 +200,7 @@ TEST(SimulatedReplay, AtTheOriginalPaceItLastsAsLongAsTheTrace) {
 TEST(Transfers, MoveTheSectorsOfTheRequestsAndSharedOnesOnce) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Folder folder;
+    TemporaryFolder folder;
     Random random(seed);
     Script script(folder / "t");
     struct Known {
@@ -294,7 +280,7 @@ TEST(Transfers, MoveTheSectorsOfTheRequestsAndSharedOnesOnce) {
 }
 
 TEST(Transfers, ALineAtATimeIsNotALineAtATimeOnTheDisk) {
-  Folder folder;
+  TemporaryFolder folder;
   Script script(folder / "t");
   const uint32_t a = script.file("/a", MiB);
   for (uint64_t i = 0; i < 10'000; ++i) script.request(a, Access::write, 100 * i, 100);
@@ -305,7 +291,7 @@ TEST(Transfers, ALineAtATimeIsNotALineAtATimeOnTheDisk) {
 }
 
 TEST(Plan, PartsAreCountedAmongTheFilesAskedFor) {
-  Folder folder;
+  TemporaryFolder folder;
   Script script(folder / "t");
   const uint32_t a = script.file("/in/a", MiB), b = script.file("/lib/b", 64 * MiB),
                  c = script.file("/tmp/c", MiB);
@@ -329,7 +315,7 @@ TEST(Plan, PartsAreCountedAmongTheFilesAskedFor) {
 }
 
 TEST(Plan, WhatCannotBeReplayedIsAnError) {
-  Folder folder;
+  TemporaryFolder folder;
   Script script(folder / "t");
   const uint32_t a = script.file("/a", MiB);
   script.request(a, Access::read, 0, 10);
@@ -347,7 +333,7 @@ TEST(Plan, WhatCannotBeReplayedIsAnError) {
 }
 
 TEST(Plan, OffsetsAtTheEndOfTheWorldAreSimulatedOrRefused) {
-  Folder folder;
+  TemporaryFolder folder;
   Script script(folder / "t");
   const uint32_t a = script.file("/a", 0), b = script.file("/b", largest_offset);
   script.request(a, Access::write, largest_offset - 10, 10);
@@ -377,7 +363,7 @@ TEST(Plan, HostileNumbersAreAnErrorOrReplayed) {
   int replayed = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Folder folder;
+    TemporaryFolder folder;
     Random random(seed);
     // Of some traces all numbers are small enough to be replayed.
     const uint64_t shift = random.below(64);
@@ -441,7 +427,7 @@ class OnFiles : public ::testing::TestWithParam<file::EngineKind> {
   }
   ReplayOptions options() const { return {.engine = GetParam()}; }
 
-  Folder folder_;
+  TemporaryFolder folder_;
 };
 
 std::vector<std::byte> contents(const ReplayRegion& region) {
@@ -829,7 +815,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, OnFiles,
 // ---- devices
 
 TEST(InUse, FindsMountsPartitionsSwapAndHolders) {
-  Folder folder;
+  TemporaryFolder folder;
   const std::string root = folder.path();
   for (const char* name : {"disk", "disk1", "disk2", "other", "held"}) {
     std::ofstream(folder / name) << "";
@@ -896,7 +882,7 @@ class LoopDevice {
 };
 
 TEST(Devices, OneThatSomebodyUsesIsNotOverwrittenByAnyName) {
-  Folder folder;
+  TemporaryFolder folder;
   const LoopDevice loop(folder / "disk", 1 << 20);
   if (!loop.is_there()) GTEST_SKIP() << "no loop devices here";
   struct stat status = {};
@@ -923,7 +909,7 @@ TEST(Devices, OneThatSomebodyUsesIsNotOverwrittenByAnyName) {
 }
 
 TEST(InUse, KnowsADeviceByItsNumber) {
-  Folder folder;
+  TemporaryFolder folder;
   const LoopDevice loop(folder / "disk", 1 << 20);
   if (!loop.is_there()) GTEST_SKIP() << "no loop devices here";
   struct stat status = {};
@@ -936,7 +922,7 @@ TEST(InUse, KnowsADeviceByItsNumber) {
 }
 
 TEST(Devices, WhatIsNoDeviceIsNotOverwritten) {
-  Folder folder;
+  TemporaryFolder folder;
   std::ofstream(folder / "file") << "mine";
   const auto region = ReplayRegion::open({.device = folder / "file", .bytes = sector_bytes});
   ASSERT_FALSE(region);
