@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/misuse.h"
 #include "cli/commands.h"
 #include "cli/common/command.h"
 #include "cli/common/manual.h"
@@ -20,10 +21,10 @@
 #include "cli/common/stop_signals.h"
 #include "cli/sort/gnu_options.h"
 #include "fault/registry.h"
-#include "file/environment.h"
 #include "os/cpu.h"
 #include "os/limits.h"
 #include "os/memory.h"
+#include "os/process.h"
 #include "os/standard_streams.h"
 #include "stream/recovery.h"
 
@@ -92,8 +93,18 @@ int run_sort(int argc, char** argv) {
   return sort.run();
 }
 
+// PENSTOCK_CORE_DUMPS=without-memory, for users whose data must not be in core dumps.
+Status limit_core_dumps() {
+  const char* const text = std::getenv("PENSTOCK_CORE_DUMPS");
+  if (text == nullptr || *text == 0) return {};
+  if (std::string_view(text) != "without-memory")
+    return misuse("dump cores in this way", std::string("PENSTOCK_CORE_DUMPS=") + text,
+                  "without-memory");
+  return os::keep_memory_out_of_core_dumps();
+}
+
 int run(int argc, char** argv) {
-  if (auto status = file::obey_environment(); !status) return report("environment", status.error());
+  if (Status status = limit_core_dumps(); !status) return report("environment", status.error());
   if (is_called_sort(argv[0])) return run_sort(argc, argv);
   CommandLine line("penstock",
                    "Penstock sorts files larger than memory within a memory budget that it keeps.",

@@ -377,7 +377,7 @@ class Find(Case):
         data = self.text(1_000_000)
         path = self.write("a", data)
         environment = dict(os.environ, PENSTOCK_INJECT="seed=1,error=EIO@read:20")
-        done = run("find", "ab", "--block", str(TINY_BLOCK), path, code=2, env=environment)
+        done = run("find", "ab", "--block", str(TINY_BLOCK), path, code=2, program=end_to_end.with_seams(PROGRAM), env=environment)
         self.assertIn(b"Input/output error", done.stderr)
         offsets = [int(line) for line in done.stdout.split()]
         self.assertEqual(offsets, [match.start() for match in re.finditer(b"ab", data)][:len(offsets)])

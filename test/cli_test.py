@@ -755,8 +755,9 @@ class Interrupted(Case):
                     self.assertIn("stopped by SIGINT", self.stop_while_it_waits(child))
 
     def test_a_signal_ends_gen_in_order(self):
-        child = subprocess.Popen([PROGRAM, "gen", "--format", "u64", "--count", "2e7", "-o", self.folder / "out"],
-                                 stderr=subprocess.PIPE, env=dict(os.environ, PENSTOCK_INJECT="seed=1,delay=1:1000000"))
+        words = ["gen", "--format", "u64", "--count", "2e7", "-o", self.folder / "out"]
+        child = subprocess.Popen([end_to_end.with_seams(PROGRAM), *words], stderr=subprocess.PIPE,
+                                 env=dict(os.environ, PENSTOCK_INJECT="seed=1,delay=1:1000000"))
         with child:
             end_to_end.wait_until_it_catches(child, signal.SIGTERM)
             child.send_signal(signal.SIGTERM)
@@ -858,7 +859,8 @@ class Progress(Case):
     def on_terminal(self, path, **environment):
         """What a sort writes to a terminal on stderr."""
         leader, follower = pty.openpty()
-        child = subprocess.Popen([PROGRAM, *map(str, self.large_words(path, self.folder / "out"))], stderr=follower,
+        words = map(str, self.large_words(path, self.folder / "out"))
+        child = subprocess.Popen([end_to_end.with_seams(PROGRAM), *words], stderr=follower,
                                  env=dict(os.environ, PENSTOCK_INJECT="seed=1,delay=0.5:20000", **environment))
         os.close(follower)
         text = b""

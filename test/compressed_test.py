@@ -268,7 +268,7 @@ class Disturbed(Case):
     COMMANDS = (["sort"], ["sort", "-m"], ["merge"], ["group", "--count", "--sorted"], ["check"], ["sort", "-c"])
 
     def run_disturbed(self, words, data, injection):
-        command = [PROGRAM, *words, *memory_words(words, SMALL_MEMORY, self.folder), "-"]
+        command = [end_to_end.with_seams(PROGRAM), *words, *memory_words(words, SMALL_MEMORY, self.folder), "-"]
         return subprocess.run(command, input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300,
                               env=dict(os.environ, PENSTOCK_INJECT=injection))
 

@@ -28,8 +28,9 @@ ARRAY_DELAY = 9e-3
 
 
 def run(*words, code=0, environment=None, **options):
-    """Runs the program and checks its exit code."""
-    done = subprocess.run([PROGRAM, *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    """Runs the program, or the one that obeys an environment for tests, and checks its exit code."""
+    program = end_to_end.with_seams(PROGRAM) if environment else PROGRAM
+    done = subprocess.run([program, *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=300, env=dict(os.environ, **(environment or {})), **options)
     if done.returncode != code:
         raise AssertionError(f"penstock {words}: exit code {done.returncode}, wanted {code}\n"
@@ -114,7 +115,7 @@ class Disk(Case):
         profile = self.folder / "profile.json"
         for stop in (signal.SIGINT, signal.SIGTERM):
             # An emulated disk that is slow enough for the signal to come in time.
-            child = subprocess.Popen([PROGRAM, "disk", self.folder, "--size", "64M", "--quick", "-o", profile],
+            child = subprocess.Popen([end_to_end.with_seams(PROGRAM), "disk", self.folder, "--size", "64M", "--quick", "-o", profile],
                                      stderr=subprocess.PIPE, stdout=subprocess.PIPE,
                                      env=dict(os.environ, PENSTOCK_EMULATE="read=2e7,write=2e7,switch=0.01"))
             end_to_end.wait_until_it_catches(child, stop)

@@ -21,11 +21,19 @@ def trials(whole):
     return max(whole // int(os.environ.get("PENSTOCK_TRIALS", "1")), 1)
 
 
-def run(*words, code=0, stdin=b"", **options):
-    """Runs the program that the command line names, and checks its exit code, which may be one of several."""
+def with_seams(program):
+    """The same program with what is for tests alone: it obeys PENSTOCK_INJECT and PENSTOCK_EMULATE (test/support)."""
+    found = pathlib.Path(program).resolve().parent.parent / "test/support/penstock"
+    if not found.exists():
+        raise AssertionError(f"{found} is missing: tools/build.sh PRESET penstock_with_seams")
+    return str(found)
+
+
+def run(*words, code=0, stdin=b"", program=None, **options):
+    """Runs the program that the command line names, or another one, and checks its exit code, which may be one of several."""
     words = [word if isinstance(word, bytes) else str(word) for word in words]
-    done = subprocess.run([os.path.abspath(sys.argv[1]), *words], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          timeout=300, **options)
+    done = subprocess.run([os.path.abspath(program or sys.argv[1]), *words], input=stdin, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=300, **options)
     if done.returncode not in (code if isinstance(code, tuple) else (code,)):
         raise AssertionError(f"penstock {words}: exit code {done.returncode}, wanted {code}\n{done.stderr.decode(errors='replace')}")
     return done

@@ -21,11 +21,11 @@
 #include "base/random.h"
 #include "base/trials.h"
 #include "external/sort_fixture.h"
-#include "file/injection.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
 #include "record/checker.h"
 #include "record/generator.h"
+#include "test/support/injection.h"
 
 namespace penstock::external {
 namespace {

@@ -339,7 +339,8 @@ class Group(Case):
         run("gen", "--format", "kv64", "--count", 1_500_000, "-o", source)
         words = ["group", source, "-o", self.folder / "out", "--format", "kv64", "--count", "-S", SMALL_MEMORY, "-T",
                  self.temporaries]
-        done = run(*words, code=2, env=dict(os.environ, PENSTOCK_INJECT="seed=1,error=ENOSPC@write:5"))
+        done = run(*words, code=2, program=end_to_end.with_seams(PROGRAM),
+                   env=dict(os.environ, PENSTOCK_INJECT="seed=1,error=ENOSPC@write:5"))
         self.assertIn(b"space", done.stderr)
         self.assert_only("in")
         process = subprocess.Popen([PROGRAM, "group", "--count", "-o", str(self.folder / "out")], stdin=subprocess.PIPE,

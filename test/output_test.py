@@ -21,8 +21,8 @@ EXT4_IOC_SHUTDOWN = 0x8004587D  # _IOR('X', 125, __u32)
 NO_FLUSH = 2  # what is not on the disk is lost, the journal, too
 
 
-def penstock(*words, **options):
-    return subprocess.run([PROGRAM, *map(str, words)], stdout=options.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE,
+def penstock(*words, program=PROGRAM, **options):
+    return subprocess.run([program, *map(str, words)], stdout=options.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE,
                           timeout=300, **options)
 
 
@@ -191,7 +191,8 @@ class Disks(Case):
                     with self.subTest(words=words[0], error=error, call=call):
                         environment = dict(os.environ, PENSTOCK_INJECT=f"seed=1,error={error}@{call}:0")
                         name = "out-{}" if words[0] == "partition" else "out"
-                        done = penstock(*words, *options, "-o", self.folder / name, env=environment)
+                        done = penstock(*words, *options, "-o", self.folder / name, program=end_to_end.with_seams(PROGRAM),
+                                        env=environment)
                         self.refused(done, "Input/output error" if error == "EIO" else "No space left on device")
                         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["in", "ordered"])
 
@@ -200,7 +201,8 @@ class Disks(Case):
         for words in self.commands()[:-1]:
             with self.subTest(words=words[0]):
                 more = ["-o", "-"] if words[0] == "gen" else []
-                self.refused(penstock(*words, *more, env=environment), "Input/output error")
+                done = penstock(*words, *more, program=end_to_end.with_seams(PROGRAM), env=environment)
+                self.refused(done, "Input/output error")
 
     def test_a_resumed_sort_syncs(self):
         source = self.write("in", numbers(1000))

@@ -181,7 +181,7 @@ class ReplayTest(unittest.TestCase):
         least = emulated["seeks"] * 0.001 + (emulated["moved_read_bytes"] + emulated["moved_written_bytes"]) / 1e9
         assert abs(emulated["emulated_busy_seconds"] - least) < 1e-6, emulated
         assert emulated["seconds"] > 0.99 * least, emulated
-        by_environment = json.loads(run(PROGRAM, "replay", "run.trace", "--on", "disk", "--serial", "--under",
+        by_environment = json.loads(run(end_to_end.with_seams(PROGRAM), "replay", "run.trace", "--on", "disk", "--serial", "--under",
                                         f"{self.folder}/data/", "--json", cwd=self.folder,
                                         environment={"PENSTOCK_EMULATE": device}).stdout)
         assert "emulated" in by_environment["device"], by_environment

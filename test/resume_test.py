@@ -151,7 +151,8 @@ class Killed(end_to_end.Case):
         wanted = self.wanted("--format", "u64")
         for after in range(200, 3000, 200):
             inject = dict(os.environ, PENSTOCK_INJECT=f"seed=1,error=ENOSPC@write:{after}")
-            done = subprocess.run([PROGRAM, *map(str, words)], stderr=subprocess.PIPE, env=inject, timeout=300)
+            done = subprocess.run([end_to_end.with_seams(PROGRAM), *map(str, words)], stderr=subprocess.PIPE, env=inject,
+                                  timeout=300)
             self.assertEqual(done.returncode, 2)
             self.assertIn("No space left", done.stderr.decode())
             if b"kept in" in done.stderr.splitlines()[-2] + done.stderr.splitlines()[-1] and any(self.temporaries.iterdir()):

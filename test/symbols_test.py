@@ -5,6 +5,7 @@
    keeps one of several weak definitions: were it such an object's, the program would die on an older processor.
 3. The shared library stays in a process that closes it: its signal handlers do.
 4. Nothing of the shared library and the program can be written and then executed (hardening.py).
+5. Neither obeys an environment that is for tests: it does not have the words (test/support).
 
 Usage: symbols_test.py NM READELF SHARED_LIBRARY PROGRAM SYMBOLS HEADER BUILD_FOLDER
 """
@@ -73,12 +74,20 @@ def check_stays(library):
     subprocess.run([sys.executable, "-c", program, library.resolve()], check=True)
 
 
+def check_words(file):
+    data = file.read_bytes()
+    assert b"PENSTOCK_IO" in data, f"{file}: the word that it does have is not found"
+    for word in (b"PENSTOCK_INJECT", b"PENSTOCK_EMULATE"):
+        assert word not in data, f"{file} has {word.decode()}, which is for tests"
+
+
 def main():
     nm, readelf, library, program, listed, header, build = sys.argv[1:]
     check_exports(nm, pathlib.Path(library), pathlib.Path(listed), pathlib.Path(header))
     check_stays(pathlib.Path(library))
     for file in (library, program):
         hardening.check(readelf, file)
+        check_words(pathlib.Path(file))
     objects = check_weak(nm, pathlib.Path(build))
     print(f"symbols: as frozen; {objects} objects for newer processors have no weak symbol of others")
 

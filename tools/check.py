@@ -347,7 +347,7 @@ def parts_by_word():
     further = [Part("label ci", "check", ("ci_tests",), ("-L", "^ci$")),
                Part("without rights", "check", None, None, unprivileged("check")),
                threads[0], sanitizers[0],
-               Part("what users get", "package", (), None, test_package),
+               Part("what users get", "package", ("all", "penstock_with_seams"), None, test_package),
                sanitizers[1], threads[1]]
     full = [Part("everything", "dev", (), (), unprivileged("dev")), Part("sanitizers", "asan-ubsan", (), ()),
             Part("threads", "tsan", ("threads_full_tests",), ("-L", "^threads-full$")),

@@ -7,7 +7,8 @@ The order of the layers is the table of src/README.md. Checked are:
      published and that the product does not use, by benches alone. (Tests in test/ are not looked at.)
   3. the libraries of the programs (command line, JSON) are not included under src/ or include/, but for JSON in src/api;
   4. system calls on memory, signals and files are made in os/ and file/ alone. Tests and benches may make any;
-  5. threads start in base/thread.h alone, which says what signals they take.
+  5. threads start in base/thread.h alone, which says what signals they take;
+  6. test/support/ is included by tests and benches alone.
 
 Before it looks at the tree, the check proves on made-up files that it can fail.
 """
@@ -94,6 +95,8 @@ def check_file(root, path, order):
         quoted, included = match.group(1) == '"', match.group(2)
         if quoted and "/" not in included and layer == "include/penstock":
             continue  # beside it
+        if quoted and included.startswith("test/support/") and (is_test(name) or program == "bench"):
+            continue
         if quoted or included.startswith("penstock/"):
             target = layer_of_include(included)
             if layer is None:
@@ -156,6 +159,7 @@ def self_test():
         '#include "sort/radix.h"\n': "lies above it",
         '#include "cli/common/command.h"\n': "in no layer",
         '#include "papers/radix_sort.h"\n': "in no layer",
+        '#include "test/support/injection.h"\n': "in no layer",
         "#include <nlohmann/json.hpp>\n": "belongs to the programs",
         "#include <sys/mman.h>\n": "belongs to os/ and file/",
         "void f() { ::open(p, 0); }\n": "open() belongs",

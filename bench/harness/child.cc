@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -41,6 +42,11 @@ std::string read_all(int descriptor) {
 }
 
 }  // namespace
+
+std::string with_seams(const std::string& penstock) {
+  const auto build = std::filesystem::absolute(penstock).parent_path().parent_path();
+  return build / "test/support/penstock";
+}
 
 Result<ChildRun> run_child(const std::vector<std::string>& words,
                            const std::vector<std::string>& environment) {

@@ -23,6 +23,9 @@ struct ChildRun {
   uint64_t resident_peak_bytes = 0;
 };
 
+// The program beside penstock that obeys the environment for tests (test/support).
+std::string with_seams(const std::string& penstock);
+
 // Runs `words` with `environment` ("NAME=VALUE") added to ours. An end by a signal is an error, and
 // an exit code of 2 or more, which all programs run here use for errors alone.
 // Thread safety: none (it forks).

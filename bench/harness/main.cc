@@ -15,8 +15,8 @@
 
 #include "bench/harness/registry.h"
 #include "bench/harness/scratch.h"
-#include "file/environment.h"
 #include "file/temporaries.h"
+#include "test/support/environment.h"
 
 namespace penstock::bench {
 namespace {

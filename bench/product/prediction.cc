@@ -99,10 +99,10 @@ Result<Bench::Cell> Bench::sort(const std::string& format, uint64_t memory_bytes
     return std::unexpected(ready.error());
   const std::string output = scratch_.file("output");
   const double busy_before = machine_seconds();
-  auto run = run_child(
-      {options_.program, "sort", input_, "--format", format, "-S", fmt::format("{}b", memory_bytes),
-       "-T", scratch_.folder(), "--parallel", "2", "-o", output, "--json"},
-      grid_.environment);
+  auto run = run_child({grid_.environment.empty() ? options_.program : with_seams(options_.program),
+                        "sort", input_, "--format", format, "-S", fmt::format("{}b", memory_bytes),
+                        "-T", scratch_.folder(), "--parallel", "2", "-o", output, "--json"},
+                       grid_.environment);
   if (!run) return std::unexpected(run.error());
   const double others_s = machine_seconds() - busy_before - run->processor_s;
   const auto stats = nlohmann::json::parse(run->output, nullptr, false);

@@ -98,7 +98,7 @@ Result<Stage> Stage::choose(const StageWords& words) {
     return misuse("overwrite what is no block device", words.on, "no --overwrite-device");
   }
   if (words.emulate.empty()) {
-    stage.emulated_ = file::emulated();  // PENSTOCK_EMULATE
+    stage.emulated_ = file::emulated();  // by a test
   } else if (words.emulate.find('=') != std::string::npos) {
     auto device = file::EmulatedDevice::parse(words.emulate);
     if (!device) return std::unexpected(device.error());

@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "base/trials.h"
 #include "file/emulation.h"
-#include "file/injection.h"
+#include "test/support/injection.h"
 
 namespace penstock::bowtie {
 namespace {

@@ -20,10 +20,10 @@
 #include "bowtie/spread_fixture.h"
 #include "file/emulation.h"
 #include "file/engine.h"
-#include "file/injection.h"
 #include "os/process_counts.h"
 #include "os/sanitizer.h"
 #include "penstock/base.h"
+#include "test/support/injection.h"
 
 namespace penstock::bowtie {
 namespace {

@@ -16,11 +16,11 @@
 #include "external/external_sort.h"
 #include "external/sort_fixture.h"
 #include "file/engine.h"
-#include "file/injection.h"
 #include "files/group_files.h"
 #include "files/merge_files.h"
 #include "files/partition_files.h"
 #include "os/sanitizer.h"
+#include "test/support/injection.h"
 
 namespace penstock::external {
 namespace {

@@ -23,12 +23,12 @@
 #include "external/external_sort.h"
 #include "file/emulation.h"
 #include "file/engine.h"
-#include "file/injection.h"
 #include "file/whole_file_fixture.h"
 #include "os/memory.h"
 #include "penstock/base.h"
 #include "record/checker.h"
 #include "record/generator.h"
+#include "test/support/injection.h"
 
 namespace penstock::external {
 

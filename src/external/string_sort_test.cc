@@ -17,8 +17,8 @@
 #include "external/spill/spill_codec.h"
 #include "file/engine.h"
 #include "file/file.h"
-#include "file/injection.h"
 #include "os/sanitizer.h"
+#include "test/support/injection.h"
 
 namespace penstock::external {
 namespace {

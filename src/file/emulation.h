@@ -14,8 +14,8 @@
 // It can only be slower than the disk below it: where that is the slower one, the clock runs ahead
 // of the emulated times (`busy_seconds`), and what was measured is the disk.
 //
-// It is never on unnoticed: the environment turns it on in programs of ours alone, which say so on
-// stderr when they start (environment.h), and code that prints times asks emulated().
+// It is never on unnoticed: `penstock replay --emulate` turns it on, and in tests and benches the
+// environment (test/support); code that prints times asks emulated().
 //
 // Thread safety: emulate() while no request is under way; everything else from any thread.
 
@@ -34,7 +34,7 @@ struct EmulatedDevice {
   double write_bytes_per_s = 0;
   double switch_seconds = 0;
 
-  // "read=3.55e9,write=3.55e9,switch=0.009": what PENSTOCK_EMULATE holds. Fails where a speed is
+  // "read=3.55e9,write=3.55e9,switch=0.009": what --emulate takes. Fails where a speed is
   // missing or not positive, or anything else is there.
   static Result<EmulatedDevice> parse(const std::string& text);
   // "emulated device: 3550 MB/s read, 3550 MB/s write, 9 ms a switch".

@@ -39,7 +39,7 @@ namespace penstock::file {
 
 class EngineBase;
 
-// Requests are reads and writes. The others are calls that Injection can make fail as well.
+// Requests are reads and writes. The others are calls that tests let fail as well (test_seam.h).
 enum class Operation : uint8_t { read, write, sync, close, rename };
 inline constexpr size_t operations = 5;
 
@@ -61,7 +61,7 @@ struct Request {
     Request* previous = nullptr;
     bool listed = false;           // complete, and not yet reported
     bool buffered = false;         // the step in flight goes through the page cache
-    bool delayed = false;          // an injected delay is in flight instead
+    bool delayed = false;          // the delay of a test is in flight instead
     EngineBase* engine = nullptr;  // that an outlet tells
     TrafficAccount* traffic = nullptr;
     // On an emulated device (emulation.h): when that will have ended it; 0: on none.
@@ -114,7 +114,7 @@ class Engine {
   virtual unsigned in_flight() const noexcept = 0;
 };
 
-// Reads or writes a range with plain calls, any alignment, through the same fault injection. For
+// Reads or writes a range with plain calls, any alignment, through the same seam for tests. For
 // small pieces.
 Status read_exactly(const File& file, uint64_t offset, std::byte* data, size_t bytes);
 Status write_exactly(const File& file, uint64_t offset, const std::byte* data, size_t bytes);

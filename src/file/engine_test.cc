@@ -31,9 +31,9 @@
 #include "base/temporary_folder_fixture.h"
 #include "base/thread.h"
 #include "base/trials.h"
-#include "file/environment.h"
-#include "file/injection.h"
 #include "penstock/base.h"
+#include "test/support/environment.h"
+#include "test/support/injection.h"
 
 namespace penstock::file {
 namespace {

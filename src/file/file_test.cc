@@ -24,9 +24,9 @@
 #include "base/temporary_folder_fixture.h"
 #include "file/engine.h"
 #include "file/failing_calls_fixture.h"
-#include "file/injection.h"
 #include "file/input_guard.h"
 #include "penstock/base.h"
+#include "test/support/injection.h"
 
 namespace penstock::file {
 namespace {

@@ -12,8 +12,8 @@
 #include "base/random.h"
 #include "file/block_checks.h"
 #include "file/emulation.h"
-#include "file/injection.h"
 #include "file/outlet.h"
+#include "file/test_seam.h"
 #include "penstock/base.h"
 
 namespace penstock::file {
@@ -32,6 +32,17 @@ uint64_t place_of(const File& file, uint64_t offset) {
 
 bool aligned(uint64_t value) {
   return value % sector_bytes == 0;
+}
+
+void disturb(Step& step, bool buffered) noexcept {
+  if (test_seam != nullptr) test_seam->disturb(step, buffered);
+}
+
+// The next call of this operation fails, with errno set, instead of being made.
+bool fails(Operation operation) noexcept {
+  const int error = test_seam != nullptr ? test_seam->error_of(operation) : 0;
+  if (error != 0) errno = error;
+  return error != 0;
 }
 
 // For the other end of a stream.
@@ -81,7 +92,7 @@ void begin(Request& request, TrafficAccount& traffic) noexcept {
 void end(Request& request) noexcept {
   BlockChecks* checks = request.file->checks();
   if (checks == nullptr || request.operation == Operation::write || request.done_bytes == 0) return;
-  flip_one(request.data, request.done_bytes);
+  if (test_seam != nullptr) test_seam->damage_checked(request.data, request.done_bytes);
   if (!checks->end_read(request.offset, request.data, request.done_bytes,
                         {request.links.first_turn, request.links.last_turn}) &&
       request.error == 0)

@@ -1,8 +1,8 @@
 #pragma once
 
 // The seam: every read and write of this layer, whichever engine makes it, is cut into steps here,
-// and every answer of the system comes back here. A step is one system call. Injected faults enter
-// at this one place (injection.h).
+// and every answer of the system comes back here. A step is one system call. The faults of tests
+// enter at this one place (test_seam.h).
 //
 // How a request is cut. Only whole sectors inside its range go direct, and only when the memory at
 // them is aligned as well; what is left over in front and behind goes through the buffered
@@ -28,8 +28,8 @@ struct Step {
   uint64_t offset;  // ~0: the stream's own position
   std::byte* data;
   size_t bytes;
-  uint32_t delay_us;  // injected: to be spent before the call
-  int error;          // injected: the call's answer, without making it
+  uint32_t delay_us;  // of a test: to be spent before the call
+  int error;          // of a test: the call's answer, without making it
 };
 
 inline constexpr uint64_t stream_position = ~uint64_t{0};

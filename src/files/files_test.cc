@@ -23,7 +23,6 @@
 #include "bowtie/computations.h"
 #include "file/engine.h"
 #include "file/file.h"
-#include "file/injection.h"
 #include "file/whole_file_fixture.h"
 #include "files/check_input.h"
 #include "files/group_files.h"
@@ -32,6 +31,7 @@
 #include "files/partition_files.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
+#include "test/support/injection.h"
 
 namespace penstock::files {
 namespace {

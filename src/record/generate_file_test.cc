@@ -16,8 +16,8 @@
 #include "base/temporary_folder_fixture.h"
 #include "base/trials.h"
 #include "file/engine.h"
-#include "file/injection.h"
 #include "record/check_file.h"
+#include "test/support/injection.h"
 
 namespace penstock::record {
 namespace {

@@ -20,9 +20,9 @@
 #include "base/trials.h"
 #include "file/engine.h"
 #include "file/file.h"
-#include "file/injection.h"
 #include "pool/pool.h"
 #include "stream/block_io.h"
+#include "test/support/injection.h"
 
 namespace penstock::stream {
 

@@ -9,7 +9,7 @@
 
 #include "base/out_of_memory.h"
 #include "file/emulation.h"
-#include "file/injection.h"
+#include "file/test_seam.h"
 #include "os/generation.h"
 #include "os/limits.h"
 #include "pool/pool.h"
@@ -41,12 +41,11 @@ Result<Memory> open_memory(size_t block_bytes, uint32_t blocks) {
   return memory;
 }
 
-// Options that are refused are so below. Where faults are injected or a device is emulated, it is
-// requests that have to meet them.
+// Options that are refused are so below. Where a test lets requests fail or a device is emulated, it is
+// requests that have to meet that.
 bool can_be_shown(const FileReaderOptions& options) {
   return pool::check_block_bytes(options.block_bytes, "open", {}) &&
-         options.read_ahead_blocks > 0 && !file::emulated() &&
-         file::injected() == file::Injection{};
+         options.read_ahead_blocks > 0 && !file::emulated() && file::test_seam == nullptr;
 }
 
 uint32_t memory_blocks_of(const FileReaderOptions& options) {

@@ -16,12 +16,12 @@
 #include "base/bits.h"
 #include "base/temporary_folder_fixture.h"
 #include "base/trials.h"
-#include "file/injection.h"
 #include "os/memory.h"
 #include "stream/file_fixture.h"
 #include "stream/file_reader.h"
 #include "stream/file_writer.h"
 #include "stream/recovery.h"
+#include "test/support/injection.h"
 
 namespace penstock::stream {
 namespace {

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import threading
 
+import end_to_end
 import operations
 import trial as trials
 
@@ -29,20 +30,23 @@ class Undisturbed:
 
 
 class Stage:
-    def __init__(self, program, at_call, python="", package="", deadline_s=120):
+    def __init__(self, program, at_call, python="", package="", deadline_s=120, with_seams=None):
+        """`with_seams`: the program that obeys PENSTOCK_INJECT, where that is not the one that lies in the build folder beside `program`."""
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="penstock-torture-"))
         self.folder.chmod(0o755)  # for those without rights
         streams = pathlib.Path(at_call).with_name("torture_streams")
         self.program, self.at_call, self.streams = (self.copied(path) for path in (program, at_call, streams))
+        self.with_seams = self.copied(with_seams or end_to_end.with_seams(program), "with-seams")
         self.python, self.package = python, package and os.path.abspath(package)  # each trial has a folder of its own
         self.deadline_s = deadline_s
         self.lock = threading.Lock()
         self.locks, self.made, self.outputs, self.runs, self.reasons = {}, {}, {}, {}, {}
         self.numbers = itertools.count()
 
-    def copied(self, path):
+    def copied(self, path, folder="."):
         """Where everybody may read it; under its own name, which the program looks at."""
-        copy = shutil.copy(path, self.folder)
+        (self.folder / folder).mkdir(exist_ok=True)
+        copy = shutil.copy(path, self.folder / folder)
         os.chmod(copy, 0o755)
         return pathlib.Path(copy)
 

@@ -29,11 +29,11 @@
 #include <utility>
 #include <vector>
 
-#include "file/environment.h"
 #include "os/standard_streams.h"
 #include "penstock/file_stream.h"
 #include "penstock/rewire.h"
 #include "penstock/stream.h"
+#include "test/support/environment.h"
 
 namespace {
 

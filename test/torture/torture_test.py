@@ -129,10 +129,10 @@ class Broken(end_to_end.Case):
 
     def campaign(self, script, deadline=30):
         program = self.folder / "penstock"
-        script = script.replace("real", f'{PROGRAM} "$@"')
+        script = script.replace("real", f'{end_to_end.with_seams(PROGRAM)} "$@"')
         program.write_text(f'#!/bin/sh\nin=$2 words="$*"; out=${{words##* -o }} temp=${{words##* -T }}; temp=${{temp%% *}}\n{script}\n')
         program.chmod(0o755)
-        return torture(program, "--seed", end_to_end.SEED, "--operation", "sort-record", "--fault", "error", "--fault", "seam-error",
+        return torture(program, "--with-seams", program, "--seed", end_to_end.SEED, "--operation", "sort-record", "--fault", "error", "--fault", "seam-error",
                        "--size", "few", "--runs", 60, "--wrong-max", 1, "--deadline", deadline)
 
     def test_one_that_is_whole_passes(self):

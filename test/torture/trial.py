@@ -124,7 +124,8 @@ class Place:
         words = [word.format(**self.words) for word in operation.words]
         if operation.python:
             return [str(self.stage.python), "-c", *words]
-        return [str(self.stage.streams if operation.streams else self.stage.program), *words]
+        program = self.stage.with_seams if "PENSTOCK_INJECT" in self.environment else self.stage.program
+        return [str(self.stage.streams if operation.streams else program), *words]
 
     def mount(self, folder, size_bytes):
         if LIBC.mount(b"tmpfs", bytes(folder), b"tmpfs", 0, f"size={size_bytes},mode=0777".encode()) != 0:

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "external/plan/bucket_plan.h"
 #include "external/spill/spill_codec.h"
-#include "file/injection.h"
+#include "file/test_seam.h"
 
 // The naive way reads a bucket when the one before is done with, and the disk rests meanwhile. Here
 // requests go out for as many buckets as have room in the arena, which is a ring of regions in the
@@ -279,7 +279,8 @@ void BucketReader::loaded(BucketJob& job) {
   const SplitBucket& bucket = buckets_[job.bucket];
   const bool is_last = --loads_left_[job.bucket] == 0;
   job.read_at = BucketJob::Clock::now();
-  if (job.region != nullptr) file::forget_one(job.region, job.bytes);
+  if (job.region != nullptr && file::test_seam != nullptr)
+    file::test_seam->damage_bucket(job.region, job.bytes);
   {
     MutexLock lock(mutex_);
     job.loaded = true;

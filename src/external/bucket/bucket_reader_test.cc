@@ -15,7 +15,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "file/file.h"
-#include "file/injection.h"
+#include "test/support/injection.h"
 
 namespace penstock::external {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "base/temporary_folder_fixture.h"
 #include "file/engine.h"
-#include "file/injection.h"
+#include "test/support/injection.h"
 
 namespace penstock::external {
 namespace {

@@ -26,9 +26,9 @@
 #include "external/external_sort.h"
 #include "external/sort_fixture.h"
 #include "file/engine.h"
-#include "file/injection.h"
 #include "os/memory.h"
 #include "record/generator.h"
+#include "test/support/injection.h"
 
 namespace {
 bool fail_readdir = false;

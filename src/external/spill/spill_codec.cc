@@ -17,7 +17,7 @@
 #include "external/spill/packed_numbers.h"
 #include "file/crc32c.h"
 #include "file/engine.h"
-#include "file/injection.h"
+#include "file/test_seam.h"
 #include "record/codec.h"
 
 // A disk that is slower than a processor compresses is waited for; there every byte that is not
@@ -114,7 +114,7 @@ Status restore_block(const record::Format& format, std::byte* block, const Store
     std::memcpy(spare.data(), block, stored.bytes);
     return inflate_block(spare.data(), stored.bytes, block, bytes);
   };
-  file::flip_one(block, stored.bytes);
+  if (file::test_seam != nullptr) file::test_seam->damage_checked(block, stored.bytes);
   if (file::crc32c(block, stored.bytes) == stored.check && restore()) return {};
   return std::unexpected(file::damaged_temporary(place.name, place.offset, stored.bytes));
 }

@@ -30,9 +30,9 @@
 #include "base/trials.h"
 #include "bowtie/computations.h"
 #include "external/sort_fixture.h"
-#include "file/injection.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
+#include "test/support/injection.h"
 
 namespace penstock::external {
 namespace {

@@ -24,7 +24,7 @@
 #include "base/random.h"
 #include "base/temporary_folder_fixture.h"
 #include "file/emulation.h"
-#include "file/injection.h"
+#include "test/support/injection.h"
 #include "trace/format/format.h"
 
 namespace penstock::trace {

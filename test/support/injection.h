@@ -1,10 +1,9 @@
 #pragma once
 
-// The seam for tests: what the system calls of this layer answer can be disturbed, from a seed.
+// Faults for tests: what the system calls of src/file answer is disturbed, from a seed.
 //
 // Thread safety: inject() while no engine is open; everything else from any thread.
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -35,22 +34,8 @@ struct Injection {
   bool operator==(const Injection&) const = default;
 };
 
-// Process-wide, and none at the start.
+// Process-wide, and none at the start. Injection{} is none.
 void inject(const Injection& injection);
 Injection injected();
-
-// For `forget`: what memory holds between two phases of a sort.
-void forget_one(std::byte* data, size_t bytes) noexcept;
-
-// ---- for this layer
-
-struct Step;
-
-// Cuts a step short, delays it or lets it fail. `buffered`: it goes through the page cache.
-void disturb(Step& step, bool buffered) noexcept;
-// The next call of this operation fails, with errno set, instead of being made.
-bool fails(Operation operation) noexcept;
-// For `flip`: what was read of a file that keeps checks, or is going to be held against another.
-void flip_one(std::byte* data, size_t bytes) noexcept;
 
 }  // namespace penstock::file

@@ -1,0 +1,19 @@
+// Makes of the program penstock one that obeys the environment for tests, by being linked with it.
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "test/support/environment.h"
+
+namespace {
+
+// Runs before main().
+[[maybe_unused]] const bool obeyed = [] {
+  const penstock::Status status = penstock::file::obey_environment();
+  if (status) return true;
+  std::fprintf(stderr, "penstock environment: %s\n", status.error().message().c_str());
+  _exit(2);
+}();
+
+}  // namespace

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "penstock/base.h"
+
+namespace penstock::file {
+
+// Obeys PENSTOCK_EMULATE (a slower device, told on stderr) and PENSTOCK_INJECT (faults) in the
+// environment. Fails where one of them cannot be read.
+Status obey_environment();
+
+}  // namespace penstock::file
