@@ -541,9 +541,9 @@ struct GroupFilesStats : RunStats {
 };
 
 // One result for each key: the key, and 8 bytes each for count, sum, min and max, as far as they
-// were asked for; of lines the count in decimal digits, a tab, and the line. Lines with keys and rows
-// are sorted first, and come in the order of their keys: of lines the count, the keys and the
-// values of columns, of rows the keys, the count and the values, under a header. Errors: unsupported
+// were asked for; of lines the count in decimal digits, a tab, and the line. Results of lines with keys
+// and of rows come in the order of their keys: of lines the count, the keys and the values of columns,
+// of rows the keys, the count and the values, under a header. Errors: unsupported
 // with the key, where a sum does not fit 64 bits; out_of_memory where an eighth of the memory does
 // not hold the `top` results.
 Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesOptions& options);

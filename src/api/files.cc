@@ -16,7 +16,6 @@
 #include "files/check_input.h"
 #include "files/file_run.h"
 #include "files/group_files.h"
-#include "files/group_lines.h"
 #include "files/join_files.h"
 #include "files/join_lines.h"
 #include "files/merge_files.h"
@@ -79,6 +78,11 @@ Status check_is_no_row(const record::Format& format, const char* attempted) {
   return misuse(attempted, "--format rows", "lines, records or numbers");
 }
 
+bool is_more_than_plain_lines(const record::Format& format) {
+  return format.lines() && (format.keys != nullptr || format.columns != nullptr || format.csv ||
+                            format.header_lines > 0 || format.line_end != '\n');
+}
+
 // Stable.
 Result<files::SortedCopy> sorted_copy(const files::FilesOptions& files,
                                       const record::Format& format) {
@@ -86,26 +90,6 @@ Result<files::SortedCopy> sorted_copy(const files::FilesOptions& files,
   sort.format = format;
   sort.descending = false;
   return external::sort_to_temporary(sort);
-}
-
-// By keys of text. Whole lines are counted in a table, as they stand in the file.
-Result<GroupFilesStats> group_text(const ItemFormat& items, files::FilesOptions files,
-                                   const GroupFilesOptions& options) {
-  if (files.format.csv && items.keys.empty())
-    return misuse("group rows without a column", "--csv", "--key COLUMN");
-  if (files.format.keys == nullptr && files.format.columns == nullptr) {
-    auto order = record::TextOrder::make({.separator = items.separator, .stable = true});
-    if (!order) return std::unexpected(order.error());
-    files.format.keys = *order;
-  }
-  const files::GroupLinesOptions group{
-      .files = std::move(files),
-      .separator = items.separator,
-      .aggregates = options.aggregates,
-      .values = options.columns,
-      .top = options.top,
-      .sort = [](const files::FilesOptions& inputs) { return sorted_copy(inputs, inputs.format); }};
-  return placed(files::group_lines(group), group.files);
 }
 
 }  // namespace
@@ -254,19 +238,25 @@ Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesO
     const record::Format& format = made->format;
     if (auto fine = check_is_no_row(format, "group rows"); !fine)
       return std::unexpected(fine.error());
-    if (!format.fixed() &&
-        (format.keys != nullptr || format.columns != nullptr || format.csv ||
-         format.header_lines > 0 || format.line_end != '\n' || !options.columns.empty()))
-      return group_text(each.items, std::move(*made), options);
-    if (!options.columns.empty())
-      return misuse("take a column's values", "--value " + options.columns.front(),
-                    "OFFSET:LENGTH");
-    if (auto fine = check_key_lies_in_item(made->format, "group by such a key"); !fine)
-      return std::unexpected(fine.error());
-    return files::group_files({.files = std::move(*made),
-                               .aggregates = options.aggregates,
-                               .sorted = options.sorted,
-                               .top = options.top});
+    if (format.fixed()) {
+      if (!options.columns.empty())
+        return misuse("take a column's values", "--value " + options.columns.front(),
+                      "OFFSET:LENGTH");
+      if (auto fine = check_key_lies_in_item(format, "group by such a key"); !fine)
+        return std::unexpected(fine.error());
+    }
+    if (format.csv && each.items.keys.empty())
+      return misuse("group rows without a column", "--csv", "--key COLUMN");
+    files::GroupFilesOptions group{.files = std::move(*made),
+                                   .aggregates = options.aggregates,
+                                   .sorted = options.sorted,
+                                   .top = options.top};
+    // Lines as they stand in the file come in any order, with tabs.
+    if (is_more_than_plain_lines(group.files.format) || !options.columns.empty()) {
+      group.sorted = !options.top;
+      group.lines = {.separator = each.items.separator, .values = options.columns};
+    }
+    return placed(files::group_files(group), group.files);
   });
 }
 

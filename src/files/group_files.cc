@@ -9,27 +9,29 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/misuse.h"
+#include "base/printable.h"
 #include "bowtie/addresses.h"
 #include "bowtie/computations.h"
 #include "files/top_results.h"
+#include "files/walk.h"
+#include "record/rows.h"
 
 // How groups are found that do not fit in memory.
 //
-// The naive way is to sort and then add up neighbours: correct, but it moves every item twice
-// though a thousand of them may become one group. The other naive way, a bucket of files by hash
-// and then one table per bucket, moves them twice as well, and has no answer to a key that has more
-// items than memory.
+// To sort and then add up neighbours is correct, but it moves every item twice though a thousand of
+// them may become one group. Files by hash, and then one table for each of them, move items twice as
+// well, and have no answer to a key that has more items than memory.
 //
 // Here a table (group_table.h) stands in front of the buckets:
 //
 //   inputs, one after the other --> table --(when it is full, all of it)--> buckets by hash
 //   each bucket --> table --> results; a bucket whose keys do not fit --> buckets by another hash
 //
-// What comes to a bucket are partials, not items: a key that is frequent is combined in the table,
-// so it writes one partial each time that the table fills up, however many items it has. A table
-// holds one entry for a key, so a bucket of one key never overflows, and a bucket that overflows
-// has more keys than fit, which another hash spreads evenly. Hence each level leaves at most a
-// bucket's share of the keys, and a few levels do.
+// Partials come to a bucket, not items: a key that is frequent is combined in the table, so it
+// writes one partial each time that the table fills up, however many items it has. A table holds
+// one partial for a key, so a bucket of one key never overflows, and a bucket that overflows has
+// more keys than fit, which another hash spreads evenly. Hence each level leaves at most a bucket's
+// share of the keys, and a few levels do.
 //
 // Where nothing combines (all keys differ) the table is work for nothing. After it was given out
 // with hardly anything combined, the next items go to their buckets as they are, for some tables'
@@ -40,13 +42,16 @@
 // keys are need no buckets of their own: all of them are read in one pass, one after the other, and
 // their results are written as each is done (so the next one is read ahead meanwhile).
 //
+// How many lines are in a file is not known before. A small file is taken to fit, and gets no
+// buckets, so that its lines may be long; if it does not fit after all, it is read once more.
+//
 // Sorted results: each table is sorted before it is given out, to a stretch of a temporary; the
-// stretches, whose keys are all different, are merged. Not the buckets are ranges of keys, since a
+// stretches, whose keys are all different, are merged. The buckets are no ranges of keys, since a
 // range that a sample finds in the front of a pipe, or in sorted input, says nothing about the
 // rest.
 //
 // Memory: a quarter for the blocks of a pass, the rest for the table. The table rests while its
-// entries are written.
+// partials are written.
 
 namespace penstock::files {
 namespace {
@@ -68,8 +73,10 @@ constexpr uint32_t levels_max = 12;
 // go past it where it was not.
 constexpr double combined_share_min = 0.1;
 constexpr uint64_t tables_bypassed = 4;
-// A table holds a file of lines whatever they are if that is so much smaller.
+// A table is taken to hold a file of lines if that is so much smaller.
 constexpr uint64_t lines_expansion = 64;
+// The bytes of a line, where it is reckoned how many there are.
+constexpr uint64_t line_bytes_usual = 16;
 
 // A stretch of a file with groups, or partials of them.
 struct Stretch {
@@ -98,22 +105,30 @@ class Group {
   Result<GroupFilesStats> go();
 
  private:
+  using Kind = GroupTable::Kind;
   // What comes in: items of the user's, or partials of ours.
-  enum class Kind { items, partials };
   struct Source {
     std::vector<bowtie::Input> inputs;
-    Kind kind = Kind::items;
+    Kind kind = Kind::item;
     std::optional<uint64_t> items;  // if known
     uint64_t bytes = 0;             // or unknown_bytes
   };
 
   const record::Format& format_of(Kind kind) const {
-    return kind == Kind::items ? layout_.item_format() : layout_.partial_format();
+    return kind == Kind::item ? layout_.item_format() : layout_.partial_format();
   }
-  bool holds(const Source& source) const;
+  bool may_hold(const Source& source) const;
   uint32_t buckets_for(const Source& source) const;
+  uint32_t streams_that_hold_partials(uint64_t memory_bytes) const;
   Status split(const Source& source, uint32_t level);
-  Status fill_table(Streams& streams, Kind kind, uint32_t level, std::vector<Stretch>& buckets);
+  Status take(const Source& source, uint32_t level, std::vector<Stretch>& buckets);
+  Status fill_table(Streams& streams, uint32_t input, Kind kind, uint32_t level,
+                    std::vector<Stretch>& buckets);
+  Status add_taken(Streams& streams, uint32_t level, std::vector<Stretch>& buckets, size_t pending);
+  Status add_at_once(Streams& streams, std::string_view item, Kind kind, uint32_t level,
+                     std::vector<Stretch>& buckets);
+  Status make_room(Streams& streams, uint32_t level, std::vector<Stretch>& buckets,
+                   size_t item_bytes);
   Status give_out(Streams& streams, uint32_t level, std::vector<Stretch>& buckets);
   Status to_bucket(Streams& streams, std::string_view partial, uint32_t level,
                    std::vector<Stretch>& buckets);
@@ -123,6 +138,7 @@ class Group {
   Status write_result(OutputStream& output, std::string_view partial);
   bool comes_first(const Counted& a, const Counted& b) const;
   Status append_result_to(OutputStream& output, std::string_view partial);
+  Status append_head_to(OutputStream& output);
   Status merge_stretches();
   Status merge_some(const std::vector<Stretch>& some, const bowtie::Output& output, bool last);
   Status merge_streams(Streams& streams, bool last);
@@ -136,19 +152,22 @@ class Group {
   const GroupLayout layout_;
   FileRun run_;
   uint64_t pass_bytes_ = 0;
+  uint64_t longest_partial_bytes_ = 0;  // of those that went to temporaries
   std::optional<GroupTable> table_;
   std::optional<TopResults<Counted>> top_;
   file::File output_;
   // Between passes: where the output goes on.
   uint64_t output_bytes_ = 0;
+  bool has_head_ = false;  // it was written
   uint64_t items_ = 0;
   uint64_t groups_ = 0;
   uint32_t buckets_ = 0;
   uint32_t deepest_ = 0;
   // Where a table that is full goes; of the bucket it is a part of.
   bool spilled_ = false;
-  uint64_t added_ = 0;      // to the table since it was empty
-  uint64_t bypassing_ = 0;  // so many more
+  bool overflowed_ = false;  // a table without buckets was full
+  uint64_t added_ = 0;       // to the table since it was empty
+  uint64_t bypassing_ = 0;   // so many more
   // Sorted results that do not fit in one table.
   std::shared_ptr<file::File> sorted_file_;
   std::vector<Stretch> sorted_;
@@ -189,17 +208,32 @@ Status Group::pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie:
                     .phase = "group"});
 }
 
-// Whatever the keys are.
-bool Group::holds(const Source& source) const {
+// Where it is known how many items there are: whatever their keys are.
+bool Group::may_hold(const Source& source) const {
   if (source.items) return table_->holds(*source.items, source.bytes);
   return source.bytes < table_->memory_bytes() / lines_expansion;
 }
 
+// What goes to temporaries has to come back: the more streams, the shorter an item may be.
+uint32_t Group::streams_that_hold_partials(uint64_t memory_bytes) const {
+  const record::Format format = widest_format();
+  uint32_t streams = streams_max(format, memory_bytes);
+  while (streams > 2 &&
+         item_bytes_max_of_pass(format, streams, memory_bytes) < longest_partial_bytes_)
+    --streams;
+  return streams;
+}
+
 uint32_t Group::buckets_for(const Source& source) const {
-  const uint32_t most = std::min(buckets_max, streams_max(widest_format(), pass_bytes_) * 3 / 4);
+  const uint32_t most = std::min(buckets_max, streams_that_hold_partials(pass_bytes_) * 3 / 4);
   if (source.bytes == bowtie::unknown_bytes) return std::min(most, buckets_usual);
-  const uint64_t needed = source.items ? table_->bytes_for(*source.items, source.bytes)
-                                       : table_->bytes_for(source.bytes / 16, source.bytes);
+  uint64_t needed = 0;
+  if (source.items) {
+    needed = table_->bytes_for(*source.items, source.bytes);
+  } else {
+    const uint64_t items = source.bytes / line_bytes_usual;
+    needed = table_->bytes_for(items, source.bytes + items * layout_.fixed_bytes());
+  }
   const auto share = static_cast<uint64_t>(fill * static_cast<double>(table_->memory_bytes()));
   return static_cast<uint32_t>(
       std::clamp<uint64_t>(ceil_div(needed, share), std::min(buckets_min, most), most));
@@ -209,9 +243,10 @@ Status Group::to_bucket(Streams& streams, std::string_view partial, uint32_t lev
                         std::vector<Stretch>& buckets) {
   const auto bucket =
       bucket_of(layout_.key_of_partial(partial), level, static_cast<uint32_t>(buckets.size()));
+  longest_partial_bytes_ = std::max<uint64_t>(longest_partial_bytes_, partial.size());
   buckets[bucket].bytes += partial.size();
   ++buckets[bucket].partials;
-  if (!bowtie::append(streams.output(bucket), partial)) return streams.status();
+  if (!streams.output(bucket).append(partial.data(), partial.size())) return streams.status();
   return {};
 }
 
@@ -225,47 +260,81 @@ Status Group::give_out(Streams& streams, uint32_t level, std::vector<Stretch>& b
       [&](std::string_view partial) { return to_bucket(streams, partial, level, buckets); });
   table_->clear();
   added_ = 0;
+  // Partials of a key stay in the order of their items.
+  while (status && bypassing_ > 0 && table_->pending() > 0) {
+    auto partial = table_->partial_of_next();
+    if (!partial) return std::unexpected(partial.error());
+    status = to_bucket(streams, *partial, level, buckets);
+  }
   return status;
 }
 
-// All inputs of a pass, into the table, or through it into the buckets.
-Status Group::fill_table(Streams& streams, Kind kind, uint32_t level,
-                         std::vector<Stretch>& buckets) {
-  auto add = [&](std::string_view item) {
-    return kind == Kind::items ? table_->add_item(item) : table_->add_partial(item);
-  };
-  for (uint32_t i = 0; i < streams.inputs(); ++i) {
-    ItemReader reader(streams.input(i), format_of(kind), streams.window_bytes_max());
-    while (reader.next()) {
-      const std::string_view item = reader.item();
-      if (kind == Kind::items) ++items_;
-      if (bypassing_ > 0) {
-        --bypassing_;
-        std::string_view partial = item;
-        if (kind == Kind::items) {
-          make_partial(layout_, item, scratch_);
-          partial = scratch_;
-        }
-        if (auto status = to_bucket(streams, partial, level, buckets); !status) return status;
-        continue;
-      }
-      auto added = add(item);
-      if (added && *added == GroupTable::Added::full) {
-        PENSTOCK_CHECK(!buckets.empty(), "a table without buckets holds all its groups");
-        if (auto status = give_out(streams, level, buckets); !status) return status;
-        added = add(item);
-        if (added && *added == GroupTable::Added::full) {
-          return failure(ErrorCode::out_of_memory,
-                         fmt::format("hold an item of {} bytes", item.size()), "group",
-                         "a larger -S");
-        }
-      }
-      if (!added) return std::unexpected(added.error());
+// The table is full, and an item of so many bytes does not fit.
+Status Group::make_room(Streams& streams, uint32_t level, std::vector<Stretch>& buckets,
+                        size_t item_bytes) {
+  overflowed_ = buckets.empty();
+  if (overflowed_) return {};
+  if (table_->size() == 0)
+    return failure(ErrorCode::out_of_memory, fmt::format("hold an item of {} bytes", item_bytes),
+                   "group", "a larger -S");
+  return give_out(streams, level, buckets);
+}
+
+// Adds what was taken up, until no more than `pending` is left.
+Status Group::add_taken(Streams& streams, uint32_t level, std::vector<Stretch>& buckets,
+                        size_t pending) {
+  while (table_->pending() > pending) {
+    const auto added = table_->add_next();
+    if (!added) return std::unexpected(added.error());
+    if (*added != GroupTable::Added::full) {
       ++added_;
+      continue;
     }
-    if (auto status = reader.status(); !status) return status;
+    auto status = make_room(streams, level, buckets, table_->next_bytes());
+    if (!status || overflowed_) return status;
   }
   return {};
+}
+
+Status Group::add_at_once(Streams& streams, std::string_view item, Kind kind, uint32_t level,
+                          std::vector<Stretch>& buckets) {
+  auto status = add_taken(streams, level, buckets, 0);
+  if (!status || overflowed_) return status;
+  while (bypassing_ == 0) {
+    const auto added = table_->add(item, kind);
+    if (!added) return std::unexpected(added.error());
+    if (*added != GroupTable::Added::full) {
+      ++added_;
+      return {};
+    }
+    status = make_room(streams, level, buckets, item.size());
+    if (!status || overflowed_) return status;
+  }
+  --bypassing_;
+  const auto partial = table_->partial_of(item, kind);
+  if (!partial) return std::unexpected(partial.error());
+  return to_bucket(streams, *partial, level, buckets);
+}
+
+// An input, into the table, or through it into the buckets.
+Status Group::fill_table(Streams& streams, uint32_t input, Kind kind, uint32_t level,
+                         std::vector<Stretch>& buckets) {
+  ItemReader reader(streams.input(input), format_of(kind), streams.window_bytes_max());
+  while (reader.next()) {
+    const std::string_view item = reader.item();
+    items_ += kind == Kind::item;
+    const bool is_cached = table_->is_small() && table_->pending() == 0;
+    Status status;
+    if (bypassing_ > 0 || is_cached || item.size() > GroupTable::taken_bytes_max) {
+      status = add_at_once(streams, item, kind, level, buckets);
+    } else {
+      table_->take(item, kind);
+      status = add_taken(streams, level, buckets, GroupTable::pending_max - 1);
+    }
+    if (!status || overflowed_) return status;
+  }
+  if (auto status = reader.status(); !status) return status;
+  return add_taken(streams, level, buckets, 0);
 }
 
 // The groups of a source: to the results, by way of buckets if need be.
@@ -275,21 +344,52 @@ Status Group::split(const Source& source, uint32_t level) {
                    "a larger -S");
   }
   deepest_ = std::max(deepest_, level + 1);
-  table_->clear();
-  spilled_ = false;
-  added_ = bypassing_ = 0;
   std::vector<Stretch> buckets;
-  if (!holds(source)) buckets.resize(buckets_for(source));
-  if (level == 0) buckets_ = static_cast<uint32_t>(buckets.size());
-  for (Stretch& bucket : buckets) {
-    auto file = run_.temporary();
-    if (!file) return std::unexpected(file.error());
-    bucket.file = std::move(*file);
+  bool is_held = may_hold(source);
+  if (is_held) {
+    if (auto status = take(source, level, buckets); !status) return status;
+    is_held = !overflowed_;
+    PENSTOCK_CHECK(is_held || !source.items, "a table that holds all items has room");
   }
+  if (!is_held) {
+    buckets.resize(buckets_for(source));
+    if (level == 0) {
+      buckets_ = static_cast<uint32_t>(buckets.size());
+      items_ = 0;
+    }
+    for (Stretch& bucket : buckets) {
+      auto file = run_.temporary();
+      if (!file) return std::unexpected(file.error());
+      bucket.file = std::move(*file);
+    }
+    if (auto status = take(source, level, buckets); !status) return status;
+  }
+  if (spilled_) return finish_buckets(std::move(buckets), level);
+  buckets.clear();
+  if (table_->size() == 0) return {};
+  if (!options_.sorted || level == 0) {
+    // Nothing else will come: no stretch has to wait for others.
+    if (options_.sorted) {
+      if (auto status = table_->sort(); !status) return status;
+    }
+    return pass({}, {result_output()}, [&](Streams& streams) -> Status {
+      return table_->for_each(
+          [&](std::string_view partial) { return write_result(streams.output(0), partial); });
+    });
+  }
+  return pass({}, {sorted_output()},
+              [&](Streams& streams) { return write_table(streams.output(0)); });
+}
 
+// All items of a source, into the empty table, and what that does not hold into the buckets.
+Status Group::take(const Source& source, uint32_t level, std::vector<Stretch>& buckets) {
+  table_->clear();
+  table_->drop_pending();
+  spilled_ = overflowed_ = false;
+  added_ = bypassing_ = 0;
   // As many inputs at a time as have room beside the buckets; a bucket goes on where it was.
   const auto taken = static_cast<uint32_t>(buckets.size()) + 1;
-  const uint32_t most = streams_max(widest_format(), pass_bytes_);
+  const uint32_t most = streams_that_hold_partials(pass_bytes_);
   const size_t batch = std::max<uint32_t>(1, most - std::min(most, taken));
   for (size_t at = 0; at < source.inputs.size(); at += batch) {
     const size_t end = std::min(source.inputs.size(), at + batch);
@@ -299,30 +399,20 @@ Status Group::split(const Source& source, uint32_t level) {
                          .offset = bucket.bytes,
                          .bytes_max = bowtie::outputs_address_bytes() / buckets.size()});
     }
-    auto status =
-        pass({source.inputs.begin() + static_cast<ptrdiff_t>(at),
-              source.inputs.begin() + static_cast<ptrdiff_t>(end)},
-             std::move(outputs), [&](Streams& streams) -> Status {
-               if (auto filled = fill_table(streams, source.kind, level, buckets); !filled)
-                 return filled;
-               return end == source.inputs.size() && spilled_ ? give_out(streams, level, buckets)
-                                                              : Status{};
-             });
-    if (!status) return status;
+    auto status = pass({source.inputs.begin() + static_cast<ptrdiff_t>(at),
+                        source.inputs.begin() + static_cast<ptrdiff_t>(end)},
+                       std::move(outputs), [&](Streams& streams) -> Status {
+                         for (uint32_t i = 0; i < streams.inputs() && !overflowed_; ++i) {
+                           auto filled = fill_table(streams, i, source.kind, level, buckets);
+                           if (!filled) return filled;
+                         }
+                         return end == source.inputs.size() && spilled_
+                                    ? give_out(streams, level, buckets)
+                                    : Status{};
+                       });
+    if (!status || overflowed_) return status;
   }
-  if (spilled_) return finish_buckets(std::move(buckets), level);
-  buckets.clear();
-  if (table_->size() == 0) return {};
-  if (!options_.sorted || level == 0) {
-    // Nothing else will come: no stretch has to wait for others.
-    if (options_.sorted) table_->sort();
-    return pass({}, {result_output()}, [&](Streams& streams) -> Status {
-      return table_->for_each(
-          [&](std::string_view partial) { return write_result(streams.output(0), partial); });
-    });
-  }
-  return pass({}, {sorted_output()},
-              [&](Streams& streams) { return write_table(streams.output(0)); });
+  return {};
 }
 
 Status Group::finish_buckets(std::vector<Stretch> buckets, uint32_t level) {
@@ -346,7 +436,7 @@ Status Group::finish_buckets(std::vector<Stretch> buckets, uint32_t level) {
     const Stretch bucket = std::move(buckets.back());
     buckets.pop_back();
     status = split({.inputs = {input_of(bucket)},
-                    .kind = Kind::partials,
+                    .kind = Kind::partial,
                     .items = bucket.partials,
                     .bytes = bucket.bytes},
                    level + 1);
@@ -357,28 +447,25 @@ Status Group::finish_buckets(std::vector<Stretch> buckets, uint32_t level) {
 
 // One after the other, as many in a pass as have room.
 Status Group::finish_those_that_fit(const std::vector<Stretch>& buckets) {
-  const size_t batch = streams_max(widest_format(), pass_bytes_) - 1;
+  const size_t batch = streams_that_hold_partials(pass_bytes_) - 1;
+  bypassing_ = 0;
   for (size_t at = 0; at < buckets.size(); at += batch) {
     std::vector<bowtie::Input> inputs;
     for (size_t i = at; i < std::min(buckets.size(), at + batch); ++i)
       inputs.push_back(input_of(buckets[i]));
-    auto status =
-        pass(inputs, {options_.sorted ? sorted_output() : result_output()},
-             [&](Streams& streams) -> Status {
-               for (uint32_t i = 0; i < streams.inputs(); ++i) {
-                 table_->clear();
-                 ItemReader reader(streams.input(i), layout_.partial_format(),
-                                   streams.window_bytes_max());
-                 while (reader.next()) {
-                   auto added = table_->add_partial(reader.item());
-                   if (!added) return std::unexpected(added.error());
-                   PENSTOCK_CHECK(*added != GroupTable::Added::full, "a bucket that fits has room");
-                 }
-                 if (auto read = reader.status(); !read) return read;
-                 if (auto written = write_table(streams.output(0)); !written) return written;
-               }
-               return {};
-             });
+    auto status = pass(inputs, {options_.sorted ? sorted_output() : result_output()},
+                       [&](Streams& streams) -> Status {
+                         std::vector<Stretch> none;
+                         for (uint32_t i = 0; i < streams.inputs(); ++i) {
+                           table_->clear();
+                           auto filled = fill_table(streams, i, Kind::partial, 0, none);
+                           if (!filled) return filled;
+                           PENSTOCK_CHECK(!overflowed_, "a bucket that fits has room");
+                           if (auto written = write_table(streams.output(0)); !written)
+                             return written;
+                         }
+                         return {};
+                       });
     if (!status) return status;
   }
   return {};
@@ -390,14 +477,14 @@ Status Group::write_table(OutputStream& output) {
     return table_->for_each(
         [&](std::string_view partial) { return write_result(output, partial); });
   }
-  table_->sort();
+  if (auto status = table_->sort(); !status) return status;
   Stretch stretch{.file = sorted_file_};
   if (!sorted_.empty()) stretch.offset = sorted_.back().offset + sorted_.back().bytes;
   stretch.partials = table_->size();
   auto status = table_->for_each([&](std::string_view partial) -> Status {
+    longest_partial_bytes_ = std::max<uint64_t>(longest_partial_bytes_, partial.size());
     stretch.bytes += partial.size();
-    if (!bowtie::append(output, partial)) return output.status();
-    return {};
+    return output.append(partial.data(), partial.size()) ? Status{} : output.status();
   });
   if (!status) return status;
   run_.count_temporary_bytes(stretch.bytes);
@@ -422,12 +509,24 @@ bool Group::comes_first(const Counted& a, const Counted& b) const {
 }
 
 Status Group::append_result_to(OutputStream& output, std::string_view partial) {
+  if (!has_head_) {
+    if (auto status = append_head_to(output); !status) return status;
+  }
   scratch_.clear();
-  if (auto status = append_result(layout_, partial, scratch_); !status) return status;
-  if (!bowtie::append(output, scratch_)) return output.status();
+  if (auto status = layout_.append_result(partial, scratch_); !status) return status;
+  if (!output.append(scratch_.data(), scratch_.size())) return output.status();
   output_bytes_ += scratch_.size();
   ++groups_;
   return {};
+}
+
+// In front of the first result, and not before it: an input that breaks the rules leaves nothing in a pipe.
+Status Group::append_head_to(OutputStream& output) {
+  has_head_ = true;
+  if (layout_.lines() == nullptr) return {};
+  const std::string& head = layout_.lines()->head();
+  output_bytes_ += head.size();
+  return output.append(head.data(), head.size()) ? Status{} : output.status();
 }
 
 // ---- Sorted results.
@@ -465,7 +564,7 @@ Status Group::merge_streams(Streams& streams, bool last) {
     const std::string_view partial = readers[input].item();
     if (last) {
       if (auto status = write_result(output, partial); !status) return status;
-    } else if (!bowtie::append(output, partial)) {
+    } else if (!output.append(partial.data(), partial.size())) {
       return output.status();
     }
     if (auto status = seat(input); !status) return status;
@@ -486,7 +585,7 @@ Status Group::merge_some(const std::vector<Stretch>& some, const bowtie::Output&
 Status Group::merge_stretches() {
   if (sorted_.empty()) return {};
   table_.reset();
-  const size_t fan_in = streams_max(widest_format(), run_.usable_bytes()) - 1;
+  const size_t fan_in = streams_that_hold_partials(run_.usable_bytes()) - 1;
   while (sorted_.size() > fan_in) {
     ++deepest_;
     auto file = run_.temporary();
@@ -518,13 +617,18 @@ Result<GroupFilesStats> Group::go() {
   auto output = run_.open_output();
   if (!output) return std::unexpected(output.error());
   output_ = std::move(*output);
+  if (GroupLines* const lines = layout_.lines(); lines != nullptr) {
+    if (auto status = lines->begin(run_.format(), run_.header()); !status)
+      return std::unexpected(status.error());
+  }
   pass_bytes_ = run_.usable_bytes() / 4;
   const uint64_t top_bytes = options_.top ? run_.usable_bytes() / 8 : 0;
   if (options_.top) {
     top_.emplace(*options_.top, top_bytes,
                  [this](const Counted& a, const Counted& b) { return comes_first(a, b); });
   }
-  auto table = GroupTable::open(layout_, run_.usable_bytes() - pass_bytes_ - top_bytes);
+  auto table =
+      GroupTable::open(layout_, run_.usable_bytes() - pass_bytes_ - top_bytes, options_.sorted);
   if (!table) return std::unexpected(table.error());
   table_.emplace(std::move(*table));
 
@@ -542,6 +646,11 @@ Result<GroupFilesStats> Group::go() {
       if (!status) return std::unexpected(status.error());
     }
   }
+  if (!has_head_) {
+    auto status = pass({}, {result_output()},
+                       [&](Streams& streams) { return append_head_to(streams.output(0)); });
+    if (!status) return std::unexpected(status.error());
+  }
   if (auto status = run_.interrupted(); !status) return std::unexpected(status.error());
   if (auto status = output_.publish(); !status) return std::unexpected(status.error());
   GroupFilesStats stats;
@@ -554,15 +663,37 @@ Result<GroupFilesStats> Group::go() {
   return stats;
 }
 
+// The error of a text that is no number, with its place where that file can be read again.
+std::unexpected<Error> refuse(const BadValue& bad, const GroupFilesOptions& options) {
+  const record::Format& format = options.files.format;
+  const record::FieldStyle style = record::style_of(format, options.lines.separator);
+  std::string room;
+  std::vector<std::string_view> fields;
+  const auto found =
+      find_row(options.files, named_files(options.files), [&](std::string_view line) {
+        if (style.csv)
+          return record::field_of_row(line, *style.separator, bad.column, room) == bad.text;
+        split_fields(line, style, fields);
+        return bad.column < fields.size() && fields[bad.column] == bad.text;
+      });
+  const std::string option = "--value " + bad.name;
+  return failure(ErrorCode::corrupt,
+                 fmt::format("read '{}' as a number of up to 38 digits{}", printable(bad.text, 64),
+                             found ? ": " + found->place.text(format) + ", " + option : ""),
+                 found ? found->path : option, "a column of decimal numbers, as in -1.25");
+}
+
 }  // namespace
 
 Result<GroupFilesStats> group_files(const GroupFilesOptions& options) {
   if (options.top && (options.sorted || !options.aggregates.count))
     return misuse("find the highest counts", "--top",
                   options.sorted ? "--top without --sorted" : "--count");
-  auto layout = GroupLayout::make(options.files.format, options.aggregates);
+  auto layout = GroupLayout::make(options.files.format, options.aggregates, options.lines);
   if (!layout) return std::unexpected(layout.error());
-  return Group(options, std::move(*layout)).go();
+  auto done = Group(options, *layout).go();
+  const bool is_bad_value = layout->lines() != nullptr && layout->lines()->bad_value();
+  return !done && is_bad_value ? refuse(*layout->lines()->bad_value(), options) : done;
 }
 
 }  // namespace penstock::files

@@ -12,16 +12,19 @@ using penstock::GroupFilesStats;
 struct GroupFilesOptions {
   FilesOptions files;
   Aggregates aggregates;
+  GroupLinesOptions lines = {};
   bool sorted = false;  // by key; otherwise the results come in any order
   // The results with the highest counts alone, so many at most, by count, descending; those of equal
   // counts by key. With a count, and not `sorted`.
   std::optional<uint64_t> top = {};
 };
 
-// What a result is: GroupLayout::result_format().
+// What a result is: GroupLayout::result_format(). Results of lines and rows stand behind the header of the inputs,
+// those of rows behind one that names what they have.
 //
-// Errors: unsupported with the key, where a sum does not fit 64 bits; out_of_memory where an eighth
-// of the memory does not hold the `top` results; otherwise as sort_files().
+// Errors: unsupported with the key, where a sum does not fit 64 bits (of lines: 38 digits); corrupt, where the value of
+// a line is no number; out_of_memory where an eighth of the memory does not hold the `top` results; otherwise as
+// sort_files().
 // After any error the output's name is untouched and nothing else is left.
 Result<GroupFilesStats> group_files(const GroupFilesOptions& options);
 

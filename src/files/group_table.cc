@@ -3,16 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <bit>
 #include <cstring>
 #include <limits>
+#include <span>
 
 #include "base/bits.h"
-#include "base/check.h"
 #include "base/misuse.h"
+#include "base/run_scope.h"
 #include "files/file_run.h"
 #include "record/codec.h"
 #include "record/hash.h"
+#include "sort/in_place/in_place_sort.h"
+#include "sort/strings/string_pairs.h"
 
 namespace penstock::files {
 namespace {
@@ -23,8 +26,9 @@ constexpr size_t wide_bytes = 16;
 constexpr uint64_t place_unit = 8;
 constexpr uint64_t data_bytes_most = place_unit * (std::numeric_limits<uint32_t>::max() - 1);
 constexpr unsigned tag_shift = 32;
-// What a line is taken for when memory is divided.
-constexpr uint64_t line_bytes_usual = 32;
+constexpr uint64_t place_mask = std::numeric_limits<uint32_t>::max();
+// What a key and its text are taken for when memory is divided.
+constexpr uint64_t text_bytes_usual = 16;
 
 template <class Bits>
 char* put(char* to, Bits bits) {
@@ -38,15 +42,13 @@ uint64_t number_of(std::string_view key) {
   return record::hash_bytes(reinterpret_cast<const std::byte*>(key.data()), key.size());
 }
 
-uint64_t high_product(uint64_t a, uint64_t b) {
-  return static_cast<uint64_t>((static_cast<__uint128_t>(a) * b) >> 64);
+bool are_equal(std::string_view a, std::string_view b) {
+  if (a.size() != sizeof(uint64_t) || b.size() != sizeof(uint64_t)) return a == b;
+  return record::load<uint64_t>(a.data()) == record::load<uint64_t>(b.data());
 }
 
-// "17\tline\n": the count, and how many bytes it takes with its tab.
-std::pair<uint64_t, size_t> count_of_line(std::string_view partial) {
-  uint64_t count = 0;
-  const auto parsed = std::from_chars(partial.data(), partial.data() + partial.size(), count);
-  return {count, static_cast<size_t>(parsed.ptr - partial.data()) + 1};
+uint64_t high_product(uint64_t a, uint64_t b) {
+  return static_cast<uint64_t>((static_cast<__uint128_t>(a) * b) >> 64);
 }
 
 std::unexpected<Error> overflow(const record::Format& format, std::string_view partial) {
@@ -65,7 +67,8 @@ bool is_integer(record::Type type) {
 
 // ---- Layout.
 
-Result<GroupLayout> GroupLayout::make(const record::Format& format, const Aggregates& aggregates) {
+Result<GroupLayout> GroupLayout::make(const record::Format& format, const Aggregates& aggregates,
+                                      const GroupLinesOptions& lines) {
   const bool summing = aggregates.sum || aggregates.min || aggregates.max;
   if (!aggregates.count && !summing && !aggregates.distinct)
     return misuse("group without an aggregate", "group",
@@ -75,6 +78,14 @@ Result<GroupLayout> GroupLayout::make(const record::Format& format, const Aggreg
   GroupLayout layout;
   layout.item_ = format;
   layout.aggregates_ = aggregates;
+  layout.partial_ = layout.result_ = format;
+  if (!format.fixed()) {
+    auto made = GroupLines::make(format, aggregates, lines);
+    if (!made) return std::unexpected(made.error());
+    layout.lines_ = std::move(*made);
+    layout.partial_ = {.type = record::Type::rows, .record_bytes = 1};
+    return layout;
+  }
   if (summing) {
     ValueField value{.bytes = std::min(format.key_bytes, 8u)};
     value.is_signed = format.type == record::Type::i32 || format.type == record::Type::i64;
@@ -86,15 +97,14 @@ Result<GroupLayout> GroupLayout::make(const record::Format& format, const Aggreg
       return misuse(fmt::format("find the value of a {}", record::name_of(format.type)), "--value",
                     format.type == record::Type::record ? "--value OFFSET:LENGTH" : "--count");
     }
-    if (!format.fixed() || value.bytes == 0 || value.bytes > sizeof(uint64_t) ||
+    if (value.bytes == 0 || value.bytes > sizeof(uint64_t) ||
         uint64_t{value.offset} + value.bytes > format.record_bytes) {
       return misuse(fmt::format("use a value of {} bytes at {}", value.bytes, value.offset),
                     "--value", "1 to 8 bytes inside the item");
     }
     layout.value_ = value;
   }
-  layout.partial_ = layout.result_ = format;
-  if (!format.fixed() || aggregates.distinct) return layout;
+  if (aggregates.distinct) return layout;
   // Numbers keep their type, so that they are ordered as numbers.
   layout.partial_.key_offset = 0;
   const size_t sum_bytes = layout.sum_is_wide() ? wide_bytes : aggregate_bytes;
@@ -107,18 +117,16 @@ Result<GroupLayout> GroupLayout::make(const record::Format& format, const Aggreg
   return layout;
 }
 
-std::string_view GroupLayout::key_of_item(std::string_view item) const {
-  return key_of(item_, item);
+uint64_t GroupLayout::fixed_bytes() const {
+  return lines_ ? lines_->fixed_bytes() : partial_.record_bytes - partial_.key_bytes;
 }
 
-std::string_view GroupLayout::key_of_partial(std::string_view partial) const {
-  if (!lines()) return partial.substr(partial_.key_offset, partial_.key_bytes);
-  if (aggregates_.count) partial.remove_prefix(count_of_line(partial).second);
-  return record::without_line_end(item_, partial);
+uint64_t GroupLayout::usual_bytes() const {
+  return fixed_bytes() + (lines_ ? text_bytes_usual : partial_.key_bytes);
 }
 
 uint64_t GroupLayout::count_of_partial(std::string_view partial) const {
-  if (lines()) return count_of_line(partial).first;
+  if (lines_) return lines_->count_of_partial(partial);
   return record::load<uint64_t>(partial.data() + aggregates_offset());
 }
 
@@ -178,7 +186,9 @@ void GroupLayout::write_values(const Values& values, char* at) const {
   if (aggregates_.max) put(at, values.max);
 }
 
-void GroupLayout::combine(Values& into, const Values& values) const {
+Status GroupLayout::combine(char* partial, const Values& values) const {
+  char* const aggregates = partial + aggregates_offset();
+  Values into = values_of_partial(aggregates);
   into.count += values.count;
   into.sum += values.sum;
   auto before = [&](uint64_t a, uint64_t b) {
@@ -186,43 +196,50 @@ void GroupLayout::combine(Values& into, const Values& values) const {
   };
   if (before(values.min, into.min)) into.min = values.min;
   if (before(into.max, values.max)) into.max = values.max;
+  if (!sum_is_wide() && into.sum >> 64 != 0)
+    return overflow(partial_, {partial, static_cast<size_t>(partial_.record_bytes)});
+  write_values(into, aggregates);
+  return {};
 }
 
-Status append_result(const GroupLayout& layout, std::string_view partial, std::string& to) {
-  const Aggregates& aggregates = layout.aggregates_;
-  if (aggregates.like_uniq) {
-    const auto [count, bytes] = count_of_line(partial);
-    fmt::format_to(std::back_inserter(to), "{:7} ", count);
-    to.append(partial.substr(bytes));
+Status GroupLayout::make_partial(std::string_view item, std::string_view key,
+                                 std::string& to) const {
+  if (lines_) return lines_->make_partial(item, key, to);
+  if (aggregates_.distinct) {
+    to.assign(item);
     return {};
   }
-  if (!aggregates.sum || !layout.sum_is_wide()) {
+  to.assign(key);
+  to.resize(partial_.record_bytes);
+  write_values(values_of_item(item), to.data() + aggregates_offset());
+  return {};
+}
+
+Status GroupLayout::add_item(char* partial, std::string_view item) const {
+  if (lines_) return lines_->add_item(partial, item);
+  return aggregates_.distinct ? Status{} : combine(partial, values_of_item(item));
+}
+
+Status GroupLayout::add_partial(char* partial, std::string_view other) const {
+  if (lines_) return lines_->add_partial(partial, other);
+  if (aggregates_.distinct) return {};
+  return combine(partial, values_of_partial(other.data() + aggregates_offset()));
+}
+
+Status GroupLayout::append_result(std::string_view partial, std::string& to) const {
+  if (lines_) return lines_->append_result(partial, to);
+  if (!aggregates_.sum || !sum_is_wide()) {
     to.append(partial);
     return {};
   }
-  const size_t sum_offset = layout.aggregates_offset() + (aggregates.count ? aggregate_bytes : 0);
+  const size_t sum_offset = aggregates_offset() + (aggregates_.count ? aggregate_bytes : 0);
   const auto sum = record::load<__int128_t>(partial.data() + sum_offset);
   const auto narrow = static_cast<int64_t>(sum);
-  if (narrow != sum) return overflow(layout.partial_, partial);
+  if (narrow != sum) return overflow(partial_, partial);
   to.append(partial.substr(0, sum_offset));
   to.append(reinterpret_cast<const char*>(&narrow), sizeof narrow);
   to.append(partial.substr(sum_offset + wide_bytes));
   return {};
-}
-
-void make_partial(const GroupLayout& layout, std::string_view item, std::string& to) {
-  if (layout.aggregates_.distinct) {
-    to.assign(item);
-    if (layout.lines() && !item.ends_with('\n')) to += '\n';
-    return;
-  }
-  if (layout.lines()) {
-    to.assign("1\t").append(record::without_line_end(layout.item_format(), item)) += '\n';
-    return;
-  }
-  to.assign(layout.key_of_item(item));
-  to.resize(layout.partial_.record_bytes);
-  layout.write_values(layout.values_of_item(item), to.data() + layout.aggregates_offset());
 }
 
 uint32_t bucket_of(std::string_view key, uint32_t level, uint32_t buckets) {
@@ -232,14 +249,16 @@ uint32_t bucket_of(std::string_view key, uint32_t level, uint32_t buckets) {
 
 // ---- Table.
 
-Result<GroupTable> GroupTable::open(const GroupLayout& layout, uint64_t memory_bytes) {
+Result<GroupTable> GroupTable::open(const GroupLayout& layout, uint64_t memory_bytes, bool sorts) {
   GroupTable table(layout);
+  const uint64_t entry_bytes = stride_of(layout.usual_bytes()) + sizeof(Pair);
+  if (sorts) {
+    table.sort_bytes_ = sizeof(sorting::KeyDigits) +
+                        sorting::extra_bytes<Pair>(memory_bytes / entry_bytes, {.order = {}});
+    memory_bytes -= std::min(memory_bytes, table.sort_bytes_);
+  }
   table.memory_bytes_ = memory_bytes;
-  const uint64_t text_bytes =
-      layout.lines() ? line_bytes_usual : uint64_t{layout.partial_.record_bytes};
-  const uint64_t entries =
-      std::max<uint64_t>(16, memory_bytes / (table.stride_of(text_bytes) + sizeof(Pair)));
-  table.slot_count_ = 2 * entries;
+  table.slot_count_ = 2 * std::max<uint64_t>(16, memory_bytes / entry_bytes);
   const uint64_t slots_bytes = round_up(table.slot_count_ * sizeof(uint64_t), os::page_bytes);
   const uint64_t left = memory_bytes - std::min(memory_bytes, slots_bytes);
   table.data_bytes_max_ = std::min(round_down(left, os::page_bytes), data_bytes_most);
@@ -256,13 +275,13 @@ Result<GroupTable> GroupTable::open(const GroupLayout& layout, uint64_t memory_b
   return table;
 }
 
-uint64_t GroupTable::stride_of(uint64_t text_bytes) const {
-  return round_up(text_bytes + (layout_.lines() ? sizeof(LineHeader) : 0), place_unit);
+uint64_t GroupTable::stride_of(uint64_t partial_bytes) {
+  return round_up(partial_bytes, place_unit);
 }
 
 uint64_t GroupTable::bytes_for(uint64_t items, uint64_t bytes) const {
-  if (!layout_.lines()) return items * (stride_of(layout_.partial_.record_bytes) + sizeof(Pair));
-  return bytes + items * (sizeof(LineHeader) + place_unit + sizeof(Pair));
+  if (!layout_.lines()) return items * (stride_of(layout_.usual_bytes()) + sizeof(Pair));
+  return bytes + items * (place_unit + sizeof(Pair));
 }
 
 bool GroupTable::holds(uint64_t items, uint64_t bytes) const {
@@ -278,116 +297,117 @@ void GroupTable::clear() {
   is_sorted_ = false;
 }
 
-uint64_t GroupTable::stride_at(uint64_t place) const {
-  if (!layout_.lines()) return stride_of(layout_.partial_.record_bytes);
-  LineHeader header;
-  std::memcpy(&header, data_.begin() + place, sizeof header);
-  return stride_of(header.bytes);
+std::string_view GroupTable::partial_at(uint64_t place) const {
+  const auto* partial = reinterpret_cast<const char*>(data_.begin() + place);
+  return {partial,
+          layout_.lines() ? RowHead::at(partial).row_bytes : layout_.partial_format().record_bytes};
 }
 
-std::string_view GroupTable::key_at(uint64_t place) const {
-  const auto* entry = reinterpret_cast<const char*>(data_.begin() + place);
-  if (!layout_.lines()) return {entry + layout_.partial_.key_offset, layout_.partial_.key_bytes};
-  return {entry + sizeof(LineHeader), record::load<LineHeader>(entry).bytes};
+uint64_t GroupTable::first_slot(uint64_t hash) const {
+  return high_product(hash, slot_count_);
 }
 
-std::string_view GroupTable::partial_at(uint64_t place) {
-  if (!layout_.lines()) {
-    return {reinterpret_cast<const char*>(data_.begin() + place), layout_.partial_.record_bytes};
-  }
-  shown_.clear();
-  if (layout_.aggregates_.count) {
-    LineHeader header;
-    std::memcpy(&header, data_.begin() + place, sizeof header);
-    shown_ = std::to_string(header.count) + '\t';
-  }
-  shown_.append(key_at(place)) += '\n';
-  return shown_;
-}
-
-template <bool from_partial>
-void GroupTable::write_entry(uint64_t place, std::string_view item) {
-  auto* entry = reinterpret_cast<char*>(data_.begin() + place);
-  if (layout_.lines()) {
-    const std::string_view key =
-        from_partial ? layout_.key_of_partial(item) : layout_.key_of_item(item);
-    LineHeader header{.count = 1, .bytes = key.size()};
-    if (from_partial && layout_.aggregates_.count) header.count = count_of_line(item).first;
-    std::memcpy(put(entry, header), key.data(), key.size());
-  } else if (from_partial || layout_.aggregates_.distinct) {
-    std::memcpy(entry, item.data(), item.size());
-  } else {
-    const std::string_view key = layout_.key_of_item(item);
-    std::memcpy(entry, key.data(), key.size());
-    layout_.write_values(layout_.values_of_item(item), entry + layout_.aggregates_offset());
+uint64_t GroupTable::find_slot(uint64_t hash, uint64_t slot) const {
+  for (;; ++slot) {
+    if (slot == slot_count_) slot = 0;
+    const uint64_t content = slots()[slot];
+    if (content == 0 || content >> tag_shift == (hash & place_mask)) return slot;
   }
 }
 
-template <bool from_partial>
-Status GroupTable::combine(uint64_t place, std::string_view item) {
-  if (layout_.aggregates_.distinct) return {};
-  auto* entry = reinterpret_cast<char*>(data_.begin() + place);
-  if (layout_.lines()) {
-    auto header = record::load<LineHeader>(entry);
-    header.count += from_partial ? count_of_line(item).first : 1;
-    put(entry, header);
-    return {};
-  }
-  char* const aggregates = entry + layout_.aggregates_offset();
-  GroupLayout::Values values = layout_.values_of_partial(aggregates);
-  layout_.combine(values, from_partial
-                              ? layout_.values_of_partial(item.data() + layout_.aggregates_offset())
-                              : layout_.values_of_item(item));
-  if (!layout_.sum_is_wide() && values.sum >> 64 != 0) {
-    return overflow(layout_.partial_, {entry, static_cast<size_t>(layout_.partial_.record_bytes)});
-  }
-  layout_.write_values(values, aggregates);
-  return {};
-}
-
-template <bool from_partial>
-Result<GroupTable::Added> GroupTable::add(std::string_view item) {
-  const std::string_view key =
-      from_partial ? layout_.key_of_partial(item) : layout_.key_of_item(item);
+GroupTable::Keyed GroupTable::keyed(std::string_view item, Kind kind, std::string& room) const {
   // Any constant that no level of buckets has.
   constexpr uint64_t table_salt = 0x6a09e667f3bcc908;
-  const uint64_t hash = mix64(number_of(key) ^ table_salt);
-  const uint64_t tag = hash << tag_shift;
-  uint64_t slot = high_product(hash, slot_count_);
-  for (;; slot = slot + 1 == slot_count_ ? 0 : slot + 1) {
-    const uint64_t content = slots()[slot];
-    if (content == 0) break;
-    if ((content ^ tag) >> tag_shift != 0) continue;
-    const uint64_t place = ((content & std::numeric_limits<uint32_t>::max()) - 1) * place_unit;
-    if (key_at(place) != key) continue;
-    if (auto status = combine<from_partial>(place, item); !status)
-      return std::unexpected(status.error());
+  Keyed one{.item = item, .kind = kind};
+  one.key = kind == Kind::partial ? layout_.key_of_partial(item) : layout_.key_of_item(item, room);
+  one.hash = mix64(number_of(one.key) ^ table_salt);
+  return one;
+}
+
+void GroupTable::take(std::string_view item, Kind kind) {
+  Pending& last = at(taken_++);
+  last.item.assign(item);
+  last.keyed = keyed(last.item, kind, last.room);
+  __builtin_prefetch(slots() + first_slot(last.keyed.hash));
+  if (pending() <= pending_max / 2) return;
+  const uint64_t hash = at(taken_ - 1 - pending_max / 2).keyed.hash;
+  const uint64_t content = slots()[find_slot(hash, first_slot(hash))];
+  const std::byte* const partial = data_.begin() + ((content & place_mask) - 1) * place_unit;
+  constexpr size_t cache_line_bytes = 64;
+  __builtin_prefetch(partial, 1);
+  if (layout_.lines() != nullptr) __builtin_prefetch(partial + cache_line_bytes - 1, 1);
+}
+
+Result<std::string_view> GroupTable::partial_of(const Keyed& one) {
+  if (one.kind == Kind::partial) return one.item;
+  if (auto made = layout_.make_partial(one.item, one.key, made_); !made)
+    return std::unexpected(made.error());
+  return made_;
+}
+
+Result<GroupTable::Added> GroupTable::add(std::string_view item, Kind kind) {
+  return add(keyed(item, kind, key_room_));
+}
+
+Result<GroupTable::Added> GroupTable::add_next() {
+  auto added = add(at(added_).keyed);
+  if (added && *added != Added::full) ++added_;
+  return added;
+}
+
+Result<GroupTable::Added> GroupTable::add(const Keyed& one) {
+  uint64_t slot = find_slot(one.hash, first_slot(one.hash));
+  for (; slots()[slot] != 0; slot = find_slot(one.hash, slot + 1)) {
+    const uint64_t place = ((slots()[slot] & place_mask) - 1) * place_unit;
+    if (!are_equal(key_at(place), one.key)) continue;
+    auto* const partial = reinterpret_cast<char*>(data_.begin() + place);
+    auto status = one.kind == Kind::partial ? layout_.add_partial(partial, one.item)
+                                            : layout_.add_item(partial, one.item);
+    if (!status) return std::unexpected(status.error());
     return Added::combined;
   }
-  const uint64_t stride = stride_of(layout_.lines() ? key.size() : layout_.partial_.record_bytes);
-  if (size_ >= slot_count_ / 2 || stride > data_bytes_max_ - data_bytes_) return Added::full;
-  write_entry<from_partial>(data_bytes_, item);
-  slots()[slot] = tag | (data_bytes_ / place_unit + 1);
+  if (size_ >= slot_count_ / 2) return Added::full;
+  const auto partial = partial_of(one);
+  if (!partial) return std::unexpected(partial.error());
+  const uint64_t stride = stride_of(partial->size());
+  if (stride > data_bytes_max_ - data_bytes_) return Added::full;
+  std::memcpy(data_.begin() + data_bytes_, partial->data(), partial->size());
+  slots()[slot] = one.hash << tag_shift | (data_bytes_ / place_unit + 1);
   data_bytes_ += stride;
   ++size_;
   return Added::inserted;
 }
 
-template Result<GroupTable::Added> GroupTable::add<false>(std::string_view item);
-template Result<GroupTable::Added> GroupTable::add<true>(std::string_view item);
+// As a sort of strings wants them.
+class GroupTable::Keys {
+ public:
+  explicit Keys(const GroupTable& table) : table_(table) {}
 
-void GroupTable::sort() {
+  std::string_view key(uint64_t place) const { return table_.key_at(place); }
+  void prefetch(uint64_t place, size_t from) const {
+    __builtin_prefetch(table_.data_.begin() + place + from);
+  }
+  void prefetch_place(uint64_t) const {}
+  bool equal_are_alike() const { return true; }
+
+ private:
+  const GroupTable& table_;
+};
+
+Status GroupTable::sort() {
+  const MemoryCharge charge(sort_bytes_);
+  const std::span<Pair> pairs(reinterpret_cast<Pair*>(slots_.begin()), size_);
+  const bool numeric = layout_.item_format().numeric();
   uint64_t place = 0;
-  for (uint64_t i = 0; i < size_; ++i) {
-    pairs()[i] = {layout_.prefix_of_key(key_at(place)), place};
-    place += stride_at(place);
+  for (Pair& pair : pairs) {
+    pair = {numeric ? layout_.prefix_of_key(key_at(place)) : 0, place};
+    place += stride_of(partial_at(place).size());
   }
   is_sorted_ = true;
-  const bool numeric = layout_.item_.numeric();
-  std::sort(pairs(), pairs() + size_, [&](const Pair& a, const Pair& b) {
-    if (a.prefix != b.prefix || numeric) return a.prefix < b.prefix;
-    return key_at(a.place) < key_at(b.place);
-  });
+  if (numeric) return sorting::sort_by_number(pairs, 1);
+  const Keys keys(*this);
+  const auto place_bits = static_cast<unsigned>(std::bit_width(data_bytes_));
+  return sorting::StringPairs(keys, false, 1, place_bits).sort(pairs);
 }
 
 }  // namespace penstock::files

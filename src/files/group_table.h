@@ -3,57 +3,71 @@
 // Groups in memory: for each key one entry, which holds the key and what was aggregated so far.
 //
 // Groups go to temporaries and come back as *partials*, which can be combined with other partials
-// of their key as well as with items. Of fixed formats a partial is the key followed by the
-// aggregates; of lines it is a line, so that the same readers serve. Of `distinct` it is the first
-// item itself.
+// of their key as well as with items. Those of lines are drawn in group_lines.h. Those of fixed formats
+// are the key followed by the aggregates, each only if it was asked for; of `distinct` the first item itself.
 //
 //   partial of numbers, kv64, records     key | count 8 | sum 8 or 16 | min 8 | max 8
-//   partial of lines                      count as decimal digits | tab | line | newline
 //
-// (Each aggregate only if it was asked for; little-endian.) Sums of signed values are kept in 16
-// bytes, because whether they overflow must not depend on the order in which partials meet; what
-// comes out has 8. All other results are their partials.
+// (Little-endian.) Sums of signed values are kept in 16 bytes, because whether they overflow must not
+// depend on the order in which partials meet; what comes out has 8. All other results are their partials.
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "files/group_lines.h"
 #include "os/memory.h"
 #include "penstock/files.h"
 #include "record/items.h"
+#include "sort/item.h"
 
 namespace penstock::files {
 
-using penstock::Aggregates;
 using penstock::ValueField;
 
-// Where what lies in items, partials and results. Thread safety: a value.
+// Where what lies in items, partials and results. Thread safety: one thread; copies share what lines need.
 class GroupLayout {
  public:
   // Fails where the format has no such value, or nothing was asked for.
-  static Result<GroupLayout> make(const record::Format& format, const Aggregates& aggregates);
+  static Result<GroupLayout> make(const record::Format& format, const Aggregates& aggregates,
+                                  const GroupLinesOptions& lines = {});
 
   const record::Format& item_format() const { return item_; }
   const record::Format& partial_format() const { return partial_; }
-  // Of the results: the key, and 8 bytes for count, sum, min and max in this order; of lines the
-  // count in decimal digits, a tab, and the line.
+  // Of the results: the key, and 8 bytes for count, sum, min and max in this order; of lines a line.
   const record::Format& result_format() const { return result_; }
-  const Aggregates& aggregates() const { return aggregates_; }
-  bool lines() const { return !item_.fixed(); }
+  // nullptr: the items are of a fixed size.
+  GroupLines* lines() const { return lines_.get(); }
 
-  std::string_view key_of_item(std::string_view item) const;
-  std::string_view key_of_partial(std::string_view partial) const;
+  // A part of the item, or made in `room`.
+  std::string_view key_of_item(std::string_view item, std::string& room) const {
+    return lines_ ? lines_->key_of_item(item, room)
+                  : item.substr(item_.key_offset, item_.key_bytes);
+  }
+  std::string_view key_of_partial(std::string_view partial) const {
+    return lines_ ? record::key_of_row(partial)
+                  : partial.substr(partial_.key_offset, partial_.key_bytes);
+  }
+  // Bytes that a partial has beside its key, and of lines the text that is shown; of a usual one all.
+  uint64_t fixed_bytes() const;
+  uint64_t usual_bytes() const;
   // REQUIRES: there is a count.
   uint64_t count_of_partial(std::string_view partial) const;
   // Order of these is order of keys, up to ties that comparing the bytes decides. Of numbers there
   // are none.
   uint64_t prefix_of_key(std::string_view key) const;
 
- private:
-  friend class GroupTable;
-  friend void make_partial(const GroupLayout&, std::string_view, std::string&);
-  friend Status append_result(const GroupLayout&, std::string_view, std::string&);
+  // The partial of one item, in `to`. Errors, of these three: a sum of unsigned values does not fit 8 bytes;
+  // those of GroupLines.
+  Status make_partial(std::string_view item, std::string_view key, std::string& to) const;
+  // An item, or a partial, of the same key joins a partial.
+  Status add_item(char* partial, std::string_view item) const;
+  Status add_partial(char* partial, std::string_view other) const;
+  // Appends the result that a finished partial stands for. Errors: a sum does not fit 8 bytes.
+  Status append_result(std::string_view partial, std::string& to) const;
 
+ private:
   // What is aggregated of a key. The sum holds 64-bit values of either sign.
   struct Values {
     uint64_t count = 0;
@@ -66,7 +80,7 @@ class GroupLayout {
   Values values_of_item(std::string_view item) const;
   Values values_of_partial(const char* aggregates) const;
   void write_values(const Values& values, char* aggregates) const;
-  void combine(Values& into, const Values& values) const;
+  Status combine(char* partial, const Values& values) const;
   // Where a partial's aggregates begin.
   size_t aggregates_offset() const { return partial_.key_bytes; }
 
@@ -75,81 +89,117 @@ class GroupLayout {
   record::Format result_;
   Aggregates aggregates_;
   ValueField value_;
+  std::shared_ptr<GroupLines> lines_;
 };
-
-// Appends the result that a finished partial stands for. Errors: a sum does not fit 8 bytes.
-Status append_result(const GroupLayout& layout, std::string_view partial, std::string& to);
-
-// The partial of one item, in `to`.
-void make_partial(const GroupLayout& layout, std::string_view item, std::string& to);
 
 // Which of `buckets` a key goes to. Another level spreads the keys of one bucket evenly again.
 uint32_t bucket_of(std::string_view key, uint32_t level, uint32_t buckets);
 
-// Open addressing: a slot holds 32 bits of the hash and the place of an entry; entries lie one
+// Open addressing: a slot holds 32 bits of the hash and the place of a partial; partials lie one
 // behind the other. Half of the slots stay free, so that probes are short, and so that sort() finds
-// its memory there: two slots an entry are a pair of the key's first bytes and the place.
+// its memory there: two slots a partial are a pair of eight bytes of the key and the place.
 //
-// Memory is taken from the system as entries come, and never more than was given.
+// A place in a large table is in no cache. So items and partials are taken up, and added some calls later: meanwhile
+// the slot, and then the partial to which it leads, are on their way from memory.
 //
-// Thread safety: none. Invariants: no two entries have the same key; size() is at most half of the
-// slots. What is shown of an entry is readable until the next one is shown, or anything is added.
+// Memory is taken from the system as partials come, and never more than was given.
+//
+// Thread safety: none. Invariants: no two partials have the same key; size() is at most half of the
+// slots.
 class GroupTable {
  public:
-  static Result<GroupTable> open(const GroupLayout& layout, uint64_t memory_bytes);
+  // `sorts`: what sort() takes beside the table is taken off its memory.
+  static Result<GroupTable> open(const GroupLayout& layout, uint64_t memory_bytes,
+                                 bool sorts = false);
 
-  // Whether so many partials (or items) of so many bytes in all fit, whatever their keys are.
+  // Whether so many partials of so many bytes in all fit, whatever their keys are.
   bool holds(uint64_t items, uint64_t bytes) const;
   // What so many would take.
   uint64_t bytes_for(uint64_t items, uint64_t bytes) const;
   uint64_t memory_bytes() const { return memory_bytes_; }
 
+  enum class Kind { item, partial };
   enum class Added { combined, inserted, full };
-  // `full`: nothing has changed. Errors: a sum of unsigned values that does not fit 8 bytes.
-  Result<Added> add_item(std::string_view item) { return add<false>(item); }
-  Result<Added> add_partial(std::string_view partial) { return add<true>(partial); }
+  // `full`: nothing has changed. Errors: those of the layout.
+  Result<Added> add(std::string_view item, Kind kind);
+  // All that a look finds is in the cache: nothing is won by what follows.
+  bool is_small() const { return size_ < small_size; }
+
+  // Takes up an item, or a partial; its bytes are copied. REQUIRES: they are at most taken_bytes_max, and
+  // pending() < pending_max.
+  void take(std::string_view item, Kind kind);
+  static constexpr size_t pending_max = 32;
+  static constexpr size_t taken_bytes_max = KiB;
+  size_t pending() const { return taken_ - added_; }
+  void drop_pending() { added_ = taken_; }
+  // Adds what was taken up first, as add() does. REQUIRES: pending() > 0.
+  Result<Added> add_next();
+  size_t next_bytes() const { return pending_[added_ % pending_max].item.size(); }
+  // Instead: the partial of what was taken up first, which is no longer pending; the partial of an item, or a partial
+  // itself. Readable until the next call.
+  Result<std::string_view> partial_of_next() { return partial_of(at(added_++).keyed); }
+  Result<std::string_view> partial_of(std::string_view item, Kind kind) {
+    return partial_of(keyed(item, kind, key_room_));
+  }
 
   uint64_t size() const { return size_; }
   void clear();
-  // Orders the entries by key; until clear(), nothing can be added.
-  void sort();
+  // Orders the partials by key; until clear(), nothing can be added. Errors: out_of_memory.
+  Status sort();
 
   // Calls use(partial) for each, a Status; stops at the first error and returns it.
   template <class Use>
   Status for_each(Use use) {
     uint64_t place = 0;
     for (uint64_t i = 0; i < size_; ++i) {
-      if (is_sorted_) place = pairs()[i].place;
-      if (Status status = use(partial_at(place)); !status) return status;
-      if (!is_sorted_) place += stride_at(place);
+      if (is_sorted_) {
+        place = pairs()[i].value;
+        if (i + pending_max < size_)
+          __builtin_prefetch(data_.begin() + pairs()[i + pending_max].value);
+      }
+      const std::string_view partial = partial_at(place);
+      if (Status status = use(partial); !status) return status;
+      if (!is_sorted_) place += stride_of(partial.size());
     }
     return {};
   }
 
  private:
-  // In front of a line in an entry.
-  struct LineHeader {
-    uint64_t count;
-    uint64_t bytes;
-  };
-  struct Pair {
-    uint64_t prefix;
-    uint64_t place;
-  };
+  using Pair = sorting::KeyValue;  // its value: a place
+  class Keys;
 
   explicit GroupTable(const GroupLayout& layout) : layout_(layout) {}
   uint64_t* slots() const { return reinterpret_cast<uint64_t*>(slots_.begin()); }
   Pair* pairs() const { return reinterpret_cast<Pair*>(slots_.begin()); }
-  std::string_view key_at(uint64_t place) const;
-  std::string_view partial_at(uint64_t place);
-  uint64_t stride_at(uint64_t place) const;
-  uint64_t stride_of(uint64_t text_bytes) const;
-  template <bool from_partial>
-  Result<Added> add(std::string_view item);
-  template <bool from_partial>
-  Status combine(uint64_t place, std::string_view item);
-  template <bool from_partial>
-  void write_entry(uint64_t place, std::string_view item);
+  std::string_view partial_at(uint64_t place) const;
+  std::string_view key_at(uint64_t place) const {
+    return layout_.key_of_partial(partial_at(place));
+  }
+  static uint64_t stride_of(uint64_t partial_bytes);
+
+  static constexpr uint64_t small_size = 4096;
+
+  // An item or a partial with its key.
+  struct Keyed {
+    std::string_view item;
+    Kind kind = Kind::item;
+    std::string_view key;
+    uint64_t hash = 0;
+  };
+  // Invariant: it does not move while it is pending, for its views are of its strings.
+  struct Pending {
+    std::string item;
+    std::string room;
+    Keyed keyed;
+  };
+  // `room` holds a key that is made.
+  Keyed keyed(std::string_view item, Kind kind, std::string& room) const;
+  Pending& at(size_t number) { return pending_[number % pending_max]; }
+  // From `slot` on the first one that is free, or has the tag of a hash.
+  uint64_t find_slot(uint64_t hash, uint64_t slot) const;
+  uint64_t first_slot(uint64_t hash) const;
+  Result<std::string_view> partial_of(const Keyed& one);
+  Result<Added> add(const Keyed& one);
 
   GroupLayout layout_;
   os::Reservation slots_;
@@ -160,7 +210,12 @@ class GroupTable {
   uint64_t size_ = 0;
   uint64_t data_bytes_ = 0;
   bool is_sorted_ = false;
-  std::string shown_;
+  uint64_t sort_bytes_ = 0;
+  std::unique_ptr<Pending[]> pending_ = std::make_unique<Pending[]>(pending_max);
+  size_t taken_ = 0;
+  size_t added_ = 0;
+  std::string key_room_;
+  std::string made_;
 };
 
 }  // namespace penstock::files

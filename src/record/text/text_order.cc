@@ -65,6 +65,14 @@ std::vector<std::string> TextOrder::texts(std::string_view line) const {
   return texts;
 }
 
+bool TextOrder::is_text() const {
+  if (has_last_resort_ || (locale_ != nullptr && locale_->collates())) return false;
+  if (keys_.empty()) return !reverse_;
+  const TextKey& key = keys_.front();
+  return keys_.size() == 1 && key.compare == TextCompare::bytes && !key.reverse &&
+         !key.only_letters && !key.only_printable && !key.ignores_case;
+}
+
 std::vector<size_t> TextOrder::fields() const {
   std::vector<size_t> fields;
   for (const TextKey& key : keys_) fields.push_back(key.start_field);

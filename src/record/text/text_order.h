@@ -52,6 +52,8 @@ class TextOrder final : public KeyOrder {
   std::vector<std::string> texts(std::string_view line) const;
   // The keys, but for the last resort. None: the whole line as it is.
   const std::vector<TextKey>& keys() const { return keys_; }
+  // The bytes of an item's key are its text, unchanged: that of the only key, or of the line.
+  bool is_text() const;
   // The whole line decides where keys are equal.
   bool has_last_resort() const { return has_last_resort_; }
   std::optional<char> separator() const { return separator_; }
