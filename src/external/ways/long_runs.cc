@@ -8,10 +8,14 @@
 #include "bowtie/computations.h"
 #include "external/number_type.h"
 #include "external/plan/bucket_plan.h"
+#include "external/ways/way.h"
 #include "files/file_run.h"
 #include "os/limits.h"
 #include "record/codec.h"
 
+// The executor distributes to one file for each bucket; then these, one after the other, are sorted in memory, each read in one run
+// and written in one.
+//
 // The other distribution (split.cc) writes a bucket's block as soon as it
 // is full, and reads on: a seek for every two megabytes at best. Where a seek takes 50 us that is a
 // few per cent, and what they save in return (no call per item, memory kept between the phases) is
@@ -38,9 +42,9 @@
 namespace penstock::external {
 namespace {
 
-// Of the sample's estimate of a bucket.
+// Safety factor on a bucket's estimated size.
 constexpr double size_error = 1.15;
-// What one text may be of all.
+// The largest share of the input that one text may have.
 constexpr double heavy_share_max = 0.25;
 
 // The largest bucket that is sorted in memory, in one piece.
@@ -255,6 +259,65 @@ Result<LongBuckets> distribute_in_long_runs(Context& context,
   }
   std::erase_if(buckets, [](const LongBucket& bucket) { return bucket.items == 0; });
   return LongBuckets{std::move(buckets), read};
+}
+
+namespace {
+
+Result<Outcome> sort_parts(Task& task, LongBucket bucket, const std::vector<files::Piece>& pieces,
+                           const LongRunsPlan& plan, uint32_t level, const Target& target);
+
+// Sorts a bucket that a distribution of `level` made: in memory, or by another distribution.
+Result<Outcome> sort_part(Task& task, LongBucket bucket, const LongRunsPlan& plan, uint32_t level,
+                          const Target& target) {
+  const std::vector<files::Piece> pieces = {{.file = bucket.file.get(), .bytes = bucket.bytes}};
+  if (plan.goes_again(bucket.bytes)) {
+    const auto again =
+        plan_long_runs(task.options(), task.input.usable_bytes, bucket.bytes, 1, bucket.sample,
+                       in_order(task.options(), target), *task.plan().device);
+    if (again) return sort_parts(task, std::move(bucket), pieces, *again, level + 1, target);
+  }
+  BucketSort sort(task.context, task.input.usable_bytes, task.temp_directories);
+  const auto stored = sort.run({.pieces = pieces,
+                                .bytes = bucket.bytes,
+                                .sample = std::move(bucket.sample),
+                                .keys = bucket.keys},
+                               target);
+  if (!stored) return std::unexpected(stored.error());
+  Outcome outcome = outcome_of(*stored, sort.stats());
+  outcome.passes_more += level;
+  return outcome;
+}
+
+// Sorts what is in `pieces`, or in the bucket's file, which is gone when it is distributed.
+Result<Outcome> sort_parts(Task& task, LongBucket bucket, const std::vector<files::Piece>& pieces,
+                           const LongRunsPlan& plan, uint32_t level, const Target& target) {
+  auto distributed =
+      distribute_in_long_runs(task.context, pieces, task.input.usable_bytes,
+                              std::move(bucket.sample), bucket.keys, plan, task.temp_directories);
+  if (!distributed) return std::unexpected(distributed.error());
+  bucket.file.reset();
+  if (level == 1) task.context.pin_phase("sort");
+  Outcome all{.passes_more = level, .read = distributed->read};
+  for (LongBucket& part : distributed->buckets) {
+    // A bucket that is distributed again has room where its file is taken away.
+    if (level == 1) all.temp_bytes += part.bytes;
+    all.spilled_bytes += part.bytes;
+    part.sample.item_bytes = static_cast<double>(part.bytes) / static_cast<double>(part.items);
+    const auto done = sort_part(task, std::move(part), plan, level,
+                                {target.file, target.offset + all.stored.bytes});
+    if (!done) return done;
+    all += *done;
+  }
+  all.method = Method::distribute;
+  return all;
+}
+
+}  // namespace
+
+Result<Outcome> sort_by_long_runs(Task& task, const Target& target) {
+  task.context.set_phase("distribute", task.planned_bytes());
+  return sort_parts(task, {.sample = std::move(task.input.sample)}, task.input.pieces,
+                    *task.decision.long_runs, 1, target);
 }
 
 }  // namespace penstock::external

@@ -11,6 +11,7 @@
 #include "external/bucket/output_blocks.h"
 #include "external/number_encoder.h"
 #include "external/number_type.h"
+#include "external/ways/way.h"
 #include "files/cursor.h"
 #include "files/file_run.h"
 #include "files/memory_plan.h"
@@ -295,6 +296,34 @@ Result<Stored> merge_stretches(Context& context, const std::vector<files::Piece>
   stored.bytes = run.output_bytes();
   context.add_staircases(run.stats().staircases);
   return stored;
+}
+
+Result<Outcome> sort_by_stretches(Task& task, const Target& target) {
+  Context& context = task.context;
+  const SortOptions& options = task.options();
+  const SortInput& input = task.input;
+  // A copy that is given up is written over, and checks are of bytes that are written once.
+  const bool copies = task.decision.copies && target.file->checks() == nullptr;
+  context.set_phase(copies ? "copy" : "look for sorted stretches", task.planned_bytes());
+  const uint32_t most = std::min<uint32_t>(stretches_max(options.format, input.usable_bytes),
+                                           4 * sample_descents_max);
+  const auto found =
+      find_stretches(context, input.pieces, input.usable_bytes, most, copies ? &target : nullptr);
+  if (!found) return std::unexpected(found.error());
+  if (found->are_copied)
+    return Outcome{.stored = {.bytes = found->bytes, .items = found->items},
+                   .method = Method::merge};
+  // A merge holds shorter items than a distribution does.
+  const uint64_t merge_bytes =
+      std::min(input.usable_bytes, files::usable_memory(options.memory_bytes));
+  const bool fit = options.format.fixed() ||
+                   found->item_bytes_max <=
+                       stretch_item_bytes_max(options.format, found->pieces.size(), merge_bytes);
+  if (found->pieces.empty() || !fit) return sort_by(way_of_rest(task.decision), task, target);
+  context.set_step("merge");
+  const auto stored = merge_stretches(context, found->pieces, merge_bytes, target);
+  if (!stored) return std::unexpected(stored.error());
+  return Outcome{.stored = *stored, .method = Method::merge, .passes_more = 1};
 }
 
 }  // namespace penstock::external
