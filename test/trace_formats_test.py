@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """penstock convert reads logs of strace and fio, and writes CSV that other people's libraries read.
 
-trace_formats_test.py PENSTOCK RIVALS [TEST...]: RIVALS is the virtual environment of `tools/setup.sh bench` (build/rivals).
+trace_formats_test.py PENSTOCK ENVIRONMENT [TEST...]: ENVIRONMENT is a virtual environment with pyarrow (build/python).
 What is not installed is skipped.
 """
 
@@ -155,7 +155,7 @@ class TraceFormatsTest(unittest.TestCase):
 
     def test_csv_becomes_parquet(self):
         if not PYTHON.exists() or subprocess.run([PYTHON, "-c", "import pyarrow"], capture_output=True).returncode != 0:
-            self.skipTest("no pyarrow: tools/setup.sh bench installs it")
+            self.skipTest("no pyarrow: tools/setup.sh check installs it")
         lines = ["fio version 3 iolog"]
         for i in range(10_000):
             name = f"/d/\N{LATIN SMALL LETTER E WITH ACUTE}{i * 7 % 11}"

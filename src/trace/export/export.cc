@@ -208,7 +208,7 @@ Result<ExportFormat> export_format_named(std::string_view name) {
   if (name == "json") return ExportFormat::perfetto;
   if (name == "trace") return ExportFormat::trace;
   if (name == "arrow") {
-    return failure(ErrorCode::invalid_argument, "write this format, which is no more", "arrow",
+    return failure(ErrorCode::invalid_argument, "write this format any more", "arrow",
                    "csv, which pyarrow.csv.read_csv() makes an Arrow table of");
   }
   return failure(ErrorCode::invalid_argument, "write this format", std::string(name),
