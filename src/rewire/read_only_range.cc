@@ -3,18 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "stream/recovery.h"
 
 namespace penstock::rewire {
-
-Status ReadOnlyRange::watch() {
-  auto registration = fault::Registration::add(range_->begin(), range_->bytes(), *this);
-  if (!registration) return std::unexpected(std::move(registration.error()));
-  registration_ = std::move(*registration);
-  return {};
-}
 
 // Fault path. All slots show a page that may be read, so only writes are served.
 fault::Outcome ReadOnlyRange::on_fault(const fault::Fault& fault) noexcept {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include "fault/registry.h"
 #include "penstock/base.h"
@@ -24,15 +25,12 @@ class ReadOnlyRange : public stream::StreamHandler {
   explicit ReadOnlyRange(const char* kind, std::unique_ptr<Range> range = nullptr)
       : range_(std::move(range)), kind_(kind) {}
   // From here on writes are errors. REQUIRES: there is a range, which shows all of its pages.
-  Status watch();
-  // No thread is in a handler any more. The first thing that a derived destructor does.
-  void stop_watching() { registration_ = {}; }
+  Status watch() { return StreamHandler::watch(range_->begin(), range_->bytes()); }
 
   std::unique_ptr<Range> range_;
 
  private:
   const char* const kind_;
-  fault::Registration registration_;
 };
 
 }  // namespace penstock::rewire

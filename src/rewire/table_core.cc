@@ -217,9 +217,8 @@ Result<std::shared_ptr<TableCore>> TableCore::open(const std::shared_ptr<pool::P
   }
   if (options.guarantee_copies && !core->image_)
     core->reserve_ = std::make_unique<CopyReserve>(*store, slots);
-  auto registration = fault::Registration::add(core->live_->begin(), core->live_->bytes(), *core);
-  if (!registration) return std::unexpected(std::move(registration.error()));
-  core->registration_ = std::move(*registration);
+  if (Status status = core->watch(core->begin_, core->live_->bytes()); !status)
+    return std::unexpected(std::move(status.error()));
   return core;
 }
 
@@ -246,7 +245,7 @@ Status TableCore::fill() {
 }
 
 void TableCore::close() {
-  registration_ = {};
+  stop_watching();
   if (store_->is_inherited()) return;  // the lock is as some other thread had it
   MutexLock lock(mutex_);
   image_.reset();

@@ -172,8 +172,6 @@ class TableCore final : public stream::StreamHandler,
   std::atomic<uint64_t> pages_copied_{0};
   std::atomic<uint64_t> pages_unshared_{0};
   std::atomic<uint64_t> writes_waited_{0};
-
-  fault::Registration registration_;  // last: gone before what the handler uses
 };
 
 }  // namespace penstock::rewire

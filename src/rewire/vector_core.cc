@@ -126,8 +126,6 @@ VectorCore::VectorCore(const Options& options, std::unique_ptr<Range> range)
       page_bytes_(range_->page_bytes()),
       slots_(range_->slots() - 1) {}
 
-VectorCore::~VectorCore() = default;
-
 Result<std::unique_ptr<VectorCore>> VectorCore::open(std::shared_ptr<pool::PageStore> store,
                                                      const Options& options) {
   const auto refuse = [&](std::string hint) {
@@ -235,10 +233,8 @@ Status VectorCore::append_pages(std::span<const PageId> pages) {
 // ---- the append window
 
 Status VectorCore::open_window() {
-  if (!registration_) {
-    auto registration = fault::Registration::add(range_->begin(), range_->bytes(), *this);
-    if (!registration) return std::unexpected(std::move(registration.error()));
-    registration_ = std::move(*registration);
+  if (!is_watching()) {
+    if (Status watched = watch(range_->begin(), range_->bytes()); !watched) return watched;
   }
   fault::unblock_faults();  // the thread that asks for the window stores there
   const os::SemaphoreLock lock = locked();

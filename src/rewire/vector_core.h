@@ -29,7 +29,7 @@ class VectorCore final : public stream::StreamHandler {
 
   static Result<std::unique_ptr<VectorCore>> open(std::shared_ptr<pool::PageStore> store,
                                                   const Options& options);
-  ~VectorCore();
+  ~VectorCore() { stop_watching(); }
 
   const std::shared_ptr<pool::PageStore>& store() const { return range_->shared_store(); }
   const Range& range() const { return *range_; }
@@ -95,9 +95,8 @@ class VectorCore final : public stream::StreamHandler {
   const uint64_t slots_;  // that may show something
   os::Semaphore mutex_{1};
   std::atomic<uint64_t> mapped_{0};
-  bool is_window_open_ = false;       // guarded by mutex_, as the next
-  uint64_t window_slots_ = 0;         // how many the next fault maps
-  fault::Registration registration_;  // last: gone before what the handler uses
+  bool is_window_open_ = false;  // guarded by mutex_, as the next
+  uint64_t window_slots_ = 0;    // how many the next fault maps
 };
 
 }  // namespace penstock::rewire

@@ -40,15 +40,13 @@ Result<std::unique_ptr<CachedReader>> CachedReader::open(const file::File& file,
   if (Status read = file::read_exactly(file, pages_end, begin + pages_end, bytes - pages_end);
       !read)
     return std::unexpected(read.error());
-  auto registration =
-      fault::Registration::add(reader->range_.begin(), reader->range_.bytes(), *reader);
-  if (!registration) return std::unexpected(registration.error());
-  reader->registration_ = std::move(*registration);
+  if (auto watched = reader->watch(reader->range_.begin(), reader->range_.bytes()); !watched)
+    return std::unexpected(std::move(watched.error()));
   return reader;
 }
 
 CachedReader::~CachedReader() {
-  registration_ = {};
+  stop_watching();
 }
 
 fault::Outcome CachedReader::on_fault(const fault::Fault& fault) noexcept {

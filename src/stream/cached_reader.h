@@ -88,7 +88,6 @@ class CachedReader final : public StreamHandler {
   const uint64_t bytes_;
   const uint64_t pages_end_;  // of the whole pages, which are mapped; what is behind them is memory
   os::Reservation range_;
-  fault::Registration registration_;
 
   // Held while a fault is served, which is a few system calls; nobody's code runs under it.
   mutable Mutex mutex_;

@@ -69,10 +69,8 @@ Result<std::unique_ptr<FileReaderCore>> FileReaderCore::open_range(
   }
   if (int error = reader->add_zero_page(); error != 0)
     return system_error(error, "map a page", "FileReader");
-  auto registration =
-      fault::Registration::add(reader->range_.begin(), reader->range_.bytes(), *reader);
-  if (!registration) return std::unexpected(registration.error());
-  reader->registration_ = std::move(*registration);
+  if (auto watched = reader->watch(reader->range_.begin(), reader->range_.bytes()); !watched)
+    return std::unexpected(std::move(watched.error()));
   return reader;
 }
 
@@ -116,7 +114,7 @@ Result<std::unique_ptr<FileReaderCore>> FileReaderCore::open(BlockIo& io,
 }
 
 FileReaderCore::~FileReaderCore() {
-  registration_ = {};
+  stop_watching();
   if (is_inherited()) return;  // the requests in flight are the parent's
   MutexLock lock(mutex_);
   // Nobody reads any more: blocks go home without mprotect(), which the system may refuse.

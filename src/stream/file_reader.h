@@ -147,7 +147,6 @@ class FileReaderCore final : public StreamHandler {
   const size_t block_bytes_;
   Options options_;
   os::Reservation range_;
-  fault::Registration registration_;
   std::vector<Extent> extents_;  // empty: one file
   const file::File* file_ = nullptr;
   uint64_t file_offset_ = 0;  // of block 0, whole sectors

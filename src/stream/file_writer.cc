@@ -59,15 +59,13 @@ Result<std::unique_ptr<FileWriterCore>> FileWriterCore::open(BlockIo& io, const 
   writer->range_ = std::move(*range);
   writer->begin_ = writer->range_.begin() + writer->head_bytes_;
   writer->slots_.reserve(io.pool().blocks_max());
-  auto registration =
-      fault::Registration::add(writer->range_.begin(), writer->range_.bytes(), *writer);
-  if (!registration) return std::unexpected(registration.error());
-  writer->registration_ = std::move(*registration);
+  if (auto watched = writer->watch(writer->range_.begin(), writer->range_.bytes()); !watched)
+    return std::unexpected(std::move(watched.error()));
   return writer;
 }
 
 FileWriterCore::~FileWriterCore() {
-  registration_ = {};
+  stop_watching();
   if (is_inherited()) return;  // the requests in flight are the parent's
   for (const Slot& slot : slots_) {
     // A block that cannot go home goes with its range: the pool has one less.

@@ -83,7 +83,6 @@ class FileWriterCore final : public StreamHandler {
   const size_t head_bytes_;     // of block 0, in front of begin()
   const uint64_t file_offset_;  // of block 0, whole sectors
   os::Reservation range_;
-  fault::Registration registration_;
   std::byte* begin_ = nullptr;
   uint64_t next_block_ = 0;  // blocks below are handed over
   bool ended_ = false;

@@ -94,14 +94,13 @@ Result<std::unique_ptr<PullStreamCore>> PullStreamCore::open(const Options& opti
                      fmt::format("get {} blocks of {} bytes", slots, options.block_bytes),
                      options.name, "smaller or fewer blocks");
   }
-  auto registration = fault::Registration::add(core->range_.begin(), core->range_.bytes(), *core);
-  if (!registration) return std::unexpected(registration.error());
-  core->registration_ = std::move(*registration);
+  if (auto watched = core->watch(core->range_.begin(), core->range_.bytes()); !watched)
+    return std::unexpected(std::move(watched.error()));
   return core;
 }
 
 PullStreamCore::~PullStreamCore() {
-  registration_ = {};
+  stop_watching();
   for (const Slot& slot : slots_) {
     if (slot.block == pool::no_block) continue;
     // A block that cannot go home goes with its range, and the pool after it.

@@ -97,8 +97,6 @@ class PullStreamCore final : public StreamHandler {
   std::optional<Error> error_;
   char reason_[256] = {};  // error_ as text, made without allocating
   int map_errno_ = 0;
-
-  fault::Registration registration_;  // last: gone before what the handler uses
 };
 
 }  // namespace penstock::stream

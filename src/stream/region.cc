@@ -79,14 +79,13 @@ Result<std::unique_ptr<RegionCore>> RegionCore::open(std::shared_ptr<pool::Pool>
       os::ZeroedTable<Slot>::open(core->count_, "commit the table of blocks", options.name);
   if (!slots) return std::unexpected(slots.error());
   core->slots_ = std::move(*slots);
-  auto registration = fault::Registration::add(core->range_.begin(), core->range_.bytes(), *core);
-  if (!registration) return std::unexpected(registration.error());
-  core->registration_ = std::move(*registration);
+  if (auto watched = core->watch(core->range_.begin(), core->range_.bytes()); !watched)
+    return std::unexpected(std::move(watched.error()));
   return core;
 }
 
 RegionCore::~RegionCore() {
-  registration_ = {};
+  stop_watching();
   if (is_inherited()) return;  // whoever had the lock at the fork is not there any more
   for (pool::BlockId block = 0; block < pool_->blocks_max(); ++block) {
     if (shown_at_plus_one_[block] == 0) continue;

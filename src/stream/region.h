@@ -85,8 +85,6 @@ class RegionCore final : public StreamHandler {
   os::ZeroedTable<Slot> slots_;                          // guarded by mutex_
   const std::unique_ptr<uint64_t[]> shown_at_plus_one_;  // of every block of the pool; 0: not here
   EventCount ended_;                                     // a slot is busy no more
-
-  fault::Registration registration_;  // last: gone before what the handler uses
 };
 
 }  // namespace penstock::stream

@@ -3,11 +3,24 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <utility>
+
+#include "base/check.h"
 
 namespace penstock::stream {
 
 StreamHandler::StreamHandler() : process_(getpid()) {}
+
+StreamHandler::~StreamHandler() {
+  PENSTOCK_CHECK(!is_watching(), "a stream ended while faults in its range were still its own");
+}
+
+Status StreamHandler::watch(std::byte* begin, uint64_t bytes) {
+  auto registration = fault::Registration::add(begin, bytes, *this);
+  if (!registration) return std::unexpected(std::move(registration.error()));
+  registration_ = std::move(*registration);
+  return {};
+}
 
 // Fault path.
 fault::Outcome StreamHandler::on_unservable(const fault::Fault& fault,

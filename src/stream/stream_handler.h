@@ -33,8 +33,14 @@ class StreamHandler : public fault::Handler {
   };
 
   StreamHandler();
-  ~StreamHandler() = default;
+  ~StreamHandler();
   virtual Label label() const noexcept = 0;
+
+  // From here on faults in the range are this handler's.
+  Status watch(std::byte* begin, uint64_t bytes);
+  bool is_watching() const { return static_cast<bool>(registration_); }
+  // No thread is in on_fault() any more. The first thing that a derived destructor does, for on_fault() uses members.
+  void stop_watching() { registration_ = {}; }
 
   // Errors: unsupported, where is_inherited().
   Status check_owned(const char* attempted) const;
@@ -49,6 +55,7 @@ class StreamHandler : public fault::Handler {
  private:
   const os::Generation made_ = os::Generation::now();
   const int64_t process_;  // that opened the stream
+  fault::Registration registration_;
 };
 
 }  // namespace penstock::stream

@@ -69,14 +69,13 @@ Result<std::unique_ptr<VanishingArrayCore>> VanishingArrayCore::open(
   auto slots = os::ZeroedTable<Slot>::open(blocks, "commit the table of blocks", options.name);
   if (!slots) return std::unexpected(slots.error());
   core->slots_ = std::move(*slots);
-  auto registration = fault::Registration::add(core->range_.begin(), core->range_.bytes(), *core);
-  if (!registration) return std::unexpected(registration.error());
-  core->registration_ = std::move(*registration);
+  if (auto watched = core->watch(core->range_.begin(), core->range_.bytes()); !watched)
+    return std::unexpected(std::move(watched.error()));
   return core;
 }
 
 VanishingArrayCore::~VanishingArrayCore() {
-  registration_ = {};
+  stop_watching();
   clear();
   if (range_.begin() != nullptr) pool_->release(range_);
 }

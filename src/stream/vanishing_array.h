@@ -82,7 +82,6 @@ class VanishingArrayCore final : public StreamHandler {
   uint64_t reader_ = 0;  // where the last read fault was
   uint32_t held_ = 0;
   int map_errno_ = 0;
-  fault::Registration registration_;  // last: gone before what the handler uses
 };
 
 }  // namespace penstock::stream
