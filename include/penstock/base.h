@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <expected>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -23,7 +24,24 @@ namespace penstock {
 
 namespace internal {
 struct Access;  // the library's own way to what stands behind its handles
-}
+
+// The one owner of a handle's core, of which the handle's users do not know the type. A move-only value.
+template <class Core>
+class Owner {
+ public:
+  // The library alone makes one: there the type is known.
+  template <class Made>
+  Owner(std::unique_ptr<Made> made) noexcept
+      : core_(made.release(), [](Core* core) { delete static_cast<Made*>(core); }) {}
+
+  Core* get() const noexcept { return core_.get(); }
+  Core* operator->() const noexcept { return core_.get(); }
+  Core& operator*() const noexcept { return *core_; }
+
+ private:
+  std::unique_ptr<Core, void (*)(Core*)> core_;
+};
+}  // namespace internal
 
 inline constexpr uint64_t KiB = uint64_t{1} << 10;
 inline constexpr uint64_t MiB = uint64_t{1} << 20;

@@ -61,9 +61,6 @@ class FileReader {
   using Options = FileReaderOptions;
 
   static Result<FileReader> open(const std::string& path, const Options& options = {});
-  FileReader(FileReader&&) noexcept;
-  FileReader& operator=(FileReader&&) noexcept;
-  ~FileReader();
 
   template <class T = std::byte>
   const T* begin() const {
@@ -89,9 +86,9 @@ class FileReader {
   struct State;
   // Of what is open already.
   static Result<FileReader> open(file::File&& file, const Options& options);
-  explicit FileReader(std::unique_ptr<State> state);
+  explicit FileReader(internal::Owner<State> state) : state_(std::move(state)) {}
   const std::byte* data() const;
-  std::unique_ptr<State> state_;
+  internal::Owner<State> state_;
 };
 
 struct FileWriterOptions {
@@ -107,7 +104,7 @@ struct FileWriterOptions {
   bool overwrite_device = false;  // or a block device is refused
 };
 
-// The file appears under its name when finish() has succeeded, and not before.
+// The file appears under its name when finish() has succeeded, and not before. A writer that ends without it leaves none.
 // Memory: (write_behind_blocks + comeback_blocks + 2) * block_bytes. Thread safety: one thread at a
 // time.
 class FileWriter {
@@ -115,9 +112,6 @@ class FileWriter {
   using Options = FileWriterOptions;
 
   static Result<FileWriter> open(const std::string& path, const Options& options = {});
-  FileWriter(FileWriter&&) noexcept;
-  FileWriter& operator=(FileWriter&&) noexcept;
-  ~FileWriter();  // without finish(): there is no file
 
   // Where the file's bytes are to be stored, from the first one on, without leaving blocks out.
   template <class T = std::byte>
@@ -130,9 +124,9 @@ class FileWriter {
 
  private:
   struct State;
-  explicit FileWriter(std::unique_ptr<State> state);
+  explicit FileWriter(internal::Owner<State> state) : state_(std::move(state)) {}
   std::byte* data() const;
-  std::unique_ptr<State> state_;
+  internal::Owner<State> state_;
 };
 
 }  // namespace penstock

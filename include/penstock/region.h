@@ -98,7 +98,7 @@ class BlockPool::Block {
 // See examples/lazy_table.cc for the whole of it.
 //
 // Thread safety: the pointer and blocks() may be used by any number of threads at the same time. A
-// move must not overlap with anything.
+// move, and the end, must not overlap with anything. At the end all blocks go back to the pool.
 class Region {
  public:
   struct Fault {
@@ -161,10 +161,6 @@ class Region {
 
   // Memory comes from the pool, which several regions and arrays may share.
   static Result<Region> open(const BlockPool& pool, const Options& options, Handler handler);
-  Region(Region&&) noexcept;
-  Region& operator=(Region&&) noexcept;
-  // REQUIRES: no thread uses the pointer any more. All blocks go back to the pool.
-  ~Region();
 
   template <class T = std::byte>
   T* begin() const {
@@ -179,10 +175,10 @@ class Region {
 
  private:
   friend struct internal::Access;
-  explicit Region(std::unique_ptr<stream::RegionCore> core);
+  explicit Region(internal::Owner<stream::RegionCore> core) : core_(std::move(core)) {}
   std::byte* address() const;
 
-  std::unique_ptr<stream::RegionCore> core_;
+  internal::Owner<stream::RegionCore> core_;
 };
 
 // A plain pointer to an array that gets its memory as it is written, and loses it as it is read.
@@ -212,7 +208,7 @@ class Region {
 // which block sizes hide that.
 //
 // Thread safety: one thread at a time uses an array and its pointer; arrays of several threads may
-// share a pool. A move must not overlap with anything.
+// share a pool. A move, and the end, must not overlap with anything. The end gives all blocks back.
 class VanishingArray {
  public:
   struct Options {
@@ -227,9 +223,6 @@ class VanishingArray {
   };
 
   static Result<VanishingArray> open(const BlockPool& pool, const Options& options);
-  VanishingArray(VanishingArray&&) noexcept;
-  VanishingArray& operator=(VanishingArray&&) noexcept;
-  ~VanishingArray();  // gives all blocks back
 
   template <class T = std::byte>
   T* begin() const {
@@ -249,10 +242,11 @@ class VanishingArray {
 
  private:
   friend struct internal::Access;
-  explicit VanishingArray(std::unique_ptr<stream::VanishingArrayCore> core);
+  explicit VanishingArray(internal::Owner<stream::VanishingArrayCore> core)
+      : core_(std::move(core)) {}
   std::byte* address() const;
 
-  std::unique_ptr<stream::VanishingArrayCore> core_;
+  internal::Owner<stream::VanishingArrayCore> core_;
 };
 
 }  // namespace penstock

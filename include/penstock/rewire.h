@@ -190,10 +190,9 @@ class VirtualRange {
   // Aligned to the page, and to 2 MiB. Errors: invalid_argument; out_of_memory: address space;
   // out_of_mappings.
   static Result<VirtualRange> open(const PagePool& pool, const Options& options);
-  VirtualRange(VirtualRange&&) noexcept;
-  VirtualRange& operator=(VirtualRange&&) noexcept;
-  // REQUIRES: nobody uses the addresses any more.
-  ~VirtualRange();
+  VirtualRange(VirtualRange&&) noexcept = default;
+  // REQUIRES: nobody uses the addresses of the range that ends here any more.
+  VirtualRange& operator=(VirtualRange&&) noexcept = default;
 
   // The pages appear in the slots from `slot` on, entered into the page table, in place of what was
   // there. REQUIRES of the three: somebody holds the pages until the call returns. Errors of all
@@ -289,13 +288,10 @@ class Snapshot {
 
 // Updates that are collected aside, on copies of the pages that they touch, and appear in the table
 // in one go (differential updates). Snapshots that exist see nothing of them.
-// Thread safety: a move-only value. REQUIRES: the table outlives it, or it is not used any more.
+// Thread safety: a move-only value, whose end forgets the changes that were not applied. REQUIRES: the table outlives it,
+// or it is not used any more.
 class Changes {
  public:
-  Changes(Changes&&) noexcept;
-  Changes& operator=(Changes&&) noexcept;
-  ~Changes();  // what was not applied is forgotten
-
   // The copy of a page, to be written; made at the first call for this page. REQUIRES: index <
   // the table's pages. Errors: out_of_memory, when the pool has no page.
   Result<std::byte*> page(uint64_t index);
@@ -320,8 +316,8 @@ class Changes {
 
  private:
   friend class RewiredTable;
-  explicit Changes(std::unique_ptr<rewire::ChangesCore> core);
-  std::unique_ptr<rewire::ChangesCore> core_;
+  explicit Changes(internal::Owner<rewire::ChangesCore> core) : core_(std::move(core)) {}
+  internal::Owner<rewire::ChangesCore> core_;
 };
 
 // A table of plain memory of which snapshots can be taken while threads go on writing it.
@@ -447,7 +443,7 @@ class RewiredTable {
 //
 // Source: section 6 of the paper (multiple views on the same memory).
 //
-// Thread safety: a move-only value; the pointer may be used by any number of threads.
+// Thread safety: a move-only value; the pointer may be used by any number of threads until the view ends.
 class PageView {
  public:
   struct Options {
@@ -480,10 +476,6 @@ class PageView {
   static Result<PageView> open(const Snapshot& source, std::span<const uint64_t> pages) {
     return open(source, pages, Options());
   }
-  PageView(PageView&&) noexcept;
-  PageView& operator=(PageView&&) noexcept;
-  // REQUIRES: nobody uses the pointer any more.
-  ~PageView();
 
   template <class T = std::byte>
   const T* begin() const {
@@ -501,10 +493,10 @@ class PageView {
   static Result<PageView> open(const rewire::VectorMemory& source, std::span<const uint64_t> pages,
                                const Options& options);
   friend struct internal::Access;
-  explicit PageView(std::unique_ptr<rewire::ViewCore> core);
+  explicit PageView(internal::Owner<rewire::ViewCore> core) : core_(std::move(core)) {}
   const std::byte* address() const;
 
-  std::unique_ptr<rewire::ViewCore> core_;
+  internal::Owner<rewire::ViewCore> core_;
 };
 
 }  // namespace penstock

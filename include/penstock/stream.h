@@ -89,8 +89,8 @@ enum class Side : uint8_t { producer, consumer };
 //     let it keep large state outside.
 // errno is kept for the consumer.
 //
-// Thread safety: one thread at a time uses the stream and its pointer. A move must not overlap with
-// anything.
+// Thread safety: one thread at a time uses the stream and its pointer. A move, and the end, must not
+// overlap with anything.
 class PullStream {
  public:
   // Fills `block`, which begins at byte `offset` of the stream, and returns how many bytes it
@@ -123,9 +123,6 @@ class PullStream {
   // A comeback of 1 is what library functions need: a load that straddles two blocks touches both.
 
   static Result<PullStream> open(const Options& options, Producer producer);
-  PullStream(PullStream&&) noexcept;
-  PullStream& operator=(PullStream&&) noexcept;
-  ~PullStream();
 
   // After the last byte come zeros to the end of the block, and one more block of zeros (so that
   // strlen and strstr stop). The consumer may also write: that lasts as long as the block.
@@ -150,10 +147,10 @@ class PullStream {
 
  private:
   friend struct internal::Access;
-  explicit PullStream(std::unique_ptr<stream::PullStreamCore> core);
+  explicit PullStream(internal::Owner<stream::PullStreamCore> core) : core_(std::move(core)) {}
   std::byte* address() const;
 
-  std::unique_ptr<stream::PullStreamCore> core_;
+  internal::Owner<stream::PullStreamCore> core_;
 };
 
 // The calls of a stream with a producer and a consumer: those of RemapStream, GuardStream and ProcessStream.
@@ -161,7 +158,7 @@ class PullStream {
 // Thread safety: the producer's members (writer, prepare_write, finish) and the consumer's (reader,
 // prepare_read, wait_ready) may be called, and the pointers used, at the same time from different
 // threads. Several threads may share a side as long as together they keep its rule. fail, cancel
-// and status: any thread. A move must not overlap with anything.
+// and status: any thread. A move, and the end of the stream, must not overlap with anything.
 class TwoSidedStream {
  public:
   // ---- the producer. A block that it skips reads as zeros.
@@ -203,18 +200,13 @@ class TwoSidedStream {
 
   uint64_t memory_bytes() const;  // physical memory held now
 
-  TwoSidedStream(TwoSidedStream&&) noexcept;
-  TwoSidedStream& operator=(TwoSidedStream&&) noexcept;
-  // REQUIRES: no thread uses either pointer any more.
-  ~TwoSidedStream();
-
  protected:
-  explicit TwoSidedStream(std::unique_ptr<stream::TwoSidedCore> core);
+  explicit TwoSidedStream(internal::Owner<stream::TwoSidedCore> core) : core_(std::move(core)) {}
   std::byte* writer_address() const;
   std::byte* reader_address() const;
 
   friend struct internal::Access;
-  std::unique_ptr<stream::TwoSidedCore> core_;
+  internal::Owner<stream::TwoSidedCore> core_;
 };
 
 // Two plain pointers, the writer's and the reader's, to one stream of bytes that may be far longer

@@ -81,11 +81,6 @@ class ViewCore final : public ReadOnlyRange {
 
 namespace penstock {
 
-PageView::PageView(std::unique_ptr<rewire::ViewCore> core) : core_(std::move(core)) {}
-PageView::PageView(PageView&&) noexcept = default;
-PageView& PageView::operator=(PageView&&) noexcept = default;
-PageView::~PageView() = default;
-
 Result<PageView> PageView::open(const VirtualRange& source, std::span<const uint64_t> slots,
                                 const Options& options) {
   return open(*internal::Access::core(source), slots, options);

@@ -31,11 +31,6 @@ constexpr uint64_t slots_limit = uint64_t{1} << 25;  // the bits of the hash tha
 
 }  // namespace
 
-HashDirectory::HashDirectory() = default;
-HashDirectory::HashDirectory(HashDirectory&&) noexcept = default;
-HashDirectory& HashDirectory::operator=(HashDirectory&&) noexcept = default;
-HashDirectory::~HashDirectory() = default;
-
 Result<HashDirectory> HashDirectory::open(const PagePool& pool, const RewiredHashOptions& options) {
   return or_out_of_memory([&]() -> Result<HashDirectory> {
     HashDirectory directory;

@@ -37,11 +37,6 @@ Status Snapshot::keep_while(pid_t child) const {
 
 // ---- Changes
 
-Changes::Changes(std::unique_ptr<rewire::ChangesCore> core) : core_(std::move(core)) {}
-Changes::Changes(Changes&&) noexcept = default;
-Changes& Changes::operator=(Changes&&) noexcept = default;
-Changes::~Changes() = default;
-
 Result<std::byte*> Changes::page(uint64_t index) {
   return core_->page(index);
 }

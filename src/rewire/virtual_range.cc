@@ -12,9 +12,6 @@
 namespace penstock {
 VirtualRange::VirtualRange(std::shared_ptr<rewire::Range> range, std::string name)
     : core_(std::move(range)), name_(std::move(name)) {}
-VirtualRange::VirtualRange(VirtualRange&&) noexcept = default;
-VirtualRange& VirtualRange::operator=(VirtualRange&&) noexcept = default;
-VirtualRange::~VirtualRange() = default;
 
 Result<VirtualRange> VirtualRange::open(const PagePool& pool, const Options& options) {
   return or_out_of_memory([&]() -> Result<VirtualRange> {

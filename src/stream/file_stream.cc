@@ -127,10 +127,6 @@ Result<FileReader> FileReader::open(file::File&& file, const FileReaderOptions& 
   });
 }
 
-FileReader::FileReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
-FileReader::FileReader(FileReader&&) noexcept = default;
-FileReader& FileReader::operator=(FileReader&&) noexcept = default;
-FileReader::~FileReader() = default;
 const std::byte* FileReader::data() const {
   return fault::for_this_thread(state_->cached ? state_->cached->begin() : state_->core->begin());
 }
@@ -178,10 +174,6 @@ Result<FileWriter> FileWriter::open(const std::string& path, const FileWriterOpt
   });
 }
 
-FileWriter::FileWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
-FileWriter::FileWriter(FileWriter&&) noexcept = default;
-FileWriter& FileWriter::operator=(FileWriter&&) noexcept = default;
-FileWriter::~FileWriter() = default;
 std::byte* FileWriter::data() const {
   return fault::for_this_thread(state_->core->begin());
 }

@@ -20,7 +20,7 @@ class GuardStreamCore final : public TwoSidedCore {
   using Options = GuardStream::Options;
 
   static Result<std::unique_ptr<GuardStreamCore>> open(const Options& options);
-  ~GuardStreamCore() override { stop_watching(); }
+  ~GuardStreamCore() { stop_watching(); }
 
   std::byte* writer() override EXCLUDES_LOCK(mutex_);
   std::byte* reader() override EXCLUDES_LOCK(mutex_);  // waits for the start condition

@@ -30,7 +30,7 @@ class ProcessStreamCore final : public TwoSidedCore {
   static Result<std::unique_ptr<ProcessStreamCore>> create(const Options& options, Side side);
   static Result<std::unique_ptr<ProcessStreamCore>> attach(int fd, Side side,
                                                            const AttachOptions& options);
-  ~ProcessStreamCore() override;
+  ~ProcessStreamCore();
 
   int fd() const { return file_.fd(); }
   Side side() const { return side_; }

@@ -280,11 +280,6 @@ Status PullStreamCore::status() const {
 
 namespace penstock {
 
-PullStream::PullStream(std::unique_ptr<stream::PullStreamCore> core) : core_(std::move(core)) {}
-PullStream::PullStream(PullStream&&) noexcept = default;
-PullStream& PullStream::operator=(PullStream&&) noexcept = default;
-PullStream::~PullStream() = default;
-
 Result<PullStream> PullStream::open(const Options& options, Producer producer) {
   return internal::opened<PullStream>(
       [&] { return stream::PullStreamCore::open(options, std::move(producer)); });

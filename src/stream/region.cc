@@ -251,11 +251,6 @@ std::byte* Region::Blocks::address_of(uint64_t index) const {
   return core_.address_of(index);
 }
 
-Region::Region(std::unique_ptr<stream::RegionCore> core) : core_(std::move(core)) {}
-Region::Region(Region&&) noexcept = default;
-Region& Region::operator=(Region&&) noexcept = default;
-Region::~Region() = default;
-
 Result<Region> Region::open(const BlockPool& pool, const Options& options, Handler handler) {
   return internal::opened<Region>([&] {
     return stream::RegionCore::open(internal::Access::core(pool), options, std::move(handler));

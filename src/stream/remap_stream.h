@@ -23,7 +23,7 @@ class RemapStreamCore final : public TwoSidedCore {
   using Options = RemapStream::Options;
 
   static Result<std::unique_ptr<RemapStreamCore>> open(const Options& options);
-  ~RemapStreamCore() override;
+  ~RemapStreamCore();
 
   uint64_t memory_bytes() const override { return pool_->memory_bytes(); }
   const pool::Pool& pool() const { return *pool_; }

@@ -579,12 +579,6 @@ Status TwoSidedCore::status() const {
 
 namespace penstock {
 
-TwoSidedStream::TwoSidedStream(std::unique_ptr<stream::TwoSidedCore> core)
-    : core_(std::move(core)) {}
-TwoSidedStream::TwoSidedStream(TwoSidedStream&&) noexcept = default;
-TwoSidedStream& TwoSidedStream::operator=(TwoSidedStream&&) noexcept = default;
-TwoSidedStream::~TwoSidedStream() = default;
-
 Status TwoSidedStream::prepare_write(const void* address, size_t bytes) {
   return core_->prepare(Side::producer, address, bytes);
 }

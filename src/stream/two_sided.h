@@ -58,8 +58,6 @@ struct alignas(64) Sides {
 //   - own heads are kept in head_; the copies in Sides are for the other side.
 class TwoSidedCore : public StreamHandler {
  public:
-  virtual ~TwoSidedCore() = default;
-
   virtual std::byte* writer() EXCLUDES_LOCK(mutex_) { return address(Side::producer, 0); }
   virtual std::byte* reader() EXCLUDES_LOCK(mutex_) { return address(Side::consumer, 0); }
   virtual uint64_t memory_bytes() const EXCLUDES_LOCK(mutex_) = 0;
@@ -100,6 +98,7 @@ class TwoSidedCore : public StreamHandler {
   };
   // REQUIRES: the shape has been checked.
   explicit TwoSidedCore(const Rules& rules);
+  ~TwoSidedCore() = default;
 
   // From here on the side's range is served. REQUIRES: the range is set.
   Status watch(Side side);

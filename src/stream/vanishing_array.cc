@@ -220,12 +220,6 @@ Status VanishingArrayCore::prepare_all(const void* address, size_t bytes, fault:
 
 namespace penstock {
 
-VanishingArray::VanishingArray(std::unique_ptr<stream::VanishingArrayCore> core)
-    : core_(std::move(core)) {}
-VanishingArray::VanishingArray(VanishingArray&&) noexcept = default;
-VanishingArray& VanishingArray::operator=(VanishingArray&&) noexcept = default;
-VanishingArray::~VanishingArray() = default;
-
 Result<VanishingArray> VanishingArray::open(const BlockPool& pool, const Options& options) {
   return internal::opened<VanishingArray>(
       [&] { return stream::VanishingArrayCore::open(internal::Access::core(pool), options); });

@@ -28,9 +28,8 @@ class Range;
 class HashDirectory {
  public:
   static Result<HashDirectory> open(const PagePool& pool, const RewiredHashOptions& options);
-  HashDirectory(HashDirectory&&) noexcept;
-  HashDirectory& operator=(HashDirectory&&) noexcept;
-  ~HashDirectory();
+  HashDirectory(HashDirectory&&) noexcept = default;
+  HashDirectory& operator=(HashDirectory&&) noexcept = default;
 
   // Where the bucket of a hash begins.
   std::byte* bucket(uint64_t hash) const { return base_ + ((hash << page_shift_) & offset_mask_); }
@@ -47,7 +46,7 @@ class HashDirectory {
   Result<std::byte*> split(uint64_t hash, uint32_t bucket_depth);
 
  private:
-  HashDirectory();
+  HashDirectory() = default;
   Status show_new(uint64_t first_slot, uint64_t count, uint64_t step);
   Status double_slots();
   Status error_of(int error, const char* attempted) const;
