@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -11,24 +10,21 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <numeric>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "fault/registry.h"
-#include "os/limits.h"
 #include "os/sanitizer.h"
 #include "penstock/base.h"
 #include "penstock/stream.h"
+#include "stream/two_sided_fixture.h"
 
 namespace penstock {
 namespace {
 
 using Side = Side;
-
-constexpr size_t block = 64 * KiB;
 
 class GuardStreamTest : public ::testing::Test {
  protected:
@@ -41,92 +37,7 @@ class GuardStreamTest : public ::testing::Test {
   }
 };
 
-// A load and a store that stand where they are written.
-uint8_t look(const char* at) {
-  return *reinterpret_cast<const volatile uint8_t*>(at);
-}
-void touch(char* at, int value = 'x') {
-  *static_cast<volatile char*>(at) = static_cast<char>(value);
-}
-
-// Becomes true without being told to hurry, or not: for waits that must (not) end.
-template <class Condition>
-bool soon(Condition condition, int ms_max = 60'000) {
-  for (int ms = 0; ms < ms_max && !condition(); ++ms) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return condition();
-}
-constexpr int a_while_ms = 30;
-
 // ---- data
-
-TEST_F(GuardStreamTest, ReaderSeesWhatTheWriterWrote) {
-  for (size_t block_bytes : {4 * KiB, 64 * KiB, 2 * MiB}) {
-    const uint64_t items = 40 * block_bytes / sizeof(uint64_t) + 5;
-    GuardStream pipe = open({.bytes = items * sizeof(uint64_t), .block_bytes = block_bytes});
-    std::jthread producer([&] {
-      std::iota(pipe.writer<uint64_t>(), pipe.writer<uint64_t>() + items, uint64_t{7});
-      EXPECT_TRUE(pipe.finish(items * sizeof(uint64_t)));
-    });
-    const uint64_t* data = pipe.reader<uint64_t>();
-    EXPECT_EQ(data, pipe.writer<uint64_t>());
-    uint64_t wrong = 0;
-    for (uint64_t i = 0; i < items; ++i) wrong += data[i] != i + 7;
-    EXPECT_EQ(wrong, 0u);
-    EXPECT_TRUE(pipe.status());
-  }
-}
-
-TEST_F(GuardStreamTest, LibraryFunctionsWorkAcrossBlocks) {
-  if (os::shadowed) GTEST_SKIP() << "the sanitizers' strstr reads the text a second time";
-  const std::string text = "needle in a haystack";
-  GuardStream pipe = open({.bytes = 1 * TiB});
-  std::jthread producer([&] {
-    std::memset(pipe.writer(), 'a', 40 * block + 3);
-    std::memcpy(pipe.writer() + 40 * block - 7, text.data(), text.size());  // straddles two blocks
-    EXPECT_TRUE(pipe.finish(40 * block + 13));
-  });
-  char* hit = std::strstr(pipe.reader(), text.c_str());
-  EXPECT_EQ(hit, pipe.reader() + 40 * block - 7);
-  EXPECT_EQ(std::strlen(hit), text.size());
-}
-
-TEST_F(GuardStreamTest, EmptyStreamReadsAsZeros) {
-  for (uint64_t capacity : {uint64_t{1}, 3 * block}) {
-    GuardStream pipe = open({.bytes = capacity});
-    ASSERT_TRUE(pipe.finish(0));
-    EXPECT_EQ(look(pipe.reader()), 0u);
-    EXPECT_EQ(pipe.wait_ready(0), 0u);
-  }
-}
-
-TEST_F(GuardStreamTest, ZerosFollowTheEnd) {
-  for (uint64_t bytes :
-       {uint64_t{1}, uint64_t{4095}, uint64_t{4096}, block - 1, block, block + 1, 9 * block}) {
-    GuardStream pipe = open({.bytes = 12 * block, .read_ahead_blocks = 12});
-    std::memset(pipe.writer(), 'x', bytes + block);  // more than it will say
-    ASSERT_TRUE(pipe.finish(bytes));
-    const char* data = pipe.reader();
-    for (size_t i = 0; i < bytes; i += 97) ASSERT_EQ(look(data + i), 'x') << i;
-    const uint64_t end = (bytes / block + 1) * block;
-    for (size_t i = bytes; i < end; ++i) ASSERT_EQ(look(data + i), 0) << bytes << " and " << i;
-  }
-}
-
-TEST_F(GuardStreamTest, BlocksThatTheProducerSkippedReadAsZeros) {
-  GuardStream pipe = open({.bytes = 40 * block});
-  std::jthread producer([&] {
-    for (int i = 0; i < 30; i += i < 15 ? 1 : 6) std::memset(pipe.writer() + i * block, 'x', block);
-    EXPECT_TRUE(pipe.finish(38 * block));
-  });
-  const char* data = pipe.reader();
-  for (int i = 0; i < 38; ++i) {
-    bool written = i < 15 || (i < 30 && (i - 15) % 6 == 0);
-    EXPECT_EQ(look(data + i * block), written ? 'x' : 0) << i;
-    EXPECT_EQ(look(data + i * block + block - 1), written ? 'x' : 0) << i;
-  }
-}
 
 TEST_F(GuardStreamTest, ConsumerMayChangeWhatItReads) {
   GuardStream pipe = open({.bytes = 20 * block, .strict = false});
@@ -371,19 +282,6 @@ TEST_F(GuardStreamTest, TenTebibytesOfAddressesCostNothing) {
   EXPECT_EQ(look(pipe->reader() + 10 * TiB - 1), 'z');
 }
 
-TEST_F(GuardStreamTest, NothingStaysBehind) {
-  auto once = [&] {
-    GuardStream pipe = open({.bytes = 100 * block, .policy = ErrorPolicy::zeros});
-    std::jthread producer([&] { std::memset(pipe.writer(), 1, 99 * block); });
-    EXPECT_EQ(look(pipe.reader()), 1);
-    pipe.cancel(Side::consumer);
-  };
-  once();
-  const auto mappings = os::mappings().used;
-  for (int i = 0; i < 20; ++i) once();
-  EXPECT_LE(os::mappings().used, mappings + 4);  // thread stacks are cached by the C library
-}
-
 // ---- jumps
 
 TEST_F(GuardStreamTest, AConsumerMayJumpOverGuardsIntoTheMiddleOfABlock) {
@@ -477,24 +375,6 @@ TEST_F(GuardStreamTest, SeveralThreadsShareASide) {
     }
   }
   EXPECT_EQ(wrong, 0);
-}
-
-TEST_F(GuardStreamTest, AChainOfStreamsPassesDataOn) {
-  GuardStream first = open({.bytes = 30 * block});
-  GuardStream second = open({.bytes = 30 * block});
-  std::jthread producer([&] {
-    std::memset(first.writer(), 'q', 30 * block);
-    EXPECT_TRUE(first.finish(30 * block));
-  });
-  std::jthread middle([&] {
-    const char* from = first.reader();
-    for (size_t i = 0; i < 30 * block; i += 256) std::memcpy(second.writer() + i, from + i, 256);
-    EXPECT_TRUE(second.finish(30 * block));
-  });
-  const char* data = second.reader();
-  uint64_t count = 0;
-  while (look(data + count) == 'q') ++count;
-  EXPECT_EQ(count, 30 * block);
 }
 
 // ---- schedules: both sides take random steps within their rules, beside a plain array
@@ -670,98 +550,6 @@ TEST_F(GuardStreamTest, RandomSchedulesAgreeWithAPlainArray) {
 
 // ---- giving up
 
-TEST_F(GuardStreamTest, FailedProducerReachesAConsumerThatRecovers) {
-  GuardStream pipe = open({.bytes = 20 * block, .policy = ErrorPolicy::recover});
-  std::jthread producer([&] {
-    std::memset(pipe.writer(), 1, 3 * block);
-    pipe.fail(Side::producer, Error{ErrorCode::io, "read the disk", "sda", EIO});
-  });
-  std::atomic<size_t> sum = 0;
-  auto result = RecoveryPoint::run([&] {
-    const char* data = pipe.reader();
-    for (size_t i = 0; i < 20 * block; ++i) sum += look(data + i);
-  });
-  ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, ErrorCode::io);
-  EXPECT_NE(result.error().message().find("read the disk"), std::string::npos)
-      << result.error().message();
-  EXPECT_EQ(sum, block);  // the only complete block: w - L = 1
-  EXPECT_EQ(pipe.status().error().code, ErrorCode::io);
-}
-
-TEST_F(GuardStreamTest, CancelledConsumerReachesAProducerThatWaits) {
-  GuardStream pipe = open({.bytes = 1 * GiB, .policy = ErrorPolicy::recover});
-  std::atomic<bool> left = false;
-  std::jthread producer([&] {
-    auto result = RecoveryPoint::run([&] { std::memset(pipe.writer(), 1, 1 * GiB); });
-    ASSERT_FALSE(result);
-    EXPECT_EQ(result.error().code, ErrorCode::cancelled);
-    left = true;
-  });
-  EXPECT_EQ(look(pipe.reader()), 1);
-  EXPECT_FALSE(soon([&] { return left.load(); }, a_while_ms));
-  pipe.cancel(Side::consumer);
-  EXPECT_TRUE(soon([&] { return left.load(); }));
-}
-
-TEST_F(GuardStreamTest, WithZerosTheRestReadsAsZeros) {
-  GuardStream pipe = open({.bytes = 50 * block, .policy = ErrorPolicy::zeros});
-  std::jthread producer([&] {
-    std::memset(pipe.writer(), 1, 22 * block);
-    pipe.cancel(Side::producer);
-  });
-  const char* data = pipe.reader();
-  uint64_t ones = 0, others = 0;
-  for (size_t i = 0; i < 51 * block; i += 64) {
-    const uint8_t found = look(data + i);
-    ones += found == 1;
-    others += found > 1;
-  }
-  EXPECT_EQ(ones, 20 * block / 64);
-  EXPECT_EQ(others, 0u);
-  EXPECT_LE(pipe.memory_bytes(), 2 * block);
-  EXPECT_EQ(pipe.status().error().code, ErrorCode::cancelled);
-}
-
-TEST_F(GuardStreamTest, WithZerosTheRestOfTheWritesGoNowhere) {
-  GuardStream pipe = open({.bytes = 200 * block, .policy = ErrorPolicy::zeros});
-  std::jthread producer([&] {
-    std::memset(pipe.writer(), 1, 200 * block);
-    EXPECT_LE(pipe.memory_bytes(), 2 * block);
-    Status finished = pipe.finish(200 * block);
-    ASSERT_FALSE(finished);
-    EXPECT_EQ(finished.error().code, ErrorCode::io);
-  });
-  EXPECT_EQ(look(pipe.reader()), 1);
-  pipe.fail(Side::consumer, Error{ErrorCode::io, "write the result"});
-}
-
-TEST_F(GuardStreamTest, WithStopTheProcessEndsWithAMessage) {
-  EXPECT_DEATH(
-      {
-        GuardStream pipe = open({.bytes = 20 * block, .name = "numbers"});
-        pipe.fail(Side::producer, Error{ErrorCode::io, "read the disk", "sda", EIO});
-        look(pipe.reader());
-      },
-      "numbers.*consumer in block 0.*producer gave up.*sda.*read the disk");
-  EXPECT_DEATH(
-      {
-        GuardStream pipe = open({.bytes = 20 * block, .name = "numbers"});
-        pipe.cancel(Side::consumer);
-        touch(pipe.writer() + 7 * block);
-      },
-      "numbers.*producer in block 7.*consumer gave up");
-}
-
-TEST_F(GuardStreamTest, WaitingCallsReportTheErrorInsteadOfStopping) {
-  GuardStream pipe = open({.bytes = 20 * block});
-  std::memset(pipe.writer(), 1, 2 * block);  // w = 1, L = 1: nothing complete
-  pipe.cancel(Side::producer);
-  EXPECT_EQ(pipe.wait_ready(0).error().code, ErrorCode::cancelled);
-  EXPECT_EQ(pipe.prepare_read(pipe.reader(), 10).error().code, ErrorCode::cancelled);
-  EXPECT_EQ(pipe.finish(10).error().code, ErrorCode::invalid_argument);
-}
-
 // ---- limits
 
 // Both sides in one thread, so that nothing depends on who is faster.
@@ -838,55 +626,6 @@ TEST_F(GuardStreamTest, StrictFindsStoresToGuardedBlocksAndToThoseOfTheConsumer)
       "finished.*producer in block 5: it said that it was done");
 }
 
-TEST_F(GuardStreamTest, UsingTheStreamBeyondItsEndsIsNamed) {
-  EXPECT_DEATH(touch(open({.bytes = 3 * block}).writer() + 3 * block),
-               "producer in block 3.*opened for 196608 bytes");
-  EXPECT_DEATH(
-      {
-        GuardStream pipe = open({.bytes = 9 * block});
-        (void)pipe.finish(0);
-        touch(pipe.writer());
-      },
-      "producer in block 0.*finish");
-  EXPECT_DEATH(
-      {
-        GuardStream pipe = open({.bytes = 9 * block});
-        touch(pipe.writer());
-        (void)pipe.finish(1);
-        look(pipe.reader() + 2 * block);
-      },
-      "consumer in block 2.*ended at 1 bytes");
-  EXPECT_DEATH(
-      {
-        GuardStream pipe = open({.bytes = 9 * block});
-        pipe.cancel(Side::consumer);
-        (void)pipe.finish(9 * block);
-        look(pipe.reader());
-      },
-      "consumer in block 0.*it said that it was done");
-}
-
-TEST_F(GuardStreamTest, ABrokenLimitCanBeRecoveredFrom) {
-  GuardStream pipe = open({.bytes = 9 * block, .policy = ErrorPolicy::recover});
-  auto result = RecoveryPoint::run([&] { touch(pipe.writer() + 9 * block); });
-  ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, ErrorCode::invalid_argument);
-  touch(pipe.writer());  // and the stream still works
-  ASSERT_TRUE(pipe.finish(1));
-  EXPECT_EQ(look(pipe.reader()), 'x');
-  EXPECT_EQ(look(pipe.reader() + 1), 0);
-}
-
-TEST_F(GuardStreamTest, FinishRefusesLengthsThatCannotBe) {
-  GuardStream pipe = open({.bytes = 9 * block, .producer_comeback_blocks = 0});
-  touch(pipe.writer());
-  touch(pipe.writer() + block);  // block 0 is complete now
-  EXPECT_EQ(pipe.finish(block - 1).error().code, ErrorCode::invalid_argument);
-  EXPECT_EQ(pipe.finish(9 * block + 1).error().code, ErrorCode::invalid_argument);
-  EXPECT_TRUE(pipe.finish(block));
-  EXPECT_EQ(pipe.finish(block).error().code, ErrorCode::invalid_argument);
-}
-
 TEST_F(GuardStreamTest, OptionsThatCannotBeAreRefused) {
   for (GuardStream::Options options :
        {GuardStream::Options{.bytes = 1, .block_bytes = 2048},
@@ -901,35 +640,6 @@ TEST_F(GuardStreamTest, OptionsThatCannotBeAreRefused) {
 }
 
 // ---- calls
-
-TEST_F(GuardStreamTest, PreparedPiecesCanBeGivenToSystemCalls) {
-  constexpr size_t piece = block / 2 + 100, pieces = 50;
-  for (bool strict : {false, true}) {
-    GuardStream pipe = open({.bytes = piece * pieces, .strict = strict});
-    int zero = ::open("/dev/zero", O_RDONLY), ends[2];
-    ASSERT_TRUE(zero >= 0 && ::pipe(ends) == 0);
-    std::jthread producer([&] {
-      for (size_t i = 0; i < pieces; ++i) {
-        ASSERT_TRUE(pipe.prepare_write(pipe.writer() + i * piece, piece));
-        EXPECT_EQ(::read(zero, pipe.writer() + i * piece, piece), static_cast<ssize_t>(piece));
-        touch(pipe.writer() + i * piece, static_cast<int>(i + 1));
-      }
-      EXPECT_TRUE(pipe.finish(piece * pieces));
-    });
-    for (size_t i = 0; i < pieces; ++i) {
-      const char* data = pipe.reader() + i * piece;
-      char copy[2];
-      ASSERT_TRUE(pipe.prepare_read(data, piece));
-      ASSERT_EQ(::write(ends[1], data, 2), 2);
-      ASSERT_EQ(::read(ends[0], copy, 2), 2);
-      EXPECT_EQ(copy[0], static_cast<char>(i + 1));
-      EXPECT_EQ(copy[1], 0);
-    }
-    ::close(zero);
-    ::close(ends[0]);
-    ::close(ends[1]);
-  }
-}
 
 TEST_F(GuardStreamTest, PrepareRefusesWhatIsNotOneWindow) {
   GuardStream pipe = open({.bytes = 9 * block});

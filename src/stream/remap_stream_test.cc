@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +11,6 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
-#include <memory>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -20,20 +18,18 @@
 
 #include "os/limits.h"
 #include "os/memory.h"
-#include "os/process_counts.h"
 #include "os/sanitizer.h"
 #include "os/userfault.h"
 #include "penstock/base.h"
 #include "penstock/stream.h"
 #include "pool/pinned_page_fixture.h"
+#include "stream/two_sided_fixture.h"
 
 namespace penstock {
 namespace {
 
 using Mechanism = Mechanism;
 using Side = Side;
-
-constexpr size_t block = 64 * KiB;
 
 // What each mechanism must do alike. A mechanism that this kernel lacks is skipped.
 class RemapStreamOn : public ::testing::TestWithParam<Mechanism> {
@@ -63,65 +59,6 @@ INSTANTIATE_TEST_SUITE_P(Mechanisms, RemapStreamOn,
                                   : test.param == Mechanism::uffd_move ? "uffd_move"
                                                                        : "shared";
                          });
-
-// Becomes true without being told to hurry, or not: for waits that must (not) end.
-template <class Condition>
-bool soon(Condition condition, int ms_max = 60'000) {
-  for (int ms = 0; ms < ms_max && !condition(); ++ms) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return condition();
-}
-constexpr int a_while_ms = 30;
-
-TEST_P(RemapStreamOn, ReaderSeesWhatTheWriterWrote) {
-  constexpr uint64_t items = 300 * block / sizeof(uint64_t) + 5;
-  RemapStream pipe = open({.bytes = items * sizeof(uint64_t)});
-  std::jthread producer([&] {
-    std::iota(pipe.writer<uint64_t>(), pipe.writer<uint64_t>() + items, uint64_t{7});
-    EXPECT_TRUE(pipe.finish(items * sizeof(uint64_t)));
-  });
-  const uint64_t* data = pipe.reader<uint64_t>();
-  uint64_t wrong = 0;
-  for (uint64_t i = 0; i < items; ++i) wrong += data[i] != i + 7;
-  EXPECT_EQ(wrong, 0u);
-  EXPECT_TRUE(pipe.status());
-}
-
-TEST_P(RemapStreamOn, LibraryFunctionsWorkAcrossBlocks) {
-  if (os::shadowed) GTEST_SKIP() << "the sanitizers' strstr reads the text a second time";
-  const std::string text = "needle in a haystack";
-  RemapStream pipe = open({.bytes = 1 * TiB});
-  std::jthread producer([&] {
-    std::memset(pipe.writer(), 'a', 40 * block + 3);
-    std::memcpy(pipe.writer() + 40 * block - 7, text.data(), text.size());  // straddles two blocks
-    EXPECT_TRUE(pipe.finish(40 * block + 13));
-  });
-  char* hit = std::strstr(pipe.reader(), text.c_str());
-  EXPECT_EQ(hit, pipe.reader() + 40 * block - 7);
-  EXPECT_EQ(std::strlen(hit), text.size());
-}
-
-TEST_P(RemapStreamOn, EmptyStreamReadsAsZeros) {
-  for (uint64_t capacity : {uint64_t{1}, 3 * block}) {
-    RemapStream pipe = open({.bytes = capacity});
-    ASSERT_TRUE(pipe.finish(0));
-    EXPECT_EQ(std::strlen(pipe.reader()), 0u);
-    EXPECT_EQ(pipe.wait_ready(0), 0u);
-  }
-}
-
-TEST_P(RemapStreamOn, ZerosFollowTheEnd) {
-  for (uint64_t bytes :
-       {uint64_t{1}, uint64_t{4095}, uint64_t{4096}, block - 1, block, block + 1, 9 * block}) {
-    RemapStream pipe = open({.bytes = 10 * block, .read_ahead_blocks = 12});
-    std::memset(pipe.writer(), 'x',
-                bytes + (bytes % block != 0 ? 1 : 0));  // one more than it will say
-    ASSERT_TRUE(pipe.finish(bytes));
-    EXPECT_EQ(std::strlen(pipe.reader()), bytes);
-    for (size_t i = 0; i < 4096; ++i) ASSERT_EQ(pipe.reader()[bytes + i], 0) << bytes << " + " << i;
-  }
-}
 
 TEST_P(RemapStreamOn, ZerosFollowTheEndInAReusedBlock) {
   RemapStream pipe = open({.bytes = 100 * block});
@@ -224,19 +161,6 @@ TEST_P(RemapStreamOn, ProducerCompletesBlocksInAnyOrderWithinItsComeback) {
   }
 }
 
-TEST_P(RemapStreamOn, BlocksThatTheProducerSkippedReadAsZeros) {
-  RemapStream pipe = open({.bytes = 40 * block});
-  std::jthread producer([&] {
-    for (int i = 0; i < 30; i += i < 15 ? 1 : 6) std::memset(pipe.writer() + i * block, 'x', block);
-    EXPECT_TRUE(pipe.finish(38 * block));
-  });
-  for (int i = 0; i < 38; ++i) {
-    bool written = i < 15 || (i < 30 && (i - 15) % 6 == 0);
-    EXPECT_EQ(pipe.reader()[i * block], written ? 'x' : 0) << i;
-    EXPECT_EQ(pipe.reader()[i * block + block - 1], written ? 'x' : 0) << i;
-  }
-}
-
 TEST_P(RemapStreamOn, SeveralThreadsShareASide) {
   // Each thread has its part of every block, so that all fault in the same blocks at the same time;
   // a barrier keeps the threads of a side within the comeback of each other.
@@ -301,87 +225,7 @@ TEST_P(RemapStreamOn, ManyStreamsRunAtOnce) {
   EXPECT_EQ(wrong, 0u);
 }
 
-TEST_P(RemapStreamOn, AChainOfStreamsPassesDataOn) {
-  RemapStream first = open({.bytes = 30 * block});
-  RemapStream second = open({.bytes = 30 * block});
-  std::jthread producer([&] {
-    std::memset(first.writer(), 'q', 30 * block);
-    EXPECT_TRUE(first.finish(30 * block));
-  });
-  std::jthread middle([&] {
-    for (size_t i = 0; i < 30 * block; i += 256)
-      std::memcpy(second.writer() + i, first.reader() + i, 256);
-    EXPECT_TRUE(second.finish(30 * block));
-  });
-  EXPECT_EQ(std::strlen(second.reader()), 30 * block);
-}
-
 // ---- giving up
-
-TEST_P(RemapStreamOn, FailedProducerReachesAConsumerThatRecovers) {
-  RemapStream pipe = open({.bytes = 20 * block, .policy = ErrorPolicy::recover});
-  std::jthread producer([&] {
-    std::memset(pipe.writer(), 1, 3 * block);
-    pipe.fail(Side::producer, Error{ErrorCode::io, "read the disk", "sda", EIO});
-  });
-  std::atomic<size_t> sum = 0;
-  auto result = RecoveryPoint::run([&] {
-    for (size_t i = 0; i < 20 * block; ++i) sum += pipe.reader()[i];
-  });
-  ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, ErrorCode::io);
-  EXPECT_NE(result.error().message().find("read the disk"), std::string::npos)
-      << result.error().message();
-  EXPECT_EQ(
-      sum, block);  // the only block of which the producer had said that it was complete: w - L = 1
-  const Error status = pipe.status().error();
-  EXPECT_EQ(status.code, ErrorCode::io);
-  EXPECT_EQ(status.subject, "sda");
-  EXPECT_EQ(status.system_errno, EIO);
-}
-
-TEST_P(RemapStreamOn, CancelledConsumerReachesAProducerThatWaits) {
-  RemapStream pipe = open({.bytes = 1 * GiB, .policy = ErrorPolicy::recover});
-  std::atomic<bool> left = false;
-  std::jthread producer([&] {
-    auto result = RecoveryPoint::run([&] { std::memset(pipe.writer(), 1, 1 * GiB); });
-    ASSERT_FALSE(result);
-    EXPECT_EQ(result.error().code, ErrorCode::cancelled);
-    left = true;
-  });
-  EXPECT_EQ(pipe.reader()[0], 1);
-  EXPECT_FALSE(soon([&] { return left.load(); }, a_while_ms));
-  pipe.cancel(Side::consumer);
-  EXPECT_TRUE(soon([&] { return left.load(); }));
-}
-
-TEST_P(RemapStreamOn, WithZerosTheRestReadsAsZeros) {
-  RemapStream pipe = open({.bytes = 50 * block, .policy = ErrorPolicy::zeros});
-  std::jthread producer([&] {
-    std::memset(pipe.writer(), 1, 22 * block);
-    pipe.cancel(Side::producer);
-  });
-  uint64_t ones = 0, others = 0;
-  for (size_t i = 0; i < 51 * block; i += 64) {
-    if (pipe.reader()[i] == 1) ++ones;
-    if (pipe.reader()[i] != 1 && pipe.reader()[i] != 0) ++others;
-  }
-  EXPECT_EQ(ones, 20 * block / 64);
-  EXPECT_EQ(others, 0u);
-  EXPECT_EQ(pipe.status().error().code, ErrorCode::cancelled);
-}
-
-TEST_P(RemapStreamOn, WithZerosTheRestOfTheWritesGoNowhere) {
-  RemapStream pipe = open({.bytes = 200 * block, .policy = ErrorPolicy::zeros});
-  std::jthread producer([&] {
-    std::memset(pipe.writer(), 1, 200 * block);
-    Status finished = pipe.finish(200 * block);
-    ASSERT_FALSE(finished);
-    EXPECT_EQ(finished.error().code, ErrorCode::io);
-  });
-  EXPECT_EQ(pipe.reader()[5 * block], 1);
-  pipe.fail(Side::consumer, Error{ErrorCode::io, "write the result"});
-}
 
 // A page in I/O keeps its block where it is, unless the mechanism moves no pages: then either side has an error, and
 // nobody is stopped.
@@ -442,32 +286,6 @@ TEST_P(RemapStreamOn, WithZerosSeveralThreadsMayBreakALimitAtOnce) {
     EXPECT_NE(prepared.error().message().find("was opened for"), std::string::npos)
         << prepared.error().message();
   }
-}
-
-TEST_P(RemapStreamOn, WithStopTheProcessEndsWithAMessage) {
-  EXPECT_DEATH(
-      {
-        RemapStream pipe = open({.bytes = 20 * block, .name = "numbers"});
-        pipe.fail(Side::producer, Error{ErrorCode::io, "read the disk", "sda", EIO});
-        [[maybe_unused]] volatile char byte = pipe.reader()[0];
-      },
-      "numbers.*consumer in block 0.*producer gave up.*sda.*read the disk");
-  EXPECT_DEATH(
-      {
-        RemapStream pipe = open({.bytes = 20 * block, .name = "numbers"});
-        pipe.cancel(Side::consumer);
-        pipe.writer()[7 * block] = 1;
-      },
-      "numbers.*producer in block 7.*consumer gave up");
-}
-
-TEST_P(RemapStreamOn, WaitingCallsReportTheErrorInsteadOfStopping) {
-  RemapStream pipe = open({.bytes = 20 * block});
-  std::memset(pipe.writer(), 1, 2 * block);  // w = 1, L = 1: nothing complete
-  pipe.cancel(Side::producer);
-  EXPECT_EQ(pipe.wait_ready(0).error().code, ErrorCode::cancelled);
-  EXPECT_EQ(pipe.prepare_read(pipe.reader(), 10).error().code, ErrorCode::cancelled);
-  EXPECT_EQ(pipe.finish(10).error().code, ErrorCode::invalid_argument);
 }
 
 // ---- limits
@@ -534,72 +352,7 @@ TEST_P(RemapStreamOn, StrictFindsEveryBreachAtOnce) {
       "finished.*producer in block 5: it said that it was done");
 }
 
-TEST_P(RemapStreamOn, UsingTheStreamBeyondItsEndsIsNamed) {
-  EXPECT_DEATH(open({.bytes = 3 * block}).writer()[3 * block] = 1,
-               "producer in block 3.*opened for 196608 bytes");
-  EXPECT_DEATH(
-      {
-        RemapStream pipe = open({.bytes = 9 * block});
-        (void)pipe.finish(0);
-        pipe.writer()[0] = 1;
-      },
-      "producer in block 0.*finish");
-  EXPECT_DEATH(
-      {
-        RemapStream pipe = open({.bytes = 9 * block});
-        pipe.writer()[0] = 1;
-        (void)pipe.finish(1);
-        [[maybe_unused]] volatile char byte = pipe.reader()[2 * block];
-      },
-      "consumer in block 2.*ended at 1 bytes");
-}
-
-TEST_P(RemapStreamOn, ABrokenLimitCanBeRecoveredFrom) {
-  RemapStream pipe = open({.bytes = 9 * block, .policy = ErrorPolicy::recover});
-  auto result = RecoveryPoint::run([&] { pipe.writer()[9 * block] = 1; });
-  ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, ErrorCode::invalid_argument);
-  pipe.writer()[0] = 'x';  // and the stream still works
-  ASSERT_TRUE(pipe.finish(1));
-  EXPECT_STREQ(pipe.reader(), "x");
-}
-
-TEST_P(RemapStreamOn, FinishRefusesLengthsThatCannotBe) {
-  RemapStream pipe = open({.bytes = 9 * block, .producer_comeback_blocks = 0});
-  pipe.writer()[0] = 1;
-  pipe.writer()[block - 1] = 1;
-  std::jthread consumer([&] { EXPECT_EQ(pipe.reader()[0], 1); });
-  pipe.writer()[block] = 1;  // block 0 is the consumer's now
-  EXPECT_EQ(pipe.finish(block - 1).error().code, ErrorCode::invalid_argument);
-  EXPECT_EQ(pipe.finish(9 * block + 1).error().code, ErrorCode::invalid_argument);
-  EXPECT_TRUE(pipe.finish(block));
-  EXPECT_EQ(pipe.finish(block).error().code, ErrorCode::invalid_argument);
-}
-
 // ---- calls
-
-TEST_P(RemapStreamOn, PreparedPiecesCanBeGivenToSystemCalls) {
-  constexpr size_t piece = block / 2 + 100, pieces = 50;
-  RemapStream pipe = open({.bytes = piece * pieces});
-  int zero = ::open("/dev/zero", O_RDONLY), null = ::open("/dev/null", O_WRONLY);
-  ASSERT_TRUE(zero >= 0 && null >= 0);
-  std::jthread producer([&] {
-    for (size_t i = 0; i < pieces; ++i) {
-      ASSERT_TRUE(pipe.prepare_write(pipe.writer() + i * piece, piece));
-      EXPECT_EQ(::read(zero, pipe.writer() + i * piece, piece), static_cast<ssize_t>(piece));
-      pipe.writer()[i * piece] = static_cast<char>(i + 1);
-    }
-    EXPECT_TRUE(pipe.finish(piece * pieces));
-  });
-  for (size_t i = 0; i < pieces; ++i) {
-    ASSERT_TRUE(pipe.prepare_read(pipe.reader() + i * piece, piece));
-    EXPECT_EQ(::write(null, pipe.reader() + i * piece, piece), static_cast<ssize_t>(piece));
-    EXPECT_EQ(pipe.reader()[i * piece], static_cast<char>(i + 1));
-    EXPECT_EQ(pipe.reader()[i * piece + 1], 0);
-  }
-  ::close(zero);
-  ::close(null);
-}
 
 TEST_P(RemapStreamOn, PrepareRefusesWhatIsNotOneWindowOfItsSide) {
   RemapStream pipe = open({.bytes = 9 * block});
@@ -695,21 +448,6 @@ TEST_P(RemapStreamOn, AStrictStreamEndsInZerosAfterARefusedStore) {
   ASSERT_TRUE(pipe.finish(block + 10));
   EXPECT_EQ(std::count(pipe.reader(), pipe.reader() + 2 * block, 'x'),
             static_cast<ptrdiff_t>(block + 10));
-}
-
-TEST_P(RemapStreamOn, NothingStaysBehind) {
-  auto once = [&] {
-    RemapStream pipe = open({.bytes = 100 * block, .policy = ErrorPolicy::zeros});
-    std::jthread producer([&] { std::memset(pipe.writer(), 1, 99 * block); });
-    EXPECT_EQ(pipe.reader()[50 * block], 1);
-    pipe.cancel(Side::consumer);
-  };
-  once();
-  auto mappings = os::mappings().used;
-  const size_t open_before = os::descriptors();
-  for (int i = 0; i < 20; ++i) once();
-  EXPECT_LE(os::mappings().used, mappings + 4);  // thread stacks are cached by the C library
-  EXPECT_EQ(os::descriptors(), open_before);
 }
 
 // ---- Options::system_calls
