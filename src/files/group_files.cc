@@ -45,10 +45,9 @@
 // How many lines are in a file is not known before. A small file is taken to fit, and gets no
 // buckets, so that its lines may be long; if it does not fit after all, it is read once more.
 //
-// Sorted results: each table is sorted before it is given out, to a stretch of a temporary; the
-// stretches, whose keys are all different, are merged. The buckets are no ranges of keys, since a
-// range that a sample finds in the front of a pipe, or in sorted input, says nothing about the
-// rest.
+// Sorted results need no buckets: a full table is sorted and becomes a stretch of a temporary, and the
+// stretches are merged, which combines the partials of a key. (Results in any order go to buckets
+// all the same: these need no sort, and no merge.)
 //
 // Memory: a quarter for the blocks of a pass, the rest for the table. The table rests while its
 // partials are written.
@@ -76,7 +75,7 @@ constexpr uint64_t tables_bypassed = 4;
 // A table is taken to hold a file of lines if that is so much smaller.
 constexpr uint64_t lines_expansion = 64;
 // The bytes of a line, where it is reckoned how many there are.
-constexpr uint64_t line_bytes_usual = 16;
+constexpr uint64_t line_bytes_usual = 32;
 
 // A stretch of a file with groups, or partials of them.
 struct Stretch {
@@ -122,6 +121,8 @@ class Group {
   uint32_t streams_that_hold_partials(uint64_t memory_bytes) const;
   Status split(const Source& source, uint32_t level);
   Status take(const Source& source, uint32_t level, std::vector<Stretch>& buckets);
+  Status open_temporaries(const Source& source, std::vector<Stretch>& buckets);
+  Status write_table(OutputStream& output);
   Status fill_table(Streams& streams, uint32_t input, Kind kind, uint32_t level,
                     std::vector<Stretch>& buckets);
   Status add_taken(Streams& streams, uint32_t level, std::vector<Stretch>& buckets, size_t pending);
@@ -134,7 +135,7 @@ class Group {
                    std::vector<Stretch>& buckets);
   Status finish_buckets(std::vector<Stretch> buckets, uint32_t level);
   Status finish_those_that_fit(const std::vector<Stretch>& buckets);
-  Status write_table(OutputStream& output);
+  Status write_stretch(OutputStream& output);
   Status write_result(OutputStream& output, std::string_view partial);
   bool comes_first(const Counted& a, const Counted& b) const;
   Status append_result_to(OutputStream& output, std::string_view partial);
@@ -165,7 +166,8 @@ class Group {
   uint32_t deepest_ = 0;
   // Where a table that is full goes; of the bucket it is a part of.
   bool spilled_ = false;
-  bool overflowed_ = false;  // a table without buckets was full
+  bool may_spill_ = false;
+  bool overflowed_ = false;  // a table that may not spill was full
   uint64_t added_ = 0;       // to the table since it was empty
   uint64_t bypassing_ = 0;   // so many more
   // Sorted results that do not fit in one table.
@@ -250,9 +252,15 @@ Status Group::to_bucket(Streams& streams, std::string_view partial, uint32_t lev
   return {};
 }
 
-// All that the table holds, to the buckets.
+// All that the table holds, to the buckets, or as a sorted stretch.
 Status Group::give_out(Streams& streams, uint32_t level, std::vector<Stretch>& buckets) {
   spilled_ = true;
+  if (options_.sorted) {
+    auto status = write_stretch(streams.output(0));
+    table_->clear();
+    added_ = 0;
+    return status;
+  }
   const auto combined = static_cast<double>(added_ - table_->size());
   if (combined < combined_share_min * static_cast<double>(added_))
     bypassing_ = tables_bypassed * added_;
@@ -272,7 +280,7 @@ Status Group::give_out(Streams& streams, uint32_t level, std::vector<Stretch>& b
 // The table is full, and an item of so many bytes does not fit.
 Status Group::make_room(Streams& streams, uint32_t level, std::vector<Stretch>& buckets,
                         size_t item_bytes) {
-  overflowed_ = buckets.empty();
+  overflowed_ = !may_spill_;
   if (overflowed_) return {};
   if (table_->size() == 0)
     return failure(ErrorCode::out_of_memory, fmt::format("hold an item of {} bytes", item_bytes),
@@ -345,50 +353,53 @@ Status Group::split(const Source& source, uint32_t level) {
   }
   deepest_ = std::max(deepest_, level + 1);
   std::vector<Stretch> buckets;
-  bool is_held = may_hold(source);
-  if (is_held) {
+  may_spill_ = !may_hold(source);
+  if (!may_spill_) {
     if (auto status = take(source, level, buckets); !status) return status;
-    is_held = !overflowed_;
-    PENSTOCK_CHECK(is_held || !source.items, "a table that holds all items has room");
+    may_spill_ = overflowed_;
+    PENSTOCK_CHECK(!overflowed_ || !source.items, "a table that holds all items has room");
   }
-  if (!is_held) {
-    buckets.resize(buckets_for(source));
+  if (may_spill_) {
+    if (auto status = open_temporaries(source, buckets); !status) return status;
     if (level == 0) {
       buckets_ = static_cast<uint32_t>(buckets.size());
       items_ = 0;
     }
-    for (Stretch& bucket : buckets) {
-      auto file = run_.temporary();
-      if (!file) return std::unexpected(file.error());
-      bucket.file = std::move(*file);
-    }
     if (auto status = take(source, level, buckets); !status) return status;
   }
-  if (spilled_) return finish_buckets(std::move(buckets), level);
+  if (spilled_) return options_.sorted ? Status{} : finish_buckets(std::move(buckets), level);
   buckets.clear();
   if (table_->size() == 0) return {};
-  if (!options_.sorted || level == 0) {
-    // Nothing else will come: no stretch has to wait for others.
-    if (options_.sorted) {
-      if (auto status = table_->sort(); !status) return status;
-    }
-    return pass({}, {result_output()}, [&](Streams& streams) -> Status {
-      return table_->for_each(
-          [&](std::string_view partial) { return write_result(streams.output(0), partial); });
-    });
+  if (options_.sorted) {
+    if (auto status = table_->sort(); !status) return status;
   }
-  return pass({}, {sorted_output()},
+  return pass({}, {result_output()},
               [&](Streams& streams) { return write_table(streams.output(0)); });
 }
 
-// All items of a source, into the empty table, and what that does not hold into the buckets.
+Status Group::open_temporaries(const Source& source, std::vector<Stretch>& buckets) {
+  if (!options_.sorted) buckets.resize(buckets_for(source));
+  auto open = [&](std::shared_ptr<file::File>& into) -> Status {
+    auto file = run_.temporary();
+    if (!file) return std::unexpected(file.error());
+    into = std::move(*file);
+    return {};
+  };
+  if (options_.sorted) return open(sorted_file_);
+  for (Stretch& bucket : buckets) {
+    if (auto status = open(bucket.file); !status) return status;
+  }
+  return {};
+}
+
+// All items of a source, into the empty table, and what that does not hold to temporaries.
 Status Group::take(const Source& source, uint32_t level, std::vector<Stretch>& buckets) {
   table_->clear();
   table_->drop_pending();
   spilled_ = overflowed_ = false;
   added_ = bypassing_ = 0;
   // As many inputs at a time as have room beside the buckets; a bucket goes on where it was.
-  const auto taken = static_cast<uint32_t>(buckets.size()) + 1;
+  const auto taken = static_cast<uint32_t>(buckets.size()) + 2;
   const uint32_t most = streams_that_hold_partials(pass_bytes_);
   const size_t batch = std::max<uint32_t>(1, most - std::min(most, taken));
   for (size_t at = 0; at < source.inputs.size(); at += batch) {
@@ -399,6 +410,7 @@ Status Group::take(const Source& source, uint32_t level, std::vector<Stretch>& b
                          .offset = bucket.bytes,
                          .bytes_max = bowtie::outputs_address_bytes() / buckets.size()});
     }
+    if (options_.sorted && may_spill_) outputs.push_back(sorted_output());
     auto status = pass({source.inputs.begin() + static_cast<ptrdiff_t>(at),
                         source.inputs.begin() + static_cast<ptrdiff_t>(end)},
                        std::move(outputs), [&](Streams& streams) -> Status {
@@ -416,11 +428,6 @@ Status Group::take(const Source& source, uint32_t level, std::vector<Stretch>& b
 }
 
 Status Group::finish_buckets(std::vector<Stretch> buckets, uint32_t level) {
-  if (options_.sorted && !sorted_file_) {
-    auto file = run_.temporary();
-    if (!file) return std::unexpected(file.error());
-    sorted_file_ = std::move(*file);
-  }
   std::erase_if(buckets, [](const Stretch& bucket) { return bucket.partials == 0; });
   for (const Stretch& bucket : buckets) run_.count_temporary_bytes(bucket.bytes);
   auto large = std::partition(buckets.begin(), buckets.end(), [&](const Stretch& bucket) {
@@ -449,34 +456,33 @@ Status Group::finish_buckets(std::vector<Stretch> buckets, uint32_t level) {
 Status Group::finish_those_that_fit(const std::vector<Stretch>& buckets) {
   const size_t batch = streams_that_hold_partials(pass_bytes_) - 1;
   bypassing_ = 0;
+  may_spill_ = false;
   for (size_t at = 0; at < buckets.size(); at += batch) {
     std::vector<bowtie::Input> inputs;
     for (size_t i = at; i < std::min(buckets.size(), at + batch); ++i)
       inputs.push_back(input_of(buckets[i]));
-    auto status = pass(inputs, {options_.sorted ? sorted_output() : result_output()},
-                       [&](Streams& streams) -> Status {
-                         std::vector<Stretch> none;
-                         for (uint32_t i = 0; i < streams.inputs(); ++i) {
-                           table_->clear();
-                           auto filled = fill_table(streams, i, Kind::partial, 0, none);
-                           if (!filled) return filled;
-                           PENSTOCK_CHECK(!overflowed_, "a bucket that fits has room");
-                           if (auto written = write_table(streams.output(0)); !written)
-                             return written;
-                         }
-                         return {};
-                       });
+    auto status = pass(inputs, {result_output()}, [&](Streams& streams) -> Status {
+      std::vector<Stretch> none;
+      for (uint32_t i = 0; i < streams.inputs(); ++i) {
+        table_->clear();
+        auto filled = fill_table(streams, i, Kind::partial, 0, none);
+        if (!filled) return filled;
+        PENSTOCK_CHECK(!overflowed_, "a bucket that fits has room");
+        if (auto written = write_table(streams.output(0)); !written) return written;
+      }
+      return {};
+    });
     if (!status) return status;
   }
   return {};
 }
 
-// The table's groups are complete: results, or a sorted stretch.
+// The table's groups are complete.
 Status Group::write_table(OutputStream& output) {
-  if (!options_.sorted) {
-    return table_->for_each(
-        [&](std::string_view partial) { return write_result(output, partial); });
-  }
+  return table_->for_each([&](std::string_view partial) { return write_result(output, partial); });
+}
+
+Status Group::write_stretch(OutputStream& output) {
   if (auto status = table_->sort(); !status) return status;
   Stretch stretch{.file = sorted_file_};
   if (!sorted_.empty()) stretch.offset = sorted_.back().offset + sorted_.back().bytes;
@@ -531,7 +537,7 @@ Status Group::append_head_to(OutputStream& output) {
 
 // ---- Sorted results.
 
-// No two stretches have a key in common, so that a heap does, and ties do not occur.
+// Of one key the partials of earlier stretches come first, and the first one takes the others up.
 Status Group::merge_streams(Streams& streams, bool last) {
   struct Head {
     uint64_t prefix;
@@ -544,8 +550,9 @@ Status Group::merge_streams(Streams& streams, bool last) {
   auto key = [&](uint32_t i) { return layout_.key_of_partial(readers[i].item()); };
   const bool numeric = layout_.item_format().numeric();
   auto after = [&](const Head& a, const Head& b) {
-    if (a.prefix != b.prefix || numeric) return a.prefix > b.prefix;
-    return key(a.input) > key(b.input);
+    if (a.prefix != b.prefix) return a.prefix > b.prefix;
+    const int order = numeric ? 0 : key(a.input).compare(key(b.input));
+    return order != 0 ? order > 0 : a.input > b.input;
   };
   auto seat = [&](uint32_t i) -> Status {
     if (!readers[i].next()) return readers[i].status();
@@ -557,19 +564,24 @@ Status Group::merge_streams(Streams& streams, bool last) {
     if (auto status = seat(i); !status) return status;
   }
   OutputStream& output = streams.output(0);
+  std::string present;
+  auto write = [&]() -> Status {
+    if (present.empty()) return {};
+    if (last) return write_result(output, present);
+    return output.append(present.data(), present.size()) ? Status{} : output.status();
+  };
   while (!heap.empty()) {
     std::pop_heap(heap.begin(), heap.end(), after);
     const uint32_t input = heap.back().input;
     heap.pop_back();
     const std::string_view partial = readers[input].item();
-    if (last) {
-      if (auto status = write_result(output, partial); !status) return status;
-    } else if (!output.append(partial.data(), partial.size())) {
-      return output.status();
-    }
-    if (auto status = seat(input); !status) return status;
+    const bool goes_on = !present.empty() && layout_.key_of_partial(present) == key(input);
+    Status status = goes_on ? layout_.add_partial(present.data(), partial) : write();
+    if (!status) return status;
+    if (!goes_on) present.assign(partial);
+    if (status = seat(input); !status) return status;
   }
-  return {};
+  return write();
 }
 
 Status Group::merge_some(const std::vector<Stretch>& some, const bowtie::Output& output,
@@ -584,6 +596,7 @@ Status Group::merge_some(const std::vector<Stretch>& some, const bowtie::Output&
 
 Status Group::merge_stretches() {
   if (sorted_.empty()) return {};
+  buckets_ = static_cast<uint32_t>(sorted_.size());
   table_.reset();
   const size_t fan_in = streams_that_hold_partials(run_.usable_bytes()) - 1;
   while (sorted_.size() > fan_in) {
@@ -602,6 +615,7 @@ Status Group::merge_stretches() {
       auto status = merge_some(
           some, {.file = merged_file.get(), .offset = end, .bytes_max = one.bytes}, false);
       if (!status) return status;
+      one.bytes = run_.output_bytes();
       end += one.bytes;
       run_.count_temporary_bytes(one.bytes);
       merged.push_back(std::move(one));
