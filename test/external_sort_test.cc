@@ -527,16 +527,16 @@ TEST_F(ExternalSortTest, ALineThatIsTooLongForAMergeIsSortedAllTheSame) {
 TEST_F(ExternalSortTest, DisorderIsFoundWhereItIs) {
   SortOptions chosen = options({Type::lines, 1});
   write(path("in"), "a\nb\nb\nd\nc\n");
-  auto disorder = find_disorder(chosen);
+  auto disorder = files::find_disorder({chosen, chosen.unique});
   ASSERT_TRUE(disorder && *disorder);
   EXPECT_EQ((*disorder)->place.line, 5u);
   EXPECT_EQ((*disorder)->text, "c");
   chosen.unique = true;
-  disorder = find_disorder(chosen);
+  disorder = files::find_disorder({chosen, chosen.unique});
   ASSERT_TRUE(disorder && *disorder);
   EXPECT_EQ((*disorder)->place.line, 3u);
   write(path("in"), "a\nb\nc");
-  disorder = find_disorder(chosen);
+  disorder = files::find_disorder({chosen, chosen.unique});
   ASSERT_TRUE(disorder);
   EXPECT_FALSE(*disorder);
 }
@@ -621,7 +621,7 @@ TEST_F(FailingSort, MemoryThatIsTakenMeanwhileIsAnErrorOrDoesNotMatter) {
       std::vector<char> taken;
       SortOptions chosen = options(format);
       if (top > 0) chosen.top = top;
-      chosen.progress = [&](const Progress&) {
+      chosen.progress = [&](const FilesProgress&) {
         if (taken.empty()) taken.assign(taken_bytes, 1);
       };
       auto stats = sort_files(chosen);

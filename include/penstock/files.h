@@ -537,7 +537,7 @@ struct GroupFilesStats : RunStats {
   uint64_t items = 0;    // of the inputs
   uint64_t groups = 0;   // of the output
   uint64_t bytes = 0;    // of the output
-  uint32_t buckets = 0;  // of the first split; 0: all groups fitted
+  uint32_t buckets = 0;  // of the first split, or sorted stretches; 0: all groups fitted
 };
 
 // One result for each key: the key, and 8 bytes each for count, sum, min and max, as far as they

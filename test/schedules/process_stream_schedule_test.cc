@@ -107,8 +107,8 @@ struct Pair {
 
   void produce(Ending ending) {
     for (uint64_t i = 0; i < blocks; ++i) {
-      std::byte* const at = producer->begin() + i * block;
-      if (const Status status = producer->prepare(at, block); !status) return end(produced, status);
+      std::byte* const at = producer->writer() + i * block;
+      if (const Status status = producer->prepare(Side::producer, at, block); !status) return end(produced, status);
       *reinterpret_cast<uint64_t*>(at) = i + 1;
       *reinterpret_cast<uint64_t*>(at + block - 8) = i + 1;
     }
@@ -123,8 +123,8 @@ struct Pair {
       if (!ready) return end(consumed, std::unexpected(ready.error()));
       if (*ready <= at) break;
       require(*ready % block == 0 && *ready <= blocks * block, "more is ready than was written");
-      std::byte* const here = consumer->begin() + at;
-      if (const Status status = consumer->prepare(here, block); !status)
+      std::byte* const here = consumer->reader() + at;
+      if (const Status status = consumer->prepare(Side::consumer, here, block); !status)
         return end(consumed, status);
       at += block;
       require(*reinterpret_cast<uint64_t*>(here) == at / block, "a block is not what was written");

@@ -84,7 +84,7 @@ constexpr uint64_t touched_piece_bytes = 4 * MiB;  // of whole huge pages
 constexpr uint64_t trial_share = 64;
 constexpr uint64_t trial_memory_share = 3;
 // Where files lie in memory: how often one looks again, and by which share that has to be faster.
-constexpr unsigned looks_max = 4;
+constexpr unsigned disk_looks_max = 4;
 constexpr double faster = 0.8;
 
 // Where a host finds memory page by page.
@@ -266,7 +266,7 @@ void Costs::look(bool passed_over, bool copied) {
 }
 
 unsigned Costs::looks() const {
-  return machine_.files_in_memory ? looks_max : 1;
+  return machine_.files_in_memory ? disk_looks_max : 1;
 }
 
 void Costs::look_at_disk() {
