@@ -117,7 +117,7 @@ OPTIONS = {
     "--quiet": ("sort merge check debug", ["--quiet"]),
     "--check": ("sort check", ["-c"]),
     "-C": ("sort", ["-C"]),
-    "--resume": ("sort", ["--resume"]),
+    "--resume": ("sort plan", ["--resume"]),
     "--stats": ("sort merge debug", ["--stats", "STATS"]),
     "--report": ("sort merge debug", ["--report", "STATS"]),
     "--debug": ("sort merge debug", ["--debug"]),

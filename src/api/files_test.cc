@@ -96,7 +96,7 @@ TEST_F(PublicFiles, AFileIsSortedAndTold) {
   EXPECT_EQ(done->method, SortMethod::in_memory);
   const std::string json = to_json(*done);
   EXPECT_NE(json.find("\"items\": 300000"), std::string::npos) << json;
-  EXPECT_NE(to_json(*plan).find("\"version\": 1"), std::string::npos);
+  EXPECT_NE(to_json(*plan).find("\"version\": 2"), std::string::npos);
 }
 
 TEST_F(PublicFiles, TheFirstItemsAloneAreASortOfTheirOwn) {
