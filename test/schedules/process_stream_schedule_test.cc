@@ -108,7 +108,8 @@ struct Pair {
   void produce(Ending ending) {
     for (uint64_t i = 0; i < blocks; ++i) {
       std::byte* const at = producer->writer() + i * block;
-      if (const Status status = producer->prepare(Side::producer, at, block); !status) return end(produced, status);
+      if (const Status status = producer->prepare(Side::producer, at, block); !status)
+        return end(produced, status);
       *reinterpret_cast<uint64_t*>(at) = i + 1;
       *reinterpret_cast<uint64_t*>(at + block - 8) = i + 1;
     }
