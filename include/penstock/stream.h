@@ -161,6 +161,8 @@ class PullStream {
 // and status: any thread. A move, and the end of the stream, must not overlap with anything.
 class TwoSidedStream {
  public:
+  TwoSidedStream(TwoSidedStream&&) noexcept = default;
+
   // ---- the producer. A block that it skips reads as zeros.
   template <class T = char>
   T* writer() const {
@@ -190,8 +192,8 @@ class TwoSidedStream {
   // failed before; invalid_argument when this side gave up meanwhile.
   Result<uint64_t> wait_ready(uint64_t offset);
 
-  // ---- both. The side gives up and no longer touches its pointer; the other side meets the error
-  // (see ErrorPolicy) when it needs data or room that will not come: a consumer still reads what was
+  // ---- both. The side gives up and no longer touches its pointer (in a process its own side; another one stays as it
+  // is); the other side meets the error (see ErrorPolicy) when it needs data or room that will not come: a consumer still reads what was
   // full by then. The first error of a side counts.
   void fail(Side side, Error error);
   void cancel(Side side);
@@ -202,6 +204,8 @@ class TwoSidedStream {
 
  protected:
   explicit TwoSidedStream(internal::Owner<stream::TwoSidedCore> core) : core_(std::move(core)) {}
+  // Not for users: the stream assigned to may be of another kind.
+  TwoSidedStream& operator=(TwoSidedStream&&) noexcept = default;
   std::byte* writer_address() const;
   std::byte* reader_address() const;
 

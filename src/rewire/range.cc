@@ -126,10 +126,11 @@ ErrorCode code_of_mapping(int error) {
 std::unexpected<Error> Range::mapping_error(int error, const std::string& attempted,
                                             const std::string& subject, const char* hint) const {
   if (error != ENOMEM) return system_error(error, attempted, subject);
-  return failure(ErrorCode::out_of_mappings,
-                 fmt::format("{}: the pool's ranges use {} of {} mappings, this one {}", attempted,
-                             store_->mappings(), store_->mappings_max(), mappings()),
-                 subject, hint);
+  return std::unexpected(
+      Error{ErrorCode::out_of_mappings,
+            fmt::format("{}: the pool's ranges use {} of {} mappings, this one {}", attempted,
+                        store_->mappings(), store_->mappings_max(), mappings()),
+            subject, error, hint});
 }
 
 Range::~Range() {

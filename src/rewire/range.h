@@ -24,6 +24,9 @@ using penstock::no_page;
 using penstock::PageId;
 using penstock::PageRun;
 
+// The code of an errno with which pages were not mapped: ENOMEM means that mappings have run out.
+ErrorCode code_of_mapping(int error);
+
 // Thread safety: all members, from any thread and on the fault path; but for reserve() nothing
 // allocates. One lock of the range, held across system calls, never across anything that can fault;
 // the store's lock is taken inside of it. page(), access() and mappings() take none. Loads and
@@ -31,9 +34,6 @@ using penstock::PageRun;
 // Invariants: a slot holds one reference on the page that it shows. mappings() is the number of
 // mappings that the kernel needs for the range: its maximal pieces of slots that show neighbours
 // with the same access, and of slots that show nothing; so many are claimed from the store.
-// The code of an errno with which pages were not mapped: ENOMEM means that mappings have run out.
-ErrorCode code_of_mapping(int error);
-
 class Range {
  public:
   // REQUIRES: slots > 0. Errors: address space; out_of_mappings.

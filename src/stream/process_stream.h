@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "os/memfd.h"
 #include "os/process.h"
@@ -41,6 +42,13 @@ class ProcessStreamCore final : public TwoSidedCore {
 
   Status finish(uint64_t bytes) override;
   Result<uint64_t> wait_ready(uint64_t offset) override;
+  // A process ends its own side alone.
+  void fail(Side side, Error error) override {
+    if (side == side_) TwoSidedCore::fail(side, std::move(error));
+  }
+  void cancel(Side side, const char* attempted) noexcept override {
+    if (side == side_) TwoSidedCore::cancel(side, attempted);
+  }
 
  private:
   static constexpr uint32_t late_views = 32;

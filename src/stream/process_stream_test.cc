@@ -271,6 +271,21 @@ TEST(ProcessStream, AFailureAndItsReasonReachTheOtherProcess) {
   EXPECT_EQ(child.wait(), 0);
 }
 
+// Through the class of all streams with two sides, a process can name the other side.
+TEST(ProcessStream, AProcessEndsItsOwnSideAlone) {
+  ProcessStream stream = create({.bytes = 1 * TiB}, Side::consumer);
+  Child child([&] {
+    auto mine = attach_in_child(stream.fd(), Side::producer);
+    TwoSidedStream& any = mine;
+    any.cancel(Side::consumer);
+    any.fail(Side::consumer, Error{ErrorCode::io, "read the sensor"});
+    return produce_numbers(mine);
+  });
+  EXPECT_EQ(consume_numbers(stream), 0);
+  EXPECT_TRUE(stream.status());
+  EXPECT_EQ(child.wait(), 0);
+}
+
 TEST(ProcessStream, ABreachIsNamed) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(

@@ -65,9 +65,9 @@ class TwoSidedCore : public StreamHandler {
   Status prepare(Side side, const void* address, size_t bytes) EXCLUDES_LOCK(mutex_);
   virtual Status finish(uint64_t bytes) EXCLUDES_LOCK(mutex_);
   virtual Result<uint64_t> wait_ready(uint64_t offset) EXCLUDES_LOCK(mutex_);
-  void fail(Side side, Error error) EXCLUDES_LOCK(mutex_);
+  virtual void fail(Side side, Error error) EXCLUDES_LOCK(mutex_);
   // As fail() with ErrorCode::cancelled. For destructors: a heap that is used up costs the words alone.
-  void cancel(Side side, const char* attempted) noexcept EXCLUDES_LOCK(mutex_);
+  virtual void cancel(Side side, const char* attempted) noexcept EXCLUDES_LOCK(mutex_);
   Status status() const EXCLUDES_LOCK(mutex_);
 
   fault::Outcome on_fault(const fault::Fault& fault) noexcept final EXCLUDES_LOCK(mutex_);

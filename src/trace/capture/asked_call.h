@@ -22,9 +22,10 @@ struct AskedCall {
   Effect effect = Effect::nothing;
   int32_t descriptor = -1;
   int32_t descriptor2 = -1;
-  int32_t directory = 0;   // of path_at
-  uint32_t flags = 0;      // as in Event
-  uint32_t operation = 0;  // of ring_enter and ring_register
+  int32_t directory = 0;  // of path_at
+  uint32_t flags = 0;     // as in Event
+  uint32_t operation =
+      0;  // of a ring's call, the command of fcntl and ioctl, the access of mmap, the whence of lseek
   uint64_t offset = no_offset;
   uint64_t bytes = 0;
   uint64_t offset_at = 0;     // copy: where the offset of the input stands; 0: none

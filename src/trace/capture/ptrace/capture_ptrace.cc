@@ -508,8 +508,10 @@ uint32_t PtraceCapture::learn(const Thread& thread, int32_t descriptor) {
 void PtraceCapture::find_alias(Event& event) {
   bool untold = false;
   const auto is_same = [&](int32_t process, int32_t other, const ToldFile&) {
-    const auto told = is_same_description(event.thread, event.descriptor,
-                                          processes_.at(process)->threads.back(), other);
+    const auto there = processes_.find(process);
+    if (there == processes_.end()) return false;
+    const auto told =
+        is_same_description(event.thread, event.descriptor, there->second->threads.back(), other);
     untold |= !told.has_value();
     return told.value_or(false);
   };
