@@ -258,6 +258,24 @@ class Group(Case):
         self.assertEqual(keys, sorted(set(keys)))
         self.assert_only("in", "out")
 
+    def test_groups_that_are_longer_than_their_lines(self):
+        """A key that stands several times makes a group longer than its line. There is an end: the result, or an error."""
+        source = self.folder / "in"
+        source.write_text("".join(f"{i % 7}{'abcdefgh'[i % 8] * 200_000}\n" for i in range(300)))
+        keys = ["-k1,1"] * 5
+        right = run("group", *keys[:1], "--count", "-S", SMALL_MEMORY if SANITIZED else "256M", source).stdout
+        self.assertEqual(len(right.splitlines()), 56)
+        for words in (keys, keys[:2], [*keys, "--top", "99"], [*keys[:1], "--top", "99"]):
+            with self.subTest(words=words):
+                done = run("group", *words, "--count", "-S", SMALL_MEMORY if SANITIZED else "64M", source, code=(0, 2))
+                if done.returncode == 2:
+                    self.assertRegex(done.stderr, b"(try: .*larger -S)")
+                    self.assertEqual(done.stdout, b"")
+                    self.assertGreater(len(words), 1)
+                else:
+                    self.assertEqual(len(done.stdout.splitlines()), 56)
+        self.assert_only("in")
+
     def test_the_most_frequent(self):
         lines = self.lines(5000, 300) + [b"most\n"] * 99 + [b"second\n"] * 98
         counts = sorted(collections.Counter(lines).items(), key=lambda one: (-one[1], one[0]))

@@ -181,12 +181,15 @@ nb::class_<Options> bind_table(nb::module_& module, const char* name) {
     if constexpr (is_property<Value>) {
       using Property = AsProperty<Value>;
       if (is_path(text.name)) return;
-      bound.def_prop_rw(
-          text.name, [field](const Options& options) { return Property::get(field(options)); },
-          [field](Options& options, typename Property::Type value) {
-            field(options) = Property::set(std::move(value));
-          },
-          nb::arg().none());
+      const auto get = [field](const Options& options) { return Property::get(field(options)); };
+      const auto set = [field](Options& options, typename Property::Type value) {
+        field(options) = Property::set(std::move(value));
+      };
+      if constexpr (requires { typename Property::Type::value_type; } &&
+                    std::is_constructible_v<typename Property::Type, std::nullopt_t>)
+        bound.def_prop_rw(text.name, get, set, nb::arg().none());
+      else
+        bound.def_prop_rw(text.name, get, set);
     }
   });
   return bound;

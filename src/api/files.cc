@@ -253,8 +253,10 @@ Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesO
                                    .top = options.top};
     // Lines as they stand in the file come in any order, with tabs.
     if (is_more_than_plain_lines(group.files.format) || !options.columns.empty()) {
-      group.sorted = !options.top;
+      group.sorted = true;
       group.lines = {.separator = each.items.separator, .values = options.columns};
+    } else if (options.top && options.sorted) {
+      return misuse("find the highest counts", "--top", "--top without --sorted");
     }
     return placed(files::group_files(group), group.files);
   });

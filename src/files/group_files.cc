@@ -96,6 +96,16 @@ struct Counted {
   uint64_t bytes() const { return partial.capacity(); }
 };
 
+// Bytes of all inputs; 0 if that is not known.
+uint64_t bytes_of(const std::vector<bowtie::Input>& inputs) {
+  uint64_t bytes = 0;
+  for (const bowtie::Input& input : inputs) {
+    if (input.bytes == bowtie::unknown_bytes) return 0;
+    bytes += input.bytes;
+  }
+  return bytes;
+}
+
 class Group {
  public:
   Group(const GroupFilesOptions& options, GroupLayout layout)
@@ -207,7 +217,8 @@ Status Group::pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie:
                    {.format = widest_format(),
                     .memory_bytes = pass_bytes_,
                     .inputs_in_turn = true,
-                    .phase = "group"});
+                    .phase = "group",
+                    .total_bytes = bytes_of(inputs)});
 }
 
 // Where it is known how many items there are: whatever their keys are.
@@ -487,7 +498,13 @@ Status Group::write_stretch(OutputStream& output) {
   Stretch stretch{.file = sorted_file_};
   if (!sorted_.empty()) stretch.offset = sorted_.back().offset + sorted_.back().bytes;
   stretch.partials = table_->size();
+  // A merge of two stretches has three streams.
+  const uint64_t bytes_max = item_bytes_max_of_pass(widest_format(), 3, run_.usable_bytes());
   auto status = table_->for_each([&](std::string_view partial) -> Status {
+    if (partial.size() > bytes_max)
+      return failure(ErrorCode::out_of_memory,
+                     fmt::format("merge a group of {} bytes", partial.size()), "group",
+                     "a larger -S");
     longest_partial_bytes_ = std::max<uint64_t>(longest_partial_bytes_, partial.size());
     stretch.bytes += partial.size();
     return output.append(partial.data(), partial.size()) ? Status{} : output.status();
@@ -589,16 +606,19 @@ Status Group::merge_some(const std::vector<Stretch>& some, const bowtie::Output&
   std::vector<bowtie::Input> inputs;
   for (const Stretch& stretch : some) inputs.push_back(input_of(stretch));
   if (auto status = run_.interrupted(); !status) return status;
-  return run_.pass(
-      inputs, {output}, [&](Streams& streams) { return merge_streams(streams, last); },
-      {.format = widest_format(), .memory_bytes = run_.usable_bytes(), .phase = "merge"});
+  return run_.pass(inputs, {output}, [&](Streams& streams) { return merge_streams(streams, last); },
+                   {.format = widest_format(),
+                    .memory_bytes = run_.usable_bytes(),
+                    .phase = "merge",
+                    .total_bytes = bytes_of(inputs)});
 }
 
 Status Group::merge_stretches() {
   if (sorted_.empty()) return {};
   buckets_ = static_cast<uint32_t>(sorted_.size());
   table_.reset();
-  const size_t fan_in = streams_that_hold_partials(run_.usable_bytes()) - 1;
+  sorted_file_.reset();  // its stretches hold it
+  const size_t fan_in = std::max(streams_that_hold_partials(run_.usable_bytes()), 3u) - 1;
   while (sorted_.size() > fan_in) {
     ++deepest_;
     auto file = run_.temporary();
@@ -700,9 +720,8 @@ std::unexpected<Error> refuse(const BadValue& bad, const GroupFilesOptions& opti
 }  // namespace
 
 Result<GroupFilesStats> group_files(const GroupFilesOptions& options) {
-  if (options.top && (options.sorted || !options.aggregates.count))
-    return misuse("find the highest counts", "--top",
-                  options.sorted ? "--top without --sorted" : "--count");
+  if (options.top && !options.aggregates.count)
+    return misuse("find the highest counts", "--top", "--count");
   auto layout = GroupLayout::make(options.files.format, options.aggregates, options.lines);
   if (!layout) return std::unexpected(layout.error());
   auto done = Group(options, *layout).go();

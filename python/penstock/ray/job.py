@@ -11,7 +11,7 @@ from .. import _penstock
 from . import storage
 
 MiB = 1 << 20
-VERSION = 1
+VERSION = 2
 
 # Of memory_per_task, what a process of Ray has before it works, with Arrow and objects on their way.
 PROCESS_BYTES = 160 * MiB

@@ -284,6 +284,7 @@ Result<Outcome> sort_part(Task& task, LongBucket bucket, const LongRunsPlan& pla
                                target);
   if (!stored) return std::unexpected(stored.error());
   Outcome outcome = outcome_of(*stored, sort.stats());
+  outcome.kept_bytes = 0;  // all of it came from a temporary
   outcome.passes_more += level;
   return outcome;
 }
