@@ -332,6 +332,7 @@ void GroupTable::take(std::string_view item, Kind kind) {
   if (pending() <= pending_max / 2) return;
   const uint64_t hash = at(taken_ - 1 - pending_max / 2).keyed.hash;
   const uint64_t content = slots()[find_slot(hash, first_slot(hash))];
+  if (content == 0) return;
   const std::byte* const partial = data_.begin() + ((content & place_mask) - 1) * place_unit;
   constexpr size_t cache_line_bytes = 64;
   __builtin_prefetch(partial, 1);
