@@ -405,7 +405,7 @@ TEST_F(ExternalSortTest, WhatIsInOrderIsCopied) {
   }
 }
 
-// Nothing is special about it: a distribution, and buckets that the sort in memory turns round.
+// A descending input is distributed as any other, and the sort in memory turns its buckets round.
 TEST_F(ExternalSortTest, NumbersInTheOppositeOrderAreDistributed) {
   for (const Format& format : formats) {
     if (!format.numeric()) continue;

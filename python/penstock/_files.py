@@ -23,9 +23,9 @@ Progress: TypeAlias = "Callable[[str, int, int], object] | bool | None"
 
 _log = logging.getLogger("penstock")
 # Rows of the table of options by the struct that has them.
-_ROWS: dict[str, list[dict[str, Any]]] = {}
+ROWS: dict[str, list[dict[str, Any]]] = {}
 for _row in _penstock.options():
-    _ROWS.setdefault(_row["owner"], []).append(_row)
+    ROWS.setdefault(_row["owner"], []).append(_row)
 _FORMATS = {"<u4": "u32", "<u8": "u64", "<i4": "i32", "<i8": "i64", "<f4": "f32", "<f8": "f64"}
 
 
@@ -204,7 +204,7 @@ def _items(items: _penstock.ItemFormat, options: dict[str, Any]) -> None:
 
 def _take(native: Any, owner: str, options: dict[str, Any]) -> None:
     """Moves from `options` to an object of the extension what the table of options has of it."""
-    for row in _ROWS[owner]:
+    for row in ROWS[owner]:
         if row["python"] in options:
             set_options(native, {row["name"]: row["python"]}, **{row["name"]: options.pop(row["python"])})
 

@@ -66,13 +66,6 @@ constexpr void for_each_option(Visit&& visit) {
           [](auto& options) -> auto& { return options.field; });                          \
   }
 #include "api/options.def"
-#undef OPTION
-#undef C
-#undef C_NOT
-#undef C_LIST
-#undef C_OPTIONAL
-#undef C_OWN
-#undef C_NONE
 }
 
 // The row of an option. A name that is not in the table does not compile.

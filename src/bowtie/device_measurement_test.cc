@@ -15,7 +15,7 @@
 namespace penstock::bowtie {
 namespace {
 
-// The same numbers each time, as some of what is tested holds for 95 of 100 draws.
+// A fixed seed: some of what is tested holds for 95 of 100 draws.
 uint64_t seed_of_run() {
   return number_from_environment("PENSTOCK_TEST_SEED", 20260101);
 }

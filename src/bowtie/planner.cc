@@ -27,7 +27,7 @@ class Costs {
  public:
   explicit Costs(const PlanRequest& request) : request_(request) {}
 
-  // Of all files at any stage.
+  // Bytes of all files at any stage.
   double bytes() const { return request_.bytes; }
   double read_bytes() const { return request_.inputs == 0 ? 0 : bytes(); }
   double written_bytes() const { return request_.outputs == 0 ? 0 : bytes(); }

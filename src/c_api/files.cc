@@ -119,13 +119,6 @@ Status take_all(Options& options, const From& from) {
     if (Status taken = c(options.field); !taken) return taken; \
   }
 #include "api/options.def"
-#undef OPTION
-#undef C
-#undef C_NOT
-#undef C_OPTIONAL
-#undef C_LIST
-#undef C_OWN
-#undef C_NONE
   return {};
 }
 

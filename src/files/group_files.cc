@@ -221,13 +221,13 @@ Status Group::pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie:
                     .total_bytes = bytes_of(inputs)});
 }
 
-// Where it is known how many items there are: whatever their keys are.
+// True if the table holds the source whatever its keys are. A source of unknown length has to be far smaller than the table.
 bool Group::may_hold(const Source& source) const {
   if (source.items) return table_->holds(*source.items, source.bytes);
   return source.bytes < table_->memory_bytes() / lines_expansion;
 }
 
-// What goes to temporaries has to come back: the more streams, the shorter an item may be.
+// The most streams of a pass that can still read the longest partial back. The more streams, the shorter an item may be.
 uint32_t Group::streams_that_hold_partials(uint64_t memory_bytes) const {
   const record::Format format = widest_format();
   uint32_t streams = streams_max(format, memory_bytes);
@@ -554,7 +554,7 @@ Status Group::append_head_to(OutputStream& output) {
 
 // ---- Sorted results.
 
-// Of one key the partials of earlier stretches come first, and the first one takes the others up.
+// Merges the inputs. Partials of one key come in the order of their stretches; the first takes up the others.
 Status Group::merge_streams(Streams& streams, bool last) {
   struct Head {
     uint64_t prefix;

@@ -19,8 +19,8 @@ struct GroupFilesOptions {
   std::optional<uint64_t> top = {};
 };
 
-// What a result is: GroupLayout::result_format(). Results of lines and rows stand behind the header of the inputs,
-// those of rows behind one that names what they have.
+// Groups the items of files. GroupLayout::result_format() describes a result. The header of the inputs stands in front of the
+// results of lines, and a header that names their columns in front of those of rows.
 //
 // Errors: unsupported with the key, where a sum does not fit 64 bits (of lines: 38 digits); corrupt, where the value of
 // a line is no number; out_of_memory where an eighth of the memory does not hold the `top` results; otherwise as

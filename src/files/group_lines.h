@@ -51,7 +51,7 @@ class GroupLines {
   // Looks up keys and values in the head of the inputs. `format`: with the keys that it names. Errors:
   // invalid_argument, where it has no such column.
   Status begin(const record::Format& format, const std::string& head);
-  // What stands in front of the results.
+  // The header in front of the results.
   const std::string& head() const { return head_; }
 
   std::string_view key_of_item(std::string_view item, std::string& room) const {
@@ -68,13 +68,13 @@ class GroupLines {
   Status add_partial(char* partial, std::string_view other);
   const std::optional<BadValue>& bad_value() const { return bad_value_; }
 
-  // Of lines: the count, the text of each key as the first line has it, and the sum, minimum and maximum of
-  // each value, with the separator between them, or tabs. Of rows: the keys, the count, the values.
+  // Appends the result of a group. A line has the count, the text of each key as the first line has it, and the sum, minimum
+  // and maximum of each value, with the separator or tabs between them; a row has the keys, the count, the values.
   // Errors: unsupported, where a sum has too many digits.
   Status append_result(std::string_view partial, std::string& to) const;
 
  private:
-  // What is aggregated of one value.
+  // The aggregates of one value.
   struct Value {
     bool any = false;
     record::DecimalSum sum;

@@ -78,7 +78,7 @@ struct Row {
   std::optional<Number> number;  // in the last field
 };
 
-// What is grouped, and how.
+// The options of one group, and its input.
 struct Case {
   Texts keys;           // as options have them
   std::string letters;  // of the whole line, where there are no keys
@@ -265,7 +265,7 @@ Case random_case(Random& random) {
     auto locale = record::Locale::open(name);
     if (locale && random.below(4) == 0) how.locale = *locale;
   }
-  // What an order of its own is made for.
+  // Asks for an order with made keys where a locale alone was drawn.
   if (how.locale != nullptr && how.keys.empty() && how.letters.empty()) how.letters = "f";
   switch (random.below(4)) {
     case 0:

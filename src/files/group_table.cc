@@ -27,7 +27,7 @@ constexpr uint64_t place_unit = 8;
 constexpr uint64_t data_bytes_most = place_unit * (std::numeric_limits<uint32_t>::max() - 1);
 constexpr unsigned tag_shift = 32;
 constexpr uint64_t place_mask = std::numeric_limits<uint32_t>::max();
-// What a key and its text are taken for when memory is divided.
+// Assumed bytes of a key and its text when memory is divided.
 constexpr uint64_t text_bytes_usual = 16;
 
 template <class Bits>

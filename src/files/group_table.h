@@ -26,7 +26,7 @@ namespace penstock::files {
 
 using penstock::ValueField;
 
-// Where what lies in items, partials and results. Thread safety: one thread; copies share what lines need.
+// The places of keys, values and counts in items, partials and results. Thread safety: one thread; copies share the state of lines.
 class GroupLayout {
  public:
   // Fails where the format has no such value, or nothing was asked for.
@@ -35,7 +35,7 @@ class GroupLayout {
 
   const record::Format& item_format() const { return item_; }
   const record::Format& partial_format() const { return partial_; }
-  // Of the results: the key, and 8 bytes for count, sum, min and max in this order; of lines a line.
+  // A result: the key, and 8 bytes each for count, sum, min and max in this order; a line if the items are lines.
   const record::Format& result_format() const { return result_; }
   // nullptr: the items are of a fixed size.
   GroupLines* lines() const { return lines_.get(); }

@@ -103,7 +103,7 @@ DecimalSum::DecimalSum(const Decimal& number)
 void DecimalSum::add_places(unsigned places) {
   if (whole_digits_ == of_zero) places_ = places;
   for (; places_ < places; ++places_) {
-    // Of 64 bits, times 10.
+    // Multiplies each 64-bit word by 10.
     constexpr unsigned half_bits = 64;
     const __uint128_t lower = static_cast<uint64_t>(low_) * __uint128_t{10};
     const __uint128_t upper = (low_ >> half_bits) * 10 + (lower >> half_bits);

@@ -31,7 +31,7 @@ class DecimalSum {
 
   // False, and nothing has changed: one of the numbers has too many digits beside another one's places.
   bool add(const DecimalSum& other);
-  // Nothing: it has too many digits.
+  // The sum; empty if it has too many digits.
   std::optional<Decimal> total() const;
 
  private:

@@ -51,10 +51,10 @@ std::string value_text(SortRun::Unit unit, std::optional<double> value);
 inline constexpr const char* bucket_stage_names[external::bucket_stages] = {
     "being read", "waiting for a sorter", "being sorted", "being written"};
 
-// The same picture of at most so many buckets and bins of time: every second bucket, third, ...; of the bins means of
-// as many neighbours. 0: no picture.
+// A picture of at most `points_max` buckets and bins of time: every second bucket, or third, ..., and means of as many
+// neighbouring bins. 0: no picture.
 external::Occupancy thinned(const external::Occupancy& occupancy, size_t points_max);
-// Staircases of at most so many points, which are means of as many neighbours. 0: none.
+// Staircases of at most `points_max` points, which are means of neighbours. 0: none.
 std::vector<external::Staircase> thinned(const std::vector<external::Staircase>& staircases,
                                          size_t points_max);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What tests of streams with two sides share.
+// Shared helpers of tests of streams with two sides.
 
 #include <chrono>
 #include <cstddef>

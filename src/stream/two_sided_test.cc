@@ -1,6 +1,6 @@
 // Test labels: first
 
-// What streams with two sides do alike, whatever their blocks are moved by.
+// The behaviour that all streams with two sides share, whatever moves their blocks.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

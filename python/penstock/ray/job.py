@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .. import _penstock
+from .. import _files, _penstock
 from . import storage
 
 MiB = 1 << 20
@@ -133,4 +133,4 @@ class Job:
 
 def words_of(items: _penstock.ItemFormat) -> dict[str, Any]:
     """The words of an ItemFormat by their names in the table of options."""
-    return {row["name"]: getattr(items, row["name"]) for row in _penstock.options() if row["owner"] == "ItemFormat"}
+    return {row["name"]: getattr(items, row["name"]) for row in _files.ROWS["ItemFormat"]}

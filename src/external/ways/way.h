@@ -1,6 +1,6 @@
 #pragma once
 
-// The ways of a sort: what each is given, and what it did. dispatch.cc chooses among them.
+// The ways of a sort: their input, their result, and their names. dispatch.cc chooses among them.
 
 #include <optional>
 #include <string>
@@ -35,7 +35,7 @@ Status check_space(const Task& task, uint64_t temp_bytes, uint64_t output_bytes)
 // Fails where they lack room for a sort of all items whose output is cut afterwards.
 Status check_space_for_all(const Task& task);
 
-// What a way did.
+// The result and the account of a way.
 struct Outcome {
   Stored stored = {};
   Method method = Method::empty;

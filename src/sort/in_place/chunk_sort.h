@@ -34,7 +34,7 @@
 
 namespace penstock::sorting {
 
-// Where the chunks of a distribution's lists come from.
+// The source of the chunks for a distribution's lists.
 struct ChunkSource {
   ChunkSpace* space;
   ChunkSpace::Share* share = nullptr;  // of the thread's own

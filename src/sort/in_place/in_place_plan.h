@@ -12,7 +12,7 @@ namespace penstock::sorting {
 // What is sorted without a first level.
 inline constexpr size_t cache_bytes_max = MiB;
 
-// Of items, or of records.
+// The plan of a sort of items or of records.
 struct ChunkPlan {
   size_t item_bytes = 0;
   unsigned threads = 1;
