@@ -10,6 +10,7 @@
 #include "base/misuse.h"
 #include "cli/common/option_words.h"
 #include "penstock/source.h"
+#include "source/codec.h"
 
 namespace penstock::cli {
 
@@ -39,12 +40,11 @@ inline std::string uncompressed_notice(const std::string& word, const std::strin
                                        bool compresses = true) {
   if (!word.empty()) return {};
   const std::string notice = output + " is written uncompressed";
-  for (const char* end : {".gz", ".zst", ".lz4"}) {
-    if (output.ends_with(end)) return notice + (compresses ? " (try: -Z)" : "");
-  }
-  for (const char* end : {".xz", ".bz2"}) {
-    if (output.ends_with(end))
-      return notice + (compresses ? " (try: -Z with a name that ends in .gz, .zst or .lz4)" : "");
+  for (const source::Codec* codec : source::codecs()) {
+    if (!output.ends_with(codec->suffix)) continue;
+    if (!compresses) return notice;
+    return notice +
+           (codec->output ? " (try: -Z)" : " (try: -Z with a name that ends in .gz, .zst or .lz4)");
   }
   return {};
 }

@@ -16,6 +16,7 @@
 #include "cli/common/source_words.h"
 #include "cli/common/stop_signals.h"
 #include "penstock/source.h"
+#include "source/codec.h"
 
 namespace penstock::cli {
 namespace {
@@ -88,9 +89,8 @@ Command add_cat(Parser& program) {
   add_output_words(parser, arguments->output_rules);
   add_source_words(parser, arguments->source);
   parser.footer(
-      "Compressed data (gzip, zstd, lz4, xz, bzip2) are known by their first bytes, whatever the "
-      "name. What could be read of a "
-      "damaged\n"
+      "Compressed data (" + source::codec_names() +
+      ") are known by their first bytes, whatever the name. What could be read of a damaged\n"
       "input is written, and the inputs after it.\n"
       "Exit codes: 0 done, 1 an input could not be read in whole, 2 anything else that went "
       "wrong.");

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "source/decoder.h"
+#include "source/codec.h"
 
 namespace penstock::source {
 namespace {
@@ -17,7 +17,17 @@ class Bzip2Decoder final : public Decoder {
     open_ = ::BZ2_bzDecompressInit(&bzip2_, 0, 0) == BZ_OK;
     return open_;
   }
-  const char* name() const override { return "bzip2"; }
+
+  // Whether a level follows, and a block or the end of the stream begins.
+  static bool fits(Head head) {
+    const std::string_view block(reinterpret_cast<const char*>(head.data()) + 4, 6);
+    return byte_at(head, 3) >= '1' && byte_at(head, 3) <= '9' &&
+           (block == "\x31\x41\x59\x26\x53\x59"sv || block == "\x17\x72\x45\x38\x50\x90"sv);
+  }
+  static uint64_t memory_bytes(Head head) {
+    constexpr uint64_t bytes_per_level = 400'000;
+    return head.size() > 3 ? bytes_per_level * (byte_at(head, 3) - '0' + 1u) : 0;
+  }
 
   Step decode(std::span<const std::byte> input, std::span<std::byte> output) override {
     bzip2_.next_in = reinterpret_cast<char*>(const_cast<std::byte*>(input.data()));
@@ -59,10 +69,12 @@ class Bzip2Decoder final : public Decoder {
 
 }  // namespace
 
-std::unique_ptr<Decoder> make_bzip2_decoder() {
-  auto decoder = std::make_unique<Bzip2Decoder>();
-  if (!decoder->open()) return nullptr;
-  return decoder;
-}
+const Codec bzip2_codec = {
+    .name = "bzip2",
+    .suffix = ".bz2",
+    .magics = {{{.bytes = "BZh"sv, .header_bytes = 10, .fits = Bzip2Decoder::fits}}},
+    .decoding_bytes = Bzip2Decoder::memory_bytes,
+    .make_decoder = opened<Bzip2Decoder>,
+};
 
 }  // namespace penstock::source

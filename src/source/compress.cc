@@ -1,26 +1,17 @@
-// A sink that takes a text and hands it on compressed. Each format is one encoder, as decoder.h has
-// decoders; all formats end a frame when the sink is closed, so that an empty text is an empty frame.
+// A sink that takes a text and hands it on compressed. All formats end a frame when the sink is closed, so that an empty text is an empty frame.
 //
 // What an encoder takes of memory is resident when the sink is made: a run that plans what is left of its
 // budget sees it. (A library takes pages as it touches them: megabytes later.)
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
 #include "base/run_scope.h"
 #include "penstock/source.h"
-#include "source/encoder.h"
+#include "source/codec.h"
 
 namespace penstock {
-
-std::optional<CompressedFormat> compressed_format_of_name(std::string_view name) {
-  if (name.ends_with(".gz")) return CompressedFormat::gzip;
-  if (name.ends_with(".zst")) return CompressedFormat::zstd;
-  if (name.ends_with(".lz4")) return CompressedFormat::lz4;
-  return {};
-}
 
 namespace source {
 namespace {
@@ -30,18 +21,6 @@ constexpr size_t piece_bytes = 64 * KiB;
 constexpr size_t warm_up_bytes = 1 * MiB;
 // What the libraries take at these levels, and the room for a piece.
 constexpr uint64_t memory_bytes = 2 * MiB;
-
-std::unique_ptr<Encoder> make_encoder(CompressedFormat format) {
-  switch (format) {
-    case CompressedFormat::gzip:
-      return make_gzip_encoder();
-    case CompressedFormat::zstd:
-      return make_zstd_encoder();
-    case CompressedFormat::lz4:
-      return make_lz4_encoder();
-  }
-  return nullptr;
-}
 
 class CompressedSink final : public Sink {
  public:
@@ -89,7 +68,9 @@ class CompressedSink final : public Sink {
 }  // namespace source
 
 Result<std::unique_ptr<Sink>> compress(std::unique_ptr<Sink> to, CompressedFormat format) {
-  auto encoder = source::make_encoder(format);
+  const auto codec = std::ranges::find(source::codecs(), std::optional(format),
+                                       [](const auto* one) { return one->output; });
+  auto encoder = (*codec)->make_encoder();
   if (encoder == nullptr)
     return failure(ErrorCode::out_of_memory, "get memory to compress", "output");
   auto sink = std::make_unique<source::CompressedSink>(std::move(encoder), std::move(to));

@@ -13,16 +13,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/run_scope.h"
 #include "penstock/source.h"
 #include "source/checked_read.h"
-#include "source/decoder.h"
+#include "source/codec.h"
 
 namespace penstock {
 
@@ -32,62 +30,15 @@ namespace {
 
 constexpr size_t input_bytes = 256 * KiB;  // of compressed data, at a time
 
-enum class Format : uint8_t { gzip, zstd, lz4, xz, bzip2 };
-constexpr size_t formats = 5;
-
-uint8_t at(std::span<const std::byte> head, size_t i) {
-  return static_cast<uint8_t>(head[i]);
-}
-
-// ---- How a frame of each format begins: a magic number, and a header whose fields agree. Bytes that
-// are numbers, and begin with a magic number by chance, are seldom such a header as well.
-
-struct Magic {
-  Format format;
-  std::string_view bytes;
-  uint8_t first_byte_mask = 0xff;
-  size_t header_bytes = 0;  // which `fits` looks at
-  bool (*fits)(std::span<const std::byte> header) = nullptr;
-};
-using namespace std::string_view_literals;
-constexpr std::array magics = {
-    // Reserved flags.
-    Magic{Format::gzip, "\x1f\x8b\x08"sv, 0xff, 4,
-          [](std::span<const std::byte> header) { return (at(header, 3) & 0xe0) == 0; }},
-    // The reserved bit.
-    Magic{Format::zstd, "\x28\xb5\x2f\xfd"sv, 0xff, 5,
-          [](std::span<const std::byte> header) { return (at(header, 4) & 0x08) == 0; }},
-    Magic{Format::zstd, "\x50\x2a\x4d\x18"sv, 0xf0},  // skippable
-    // The version; reserved bits; a size of blocks.
-    Magic{Format::lz4, "\x04\x22\x4d\x18"sv, 0xff, 6,
-          [](std::span<const std::byte> header) {
-            return (at(header, 4) & 0xc2) == 0x40 && (at(header, 5) & 0x8f) == 0 &&
-                   at(header, 5) >= 0x40;
-          }},
-    // Reserved bits.
-    Magic{Format::xz, "\xfd\x37\x7a\x58\x5a\x00"sv, 0xff, 8,
-          [](std::span<const std::byte> header) {
-            return at(header, 6) == 0 && (at(header, 7) & 0xf0) == 0;
-          }},
-    // The level, and how a block begins, or the end.
-    Magic{Format::bzip2, "\x42\x5a\x68"sv, 0xff, 10,
-          [](std::span<const std::byte> header) {
-            const auto* text = reinterpret_cast<const char*>(header.data());
-            const std::string_view block(text + 4, 6);
-            return text[3] >= '1' && text[3] <= '9' &&
-                   (block == "\x31\x41\x59\x26\x53\x59"sv || block == "\x17\x72\x45\x38\x50\x90"sv);
-          }},
-};
-
 // How far `head` agrees with how a frame begins: not at all; all of it; or as long as it reaches,
 // in the magic number or behind it.
 enum class Kind : uint8_t { none, frame, part_of_magic, part_of_header };
 
-Kind compare(const Magic& magic, std::span<const std::byte> head) {
+Kind compare(const Magic& magic, Head head) {
   for (size_t i = 0; i < magic.bytes.size(); ++i) {
     if (i == head.size()) return Kind::part_of_magic;
     const auto mask = i == 0 ? magic.first_byte_mask : uint8_t{0xff};
-    if ((at(head, i) & mask) != static_cast<uint8_t>(magic.bytes[i])) return Kind::none;
+    if ((byte_at(head, i) & mask) != static_cast<uint8_t>(magic.bytes[i])) return Kind::none;
   }
   if (magic.fits == nullptr) return Kind::frame;
   if (head.size() < magic.header_bytes) return Kind::part_of_header;
@@ -96,46 +47,22 @@ Kind compare(const Magic& magic, std::span<const std::byte> head) {
 
 // Of data that end with `head`, a part of a header is a frame that is cut off.
 struct Guess {
-  Kind kind;
-  Format format;
+  Kind kind = Kind::none;
+  const Codec* codec = nullptr;
   bool needs_more() const { return kind == Kind::part_of_magic || kind == Kind::part_of_header; }
   bool is_frame() const { return kind == Kind::frame || kind == Kind::part_of_header; }
 };
-Guess guess(std::span<const std::byte> head) {
-  Guess best{Kind::none, Format::gzip};
-  for (const Magic& magic : magics) {
-    const Kind kind = compare(magic, head);
-    if (kind > best.kind || kind == Kind::frame) best = {kind, magic.format};
-    if (kind == Kind::frame) break;
+Guess guess(Head head) {
+  Guess best;
+  for (const Codec* codec : codecs()) {
+    for (const Magic& magic : codec->magics) {
+      if (magic.bytes.empty()) continue;
+      const Kind kind = compare(magic, head);
+      if (kind == Kind::frame) return {kind, codec};
+      if (kind > best.kind) best = {kind, codec};
+    }
   }
   return best;
-}
-
-// ---- What decompression takes.
-
-constexpr uint64_t gzip_bytes = 64 * KiB;
-constexpr uint64_t bzip2_bytes_per_level = 400'000;
-
-// The window that the header of a frame asks for (RFC 8878).
-uint64_t zstd_window_bytes(std::span<const std::byte> head) {
-  constexpr std::array<size_t, 4> dictionary_bytes = {0, 1, 2, 4};
-  const uint8_t flags = at(head, 4);
-  if ((flags & 0x20) == 0) {
-    if (head.size() < 6) return 0;
-    const uint64_t base = uint64_t{1} << (10 + (at(head, 5) >> 3));
-    return base + base / 8 * (at(head, 5) & 7);
-  }
-  const size_t size_bytes = size_t{1} << (flags >> 6);
-  const size_t from = 5 + dictionary_bytes[flags & 3];
-  if (head.size() < from + size_bytes) return 0;
-  uint64_t bytes = 0;
-  for (size_t i = size_bytes; i-- > 0;) bytes = bytes << 8 | at(head, from + i);
-  return size_bytes == 2 ? bytes + 256 : bytes;
-}
-
-uint64_t lz4_bytes(std::span<const std::byte> head) {
-  if (head.size() < 6) return 0;
-  return (uint64_t{2} << (8 + 2 * (at(head, 5) >> 4 & 7))) + 256 * KiB;
 }
 
 // Thread safety: as a Source. Invariants: input_[begin_, end_) has been read and not used;
@@ -155,6 +82,11 @@ class Decompressor final : public Source {
 
  private:
   enum class Next : uint8_t { frame, plain, end };
+  struct OpenDecoder {
+    const Codec* codec;
+    std::unique_ptr<Decoder> decoder;
+    MemoryCharge charge;  // the most that a frame asked for
+  };
 
   Result<size_t> advance(std::span<std::byte> into) {
     for (;;) {
@@ -185,56 +117,38 @@ class Decompressor final : public Source {
       found = guess(buffered());
     }
     if (found.is_frame()) {
-      if (Status begun = begin_frame(found.format); !begun) return std::unexpected(begun.error());
+      if (Status begun = begin_frame(*found.codec); !begun) return std::unexpected(begun.error());
       return Next::frame;
     }
-    if (!last_format_) {
+    if (last_ == nullptr) {
       plain_ = true;
       return Next::plain;
     }
-    if (*last_format_ == Format::gzip || *last_format_ == Format::xz) {
+    if (last_->zeros_may_follow) {
       if (Status skipped = skip_zeros(); !skipped) return std::unexpected(skipped.error());
     }
     if (begin_ == end_) return Next::end;
     return failure(ErrorCode::corrupt,
                    fmt::format("decompress what follows the {} data at offset {}: it is in no "
                                "known format",
-                               decoders_[static_cast<size_t>(*last_format_)]->name(), offset_),
+                               last_->name, offset_),
                    name_);
   }
 
-  Status begin_frame(Format format) {
-    std::unique_ptr<Decoder>& decoder = decoders_[static_cast<size_t>(format)];
-    if (decoder == nullptr) {
-      decoder = make_decoder(format);
-    }
-    if (decoder == nullptr) {
-      return failure(ErrorCode::out_of_memory, "prepare to decompress", name_);
+  Status begin_frame(const Codec& codec) {
+    auto decoder = std::ranges::find(decoders_, &codec, &OpenDecoder::codec);
+    if (decoder == decoders_.end()) {
+      auto made = codec.make_decoder(options_.window_bytes_max);
+      if (made == nullptr) return failure(ErrorCode::out_of_memory, "prepare to decompress", name_);
+      decoder = decoders_.insert(decoder, {&codec, std::move(made), {}});
     }
     const uint64_t most_bytes = options_.window_bytes_max + MiB;
-    MemoryCharge& charge = charges_[static_cast<size_t>(format)];
-    charge = MemoryCharge(
-        std::max(charge.bytes(), std::min(decoding_bytes(buffered()).value_or(0), most_bytes)));
-    decoder_ = decoder.get();
-    last_format_ = format;
+    decoder->charge = MemoryCharge(std::max(
+        decoder->charge.bytes(), std::min(decoding_bytes(buffered()).value_or(0), most_bytes)));
+    decoder_ = decoder->decoder.get();
+    last_ = &codec;
     ++frames_;
     return {};
-  }
-
-  std::unique_ptr<Decoder> make_decoder(Format format) const {
-    switch (format) {
-      case Format::gzip:
-        return make_gzip_decoder();
-      case Format::zstd:
-        return make_zstd_decoder(options_.window_bytes_max);
-      case Format::lz4:
-        return make_lz4_decoder();
-      case Format::xz:
-        return make_xz_decoder(options_.window_bytes_max);
-      case Format::bzip2:
-        return make_bzip2_decoder();
-    }
-    return nullptr;
   }
 
   // Tapes and some archivers pad gzip data with zeros, and xz knows padding.
@@ -273,10 +187,10 @@ class Decompressor final : public Source {
   }
 
   void note(const Problem& problem) {
-    error_ = Error{problem.code,
-                   fmt::format("decompress {} data at offset {}: {}", decoder_->name(), offset_,
-                               problem.reason),
-                   name_, 0, problem.hint.empty() ? hint() : problem.hint};
+    error_ = Error{
+        problem.code,
+        fmt::format("decompress {} data at offset {}: {}", last_->name, offset_, problem.reason),
+        name_, 0, problem.hint.empty() ? hint() : problem.hint};
   }
   // Who has read nothing so far may have met a magic number by chance.
   std::string hint() const {
@@ -285,7 +199,7 @@ class Decompressor final : public Source {
   Error truncated() const {
     return {ErrorCode::corrupt,
             fmt::format("decompress {} data: the file ends at offset {}, in the middle of it",
-                        decoder_->name(), offset_),
+                        last_->name, offset_),
             name_, 0, hint()};
   }
 
@@ -297,39 +211,19 @@ class Decompressor final : public Source {
   uint64_t offset_ = 0;
   bool ended_ = false;  // nothing comes behind input_
   bool plain_ = false;
-  std::array<std::unique_ptr<Decoder>, formats> decoders_;
-  std::array<MemoryCharge, formats> charges_;  // of each what its frames asked for at most
-  Decoder* decoder_ = nullptr;                 // of the frame that we are in
-  std::optional<Format> last_format_;
-  uint64_t frames_ = 0;  // begun
+  std::vector<OpenDecoder> decoders_;
+  Decoder* decoder_ = nullptr;   // of the frame that we are in
+  const Codec* last_ = nullptr;  // of the last frame that was begun
+  uint64_t frames_ = 0;          // begun
   std::optional<Error> error_;
 };
 
 }  // namespace
 
-std::optional<uint64_t> decoding_bytes(std::span<const std::byte> head) {
+std::optional<uint64_t> decoding_bytes(Head head) {
   const Guess found = guess(head);
   if (!found.is_frame()) return std::nullopt;
-  uint64_t bytes = 0;
-  switch (found.format) {
-    case Format::gzip:
-      bytes = gzip_bytes;
-      break;
-    case Format::zstd:
-      // Beside it blocks of at most 128 KiB, and tables. (A skippable frame tells nothing.)
-      if (at(head, 0) == 0x28 && head.size() > 4) bytes = zstd_window_bytes(head) + 640 * KiB;
-      break;
-    case Format::lz4:
-      bytes = lz4_bytes(head);
-      break;
-    case Format::xz:
-      bytes = xz_decoding_bytes(head);
-      break;
-    case Format::bzip2:
-      bytes = head.size() > 3 ? bzip2_bytes_per_level * (at(head, 3) - '0' + 1u) : 0;
-      break;
-  }
-  return bytes + input_bytes;
+  return found.codec->decoding_bytes(head) + input_bytes;
 }
 
 }  // namespace source

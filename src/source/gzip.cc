@@ -7,8 +7,7 @@
 #include <limits>
 
 #include "penstock/base.h"
-#include "source/decoder.h"
-#include "source/encoder.h"
+#include "source/codec.h"
 
 namespace penstock::source {
 namespace {
@@ -24,7 +23,6 @@ class GzipDecoder final : public Decoder {
     open_ = ::inflateInit2(&zlib_, largest_window_with_gzip_header) == Z_OK;
     return open_;
   }
-  const char* name() const override { return "gzip"; }
 
   Step decode(std::span<const std::byte> input, std::span<std::byte> output) override {
     zlib_.next_in = reinterpret_cast<const Bytef*>(input.data());
@@ -102,16 +100,18 @@ class GzipEncoder final : public Encoder {
 
 }  // namespace
 
-std::unique_ptr<Encoder> make_gzip_encoder() {
-  auto encoder = std::make_unique<GzipEncoder>();
-  if (!encoder->open()) return nullptr;
-  return encoder;
-}
-
-std::unique_ptr<Decoder> make_gzip_decoder() {
-  auto decoder = std::make_unique<GzipDecoder>();
-  if (!decoder->open()) return nullptr;
-  return decoder;
-}
+const Codec gzip_codec = {
+    .name = "gzip",
+    .suffix = ".gz",
+    .output = CompressedFormat::gzip,
+    // Reserved flags are zero.
+    .magics = {{{.bytes = "\x1f\x8b\x08"sv,
+                 .header_bytes = 4,
+                 .fits = [](Head head) { return (byte_at(head, 3) & 0xe0) == 0; }}}},
+    .zeros_may_follow = true,
+    .decoding_bytes = [](Head) { return 64 * KiB; },
+    .make_decoder = opened<GzipDecoder>,
+    .make_encoder = opened<GzipEncoder>,
+};
 
 }  // namespace penstock::source

@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "source/decoder.h"
-#include "source/encoder.h"
+#include "source/codec.h"
 
 namespace penstock::source {
 namespace {
@@ -17,7 +16,16 @@ class Lz4Decoder final : public Decoder {
   bool open() {
     return ::LZ4F_isError(::LZ4F_createDecompressionContext(&context_, LZ4F_VERSION)) == 0;
   }
-  const char* name() const override { return "lz4"; }
+
+  // Whether a version, reserved bits and a size of blocks follow.
+  static bool fits(Head head) {
+    return (byte_at(head, 4) & 0xc2) == 0x40 && (byte_at(head, 5) & 0x8f) == 0 &&
+           byte_at(head, 5) >= 0x40;
+  }
+  static uint64_t memory_bytes(Head head) {
+    if (head.size() < 6) return 0;
+    return (uint64_t{2} << (8 + 2 * (byte_at(head, 5) >> 4 & 7))) + 256 * KiB;
+  }
 
   Step decode(std::span<const std::byte> input, std::span<std::byte> output) override {
     Step step{.consumed = std::min(input.size(), wanted_bytes_), .produced = output.size()};
@@ -82,16 +90,14 @@ class Lz4Encoder final : public Encoder {
 
 }  // namespace
 
-std::unique_ptr<Encoder> make_lz4_encoder() {
-  auto encoder = std::make_unique<Lz4Encoder>();
-  if (!encoder->open()) return nullptr;
-  return encoder;
-}
-
-std::unique_ptr<Decoder> make_lz4_decoder() {
-  auto decoder = std::make_unique<Lz4Decoder>();
-  if (!decoder->open()) return nullptr;
-  return decoder;
-}
+const Codec lz4_codec = {
+    .name = "lz4",
+    .suffix = ".lz4",
+    .output = CompressedFormat::lz4,
+    .magics = {{{.bytes = "\x04\x22\x4d\x18"sv, .header_bytes = 6, .fits = Lz4Decoder::fits}}},
+    .decoding_bytes = Lz4Decoder::memory_bytes,
+    .make_decoder = opened<Lz4Decoder>,
+    .make_encoder = opened<Lz4Encoder>,
+};
 
 }  // namespace penstock::source

@@ -19,7 +19,7 @@
 #include "file/input_guard.h"
 #include "file/outlet.h"
 #include "source/checked_read.h"
-#include "source/decoder.h"
+#include "source/codec.h"
 #include "source/in_order.h"
 
 namespace penstock {

@@ -13,7 +13,7 @@
 #include "os/memory.h"
 #include "os/process_counts.h"
 #include "os/sanitizer.h"
-#include "source/decoder.h"
+#include "source/codec.h"
 #include "source/fixture.h"
 
 namespace penstock::source {

@@ -4,17 +4,21 @@
 
 #include <algorithm>
 
-#include "source/decoder.h"
+#include "source/codec.h"
 
 namespace penstock::source {
 namespace {
 
+// What a stream may take beside its window.
+constexpr uint64_t beside_window_bytes = 128 * KiB;
+
 class XzDecoder final : public Decoder {
  public:
-  explicit XzDecoder(uint64_t memory_bytes_max) : memory_bytes_max_(memory_bytes_max) {}
   ~XzDecoder() override { ::lzma_end(&lzma_); }
-  bool open() { return ::lzma_stream_decoder(&lzma_, memory_bytes_max_, 0) == LZMA_OK; }
-  const char* name() const override { return "xz"; }
+  bool open(uint64_t window_bytes_max) {
+    memory_bytes_max_ = window_bytes_max + beside_window_bytes;
+    return begin();
+  }
 
   Step decode(std::span<const std::byte> input, std::span<std::byte> output) override {
     lzma_.next_in = reinterpret_cast<const uint8_t*>(input.data());
@@ -27,8 +31,7 @@ class XzDecoder final : public Decoder {
     switch (answer) {
       case LZMA_STREAM_END:
         step.frame_ended = true;
-        // The next stream begins anew, in the same memory.
-        if (!open()) step.problem = {ErrorCode::out_of_memory, "not enough memory"};
+        if (!begin()) step.problem = {ErrorCode::out_of_memory, "not enough memory"};
         break;
       case LZMA_OK:
       case LZMA_BUF_ERROR:  // neither input nor room for output was left
@@ -37,7 +40,10 @@ class XzDecoder final : public Decoder {
         step.problem = {ErrorCode::out_of_memory, "not enough memory"};
         break;
       case LZMA_MEMLIMIT_ERROR:
-        step.problem = too_much_memory(::lzma_memusage(&lzma_));
+        step.problem = {
+            ErrorCode::out_of_memory,
+            fmt::format("it takes {} MiB, more than allowed", ::lzma_memusage(&lzma_) / MiB + 1),
+            "more memory: -S of the program, window_bytes_max of the library"};
         break;
       default:
         step.problem = {ErrorCode::corrupt, "invalid data"};
@@ -46,30 +52,37 @@ class XzDecoder final : public Decoder {
   }
 
   // What the stream takes that begins like this, as far as its head tells.
-  uint64_t memory_bytes(std::span<const std::byte> head) {
-    lzma_.next_in = reinterpret_cast<const uint8_t*>(head.data());
-    lzma_.avail_in = head.size();
-    // It stops at the limit, or where the head ends: both say as much as there is to know.
-    [[maybe_unused]] const lzma_ret answer = ::lzma_code(&lzma_, LZMA_RUN);
-    return ::lzma_memusage(&lzma_);
+  static uint64_t memory_bytes(Head head) {
+    XzDecoder decoder;
+    decoder.memory_bytes_max_ = 1;  // it stops there, and says how much it would need
+    if (!decoder.begin()) return 0;
+    decoder.decode(head, {});
+    return ::lzma_memusage(&decoder.lzma_);
   }
 
  private:
-  const uint64_t memory_bytes_max_;
+  // A stream, anew, in the same memory.
+  bool begin() { return ::lzma_stream_decoder(&lzma_, memory_bytes_max_, 0) == LZMA_OK; }
+
+  uint64_t memory_bytes_max_ = 0;
   lzma_stream lzma_ = LZMA_STREAM_INIT;
 };
 
 }  // namespace
 
-std::unique_ptr<Decoder> make_xz_decoder(uint64_t window_bytes_max) {
-  auto decoder = std::make_unique<XzDecoder>(xz_memory_bytes(window_bytes_max));
-  if (!decoder->open()) return nullptr;
-  return decoder;
-}
-
-uint64_t xz_decoding_bytes(std::span<const std::byte> head) {
-  XzDecoder decoder(1);  // it says how much it would need
-  return decoder.open() ? decoder.memory_bytes(head) : 0;
-}
+const Codec xz_codec = {
+    .name = "xz",
+    .suffix = ".xz",
+    // Reserved bits are zero.
+    .magics = {{{.bytes = "\xfd\x37\x7a\x58\x5a\x00"sv,
+                 .header_bytes = 8,
+                 .fits =
+                     [](Head head) {
+                       return byte_at(head, 6) == 0 && (byte_at(head, 7) & 0xf0) == 0;
+                     }}}},
+    .zeros_may_follow = true,
+    .decoding_bytes = XzDecoder::memory_bytes,
+    .make_decoder = opened<XzDecoder>,
+};
 
 }  // namespace penstock::source

@@ -4,10 +4,10 @@
 #include <zstd_errors.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
-#include "source/decoder.h"
-#include "source/encoder.h"
+#include "source/codec.h"
 
 namespace penstock::source {
 namespace {
@@ -24,7 +24,11 @@ class ZstdDecoder final : public Decoder {
         context_, ZSTD_d_windowLogMax, std::clamp(log, bounds.lowerBound, bounds.upperBound));
     return ::ZSTD_isError(set) == 0;
   }
-  const char* name() const override { return "zstd"; }
+
+  // The window, blocks of at most 128 KiB, and tables. A skippable frame tells nothing.
+  static uint64_t memory_bytes(Head head) {
+    return byte_at(head, 0) == 0x28 && head.size() > 4 ? window_bytes(head) + 640 * KiB : 0;
+  }
 
   Step decode(std::span<const std::byte> input, std::span<std::byte> output) override {
     ZSTD_inBuffer in{input.data(), std::min(input.size(), wanted_bytes_), 0};
@@ -46,6 +50,23 @@ class ZstdDecoder final : public Decoder {
   }
 
  private:
+  // The window that the header of a frame asks for (RFC 8878).
+  static uint64_t window_bytes(Head head) {
+    constexpr std::array<size_t, 4> dictionary_bytes = {0, 1, 2, 4};
+    const uint8_t flags = byte_at(head, 4);
+    if ((flags & 0x20) == 0) {
+      if (head.size() < 6) return 0;
+      const uint64_t base = uint64_t{1} << (10 + (byte_at(head, 5) >> 3));
+      return base + base / 8 * (byte_at(head, 5) & 7);
+    }
+    const size_t size_bytes = size_t{1} << (flags >> 6);
+    const size_t from = 5 + dictionary_bytes[flags & 3];
+    if (head.size() < from + size_bytes) return 0;
+    uint64_t bytes = 0;
+    for (size_t i = size_bytes; i-- > 0;) bytes = bytes << 8 | byte_at(head, from + i);
+    return size_bytes == 2 ? bytes + 256 : bytes;
+  }
+
   // A block at a time, as libzstd asks for them: on an error it forgets what else it had decoded in
   // the same call.
   static constexpr size_t frame_start_bytes = 5;
@@ -91,16 +112,18 @@ class ZstdEncoder final : public Encoder {
 
 }  // namespace
 
-std::unique_ptr<Encoder> make_zstd_encoder() {
-  auto encoder = std::make_unique<ZstdEncoder>();
-  if (!encoder->open()) return nullptr;
-  return encoder;
-}
-
-std::unique_ptr<Decoder> make_zstd_decoder(uint64_t window_bytes_max) {
-  auto decoder = std::make_unique<ZstdDecoder>();
-  if (!decoder->open(window_bytes_max)) return nullptr;
-  return decoder;
-}
+const Codec zstd_codec = {
+    .name = "zstd",
+    .suffix = ".zst",
+    .output = CompressedFormat::zstd,
+    // The reserved bit is zero; skippable frames have any magic number of sixteen.
+    .magics = {{{.bytes = "\x28\xb5\x2f\xfd"sv,
+                 .header_bytes = 5,
+                 .fits = [](Head head) { return (byte_at(head, 4) & 0x08) == 0; }},
+                {.bytes = "\x50\x2a\x4d\x18"sv, .first_byte_mask = 0xf0}}},
+    .decoding_bytes = ZstdDecoder::memory_bytes,
+    .make_decoder = opened<ZstdDecoder>,
+    .make_encoder = opened<ZstdEncoder>,
+};
 
 }  // namespace penstock::source
