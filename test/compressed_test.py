@@ -17,6 +17,7 @@ import struct
 import subprocess
 import sys
 import threading
+import zlib
 
 import end_to_end
 from end_to_end import SEED
@@ -33,7 +34,13 @@ def tool(name, *words):
     return lambda data: subprocess.run([name, "-q", "-c", *words], input=data, stdout=subprocess.PIPE, check=True).stdout
 
 
-FORMATS = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lambda data: lzma.compress(data, preset=1)}
+def lzip(data):
+    """A member as lzip writes it, of a window of 1 MiB."""
+    packed = lzma.compress(data, lzma.FORMAT_RAW, filters=[{"id": lzma.FILTER_LZMA1, "preset": 1, "dict_size": MIB}])
+    return b"LZIP\1\x14" + packed + struct.pack("<IQQ", zlib.crc32(data), len(data), len(packed) + 26)
+
+
+FORMATS = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lambda data: lzma.compress(data, preset=1), "lzip": lzip}
 FORMATS.update({name: tool(name, *words) for name, words in (("zstd", ("-3",)), ("lz4", ("-B4",))) if shutil.which(name)})
 
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // What fills a stream and what drains it: files, pipes, sockets, callbacks, and compressed data of
-// gzip, zstd, lz4, xz and bzip2.
+// gzip, zstd, lz4, xz, lzip and bzip2.
 //
 //   auto log = penstock::SourceStream::open("access.log.gz");   // or "-", or a plain file
 //   if (!log) return report(log.error());
@@ -51,12 +51,12 @@ class Sink {
 };
 
 struct SourceOptions {
-  // gzip, zstd, lz4, xz and bzip2 are known by their first bytes (a magic number and a header that
-  // fits), not by their name; anything else comes as it is. Frames (gzip: members, xz and bzip2:
-  // streams) that follow each other make one text, of different formats too. Zeros behind the last
+  // gzip, zstd, lz4, xz, lzip and bzip2 are known by their first bytes (a magic number and a header
+  // that fits), not by their name; anything else comes as it is. Frames (gzip and lzip: members, xz
+  // and bzip2: streams) that follow each other make one text, of different formats too. Zeros behind the last
   // gzip member or xz stream are padding; anything else there is an error, after the text.
   bool decompress = true;
-  // zstd, xz: a frame that wants a larger window is refused (out_of_memory). Decompression uses as
+  // zstd, xz, lzip: a frame that wants a larger window is refused (out_of_memory). Decompression uses as
   // much as the frame's window and the data need; of gzip 64 KiB, of bzip2 4 MiB, of lz4 8 MiB.
   uint64_t window_bytes_max = 2 * GiB;
 };

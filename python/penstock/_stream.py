@@ -232,7 +232,7 @@ def _stay_in_front_of_faulthandler() -> None:
 
 def open(source: Openable, dtype: DTypeLike | None = None, *, memory: int | str = "16M", decompress: bool = True) -> Stream:
     """Opens a path, a descriptor, a file opened by open(path, "rb"), or a socket. A plain file is `.array` and `.buffer`; all of
-    them have `.chunks()` and `.lines()`. gzip, zstd, lz4, xz and bzip2 are decompressed.
+    them have `.chunks()` and `.lines()`. gzip, zstd, lz4, xz, lzip and bzip2 are decompressed.
 
     Descriptors, files and sockets stay the caller's own, and are read from where they stand. `memory` is what is read ahead, and
     kept behind.

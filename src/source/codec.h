@@ -88,7 +88,7 @@ struct Codec {
   std::unique_ptr<Encoder> (*make_encoder)() = nullptr;  // nullptr: it is read alone
 };
 
-extern const Codec gzip_codec, zstd_codec, lz4_codec, xz_codec, bzip2_codec;
+extern const Codec gzip_codec, zstd_codec, lz4_codec, xz_codec, lzip_codec, bzip2_codec;
 
 // All of them.
 std::span<const Codec* const> codecs();

@@ -7,8 +7,8 @@ namespace penstock {
 namespace source {
 
 std::span<const Codec* const> codecs() {
-  static constexpr std::array<const Codec*, 5> all = {&gzip_codec, &zstd_codec, &lz4_codec,
-                                                      &xz_codec, &bzip2_codec};
+  static constexpr std::array<const Codec*, 6> all = {&gzip_codec, &zstd_codec, &lz4_codec,
+                                                      &xz_codec,   &lzip_codec, &bzip2_codec};
   return all;
 }
 

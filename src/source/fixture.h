@@ -102,6 +102,28 @@ inline std::string xzed(const std::string& text) {
   return out;
 }
 
+// A member as the format's description has it: liblzma reads them alone.
+inline std::string lziped(const std::string& text) {
+  constexpr int window_log = 20;
+  lzma_options_lzma options;
+  EXPECT_FALSE(lzma_lzma_preset(&options, 1));
+  options.dict_size = 1u << window_log;
+  const lzma_filter filters[] = {{LZMA_FILTER_LZMA1, &options}, {LZMA_VLI_UNKNOWN, nullptr}};
+  std::string packed(text.size() + text.size() / 2 + 1024, '\0');
+  size_t packed_bytes = 0;
+  EXPECT_EQ(lzma_raw_buffer_encode(filters, nullptr, reinterpret_cast<const uint8_t*>(text.data()),
+                                   text.size(), reinterpret_cast<uint8_t*>(packed.data()),
+                                   &packed_bytes, packed.size()),
+            LZMA_OK);
+  packed.resize(packed_bytes);
+  auto little_endian = [](uint64_t number, size_t bytes) {
+    return std::string(reinterpret_cast<const char*>(&number), bytes);
+  };
+  const uint32_t sum = lzma_crc32(reinterpret_cast<const uint8_t*>(text.data()), text.size(), 0);
+  return std::string("LZIP\1") + static_cast<char>(window_log) + packed + little_endian(sum, 4) +
+         little_endian(text.size(), 8) + little_endian(packed_bytes + 26, 8);
+}
+
 inline std::string bzip2ed(const std::string& text) {
   auto bytes = static_cast<unsigned>(text.size() + text.size() / 100 + 600);
   std::string out(bytes, '\0');
@@ -120,8 +142,8 @@ inline std::string skippable(const std::string& text) {
 }
 
 using Compress = std::function<std::string(const std::string&)>;
-inline const std::array<Compress, 5> all_formats = {
-    gzipped, [](const std::string& text) { return zstded(text); }, lz4ed, xzed, bzip2ed};
+inline const std::array<Compress, 6> all_formats = {
+    gzipped, [](const std::string& text) { return zstded(text); }, lz4ed, xzed, lziped, bzip2ed};
 
 // Gives `data` in pieces of random sizes up to `piece_bytes_max`, and then the end or an error.
 inline std::unique_ptr<Source> pieces(std::string data, uint64_t seed, size_t piece_bytes_max,

@@ -1,4 +1,4 @@
-// xz streams, by liblzma.
+// xz streams and lzip members, by liblzma.
 
 #include <lzma.h>
 
@@ -12,9 +12,13 @@ namespace {
 // What a stream may take beside its window.
 constexpr uint64_t beside_window_bytes = 128 * KiB;
 
-class XzDecoder final : public Decoder {
+// Makes a stream ready for the data of one of liblzma's formats.
+using Begin = lzma_ret (*)(lzma_stream* stream, uint64_t memory_bytes_max, uint32_t flags);
+
+template <Begin begin_data>
+class LzmaDecoder final : public Decoder {
  public:
-  ~XzDecoder() override { ::lzma_end(&lzma_); }
+  ~LzmaDecoder() override { ::lzma_end(&lzma_); }
   bool open(uint64_t window_bytes_max) {
     memory_bytes_max_ = window_bytes_max + beside_window_bytes;
     return begin();
@@ -53,7 +57,7 @@ class XzDecoder final : public Decoder {
 
   // What the stream takes that begins like this, as far as its head tells.
   static uint64_t memory_bytes(Head head) {
-    XzDecoder decoder;
+    LzmaDecoder decoder;
     decoder.memory_bytes_max_ = 1;  // it stops there, and says how much it would need
     if (!decoder.begin()) return 0;
     decoder.decode(head, {});
@@ -62,11 +66,14 @@ class XzDecoder final : public Decoder {
 
  private:
   // A stream, anew, in the same memory.
-  bool begin() { return ::lzma_stream_decoder(&lzma_, memory_bytes_max_, 0) == LZMA_OK; }
+  bool begin() { return begin_data(&lzma_, memory_bytes_max_, 0) == LZMA_OK; }
 
   uint64_t memory_bytes_max_ = 0;
   lzma_stream lzma_ = LZMA_STREAM_INIT;
 };
+
+using XzDecoder = LzmaDecoder<::lzma_stream_decoder>;
+using LzipDecoder = LzmaDecoder<::lzma_lzip_decoder>;
 
 }  // namespace
 
@@ -83,6 +90,21 @@ const Codec xz_codec = {
     .zeros_may_follow = true,
     .decoding_bytes = XzDecoder::memory_bytes,
     .make_decoder = opened<XzDecoder>,
+};
+
+const Codec lzip_codec = {
+    .name = "lzip",
+    .suffix = ".lz",
+    // The version, and the binary logarithm of a window of 4 KiB to 512 MiB.
+    .magics = {{{.bytes = "LZIP"sv,
+                 .header_bytes = 6,
+                 .fits =
+                     [](Head head) {
+                       const int log = byte_at(head, 5) & 0x1f;
+                       return byte_at(head, 4) <= 1 && log >= 12 && log <= 29;
+                     }}}},
+    .decoding_bytes = LzipDecoder::memory_bytes,
+    .make_decoder = opened<LzipDecoder>,
 };
 
 }  // namespace penstock::source
