@@ -58,20 +58,9 @@ constexpr size_t batch_items_per_input = 16;
 constexpr uint64_t memory_bytes_max = 1 * MiB;
 
 KeyOrder order_of(record::Type type, bool descending) {
-  switch (type) {
-    case record::Type::u32:
-      return scatter::key_order_of<uint32_t>(descending);
-    case record::Type::i32:
-      return scatter::key_order_of<int32_t>(descending);
-    case record::Type::f32:
-      return scatter::key_order_of<float>(descending);
-    case record::Type::i64:
-      return scatter::key_order_of<int64_t>(descending);
-    case record::Type::f64:
-      return scatter::key_order_of<double>(descending);
-    default:
-      return scatter::key_order_of<uint64_t>(descending);
-  }
+  return record::with_number(type, [&]<class Number>(Number) {
+    return scatter::key_order_of<typename Number::Value>(descending);
+  });
 }
 
 template <class T>

@@ -78,42 +78,64 @@ struct FloatCodec {
 using F32Codec = FloatCodec<uint32_t, 23>;
 using F64Codec = FloatCodec<uint64_t, 52>;
 
-// Calls `use` with the codec of a numeric type.
+// A numeric type: the C++ type of its key, the codec, and the bytes of an item in a file.
+template <class V, class C, uint32_t bytes = sizeof(V)>
+struct NumberType {
+  using Value = V;
+  using Codec = C;
+  static constexpr uint32_t item_bytes = bytes;
+};
+
+// Calls `use` with the NumberType of a numeric type.
 template <class Use>
-decltype(auto) with_codec(Type type, Use&& use) {
+constexpr decltype(auto) with_number(Type type, Use&& use) {
   switch (type) {
     case Type::u32:
-      return use(UnsignedCodec<uint32_t>{});
+      return use(NumberType<uint32_t, UnsignedCodec<uint32_t>>{});
     case Type::i32:
-      return use(SignedCodec<uint32_t>{});
+      return use(NumberType<int32_t, SignedCodec<uint32_t>>{});
     case Type::f32:
-      return use(F32Codec{});
+      return use(NumberType<float, F32Codec>{});
     case Type::i64:
-      return use(SignedCodec<uint64_t>{});
+      return use(NumberType<int64_t, SignedCodec<uint64_t>>{});
     case Type::f64:
-      return use(F64Codec{});
+      return use(NumberType<double, F64Codec>{});
+    case Type::kv64:
+      return use(NumberType<uint64_t, UnsignedCodec<uint64_t>, 16>{});
     default:
-      PENSTOCK_CHECK(type == Type::u64 || type == Type::kv64, "only numbers have key codecs");
-      return use(UnsignedCodec<uint64_t>{});
+      PENSTOCK_CHECK(type == Type::u64, "only numbers have key codecs");
+      return use(NumberType<uint64_t, UnsignedCodec<uint64_t>>{});
   }
+}
+
+// Calls `use` with the codec of a numeric type.
+template <class Use>
+constexpr decltype(auto) with_codec(Type type, Use&& use) {
+  return with_number(
+      type, [&]<class Number>(Number) -> decltype(auto) { return use(typename Number::Codec{}); });
 }
 
 // Whether keys are the numbers themselves, so that nothing needs encoding.
 constexpr bool keys_are_plain(Type type, bool descending) {
-  return !descending && (type == Type::u32 || type == Type::u64 || type == Type::kv64);
+  return !descending && with_codec(type, []<class Codec>(Codec) {
+    return std::same_as<Codec, UnsignedCodec<typename Codec::Bits>>;
+  });
 }
 
-// What an item of a numeric type takes in a file.
+// The bytes that an item of a numeric type takes in a file. REQUIRES: it is one.
 constexpr uint32_t item_bytes_of(Type type) {
-  switch (type) {
-    case Type::u32:
-    case Type::i32:
-    case Type::f32:
-      return 4;
-    case Type::kv64:
-      return 16;
+  return with_number(type, []<class Number>(Number) { return Number::item_bytes; });
+}
+
+// The type of unsigned numbers as wide, which encoded items are.
+constexpr Type encoded_type(Type type) {
+  switch (item_bytes_of(type)) {
+    case sizeof(uint32_t):
+      return Type::u32;
+    case 2 * sizeof(uint64_t):
+      return Type::kv64;
     default:
-      return 8;
+      return Type::u64;
   }
 }
 
@@ -121,20 +143,15 @@ constexpr uint32_t item_bytes_of(Type type) {
 // Values of key-value pairs stay as they are. REQUIRES: `type` is numeric.
 template <bool decoding>
 void recode_keys(Type type, std::byte* items, size_t count, bool descending) {
-  with_codec(type, [&]<class Codec>(Codec) {
+  with_number(type, [&]<class Number>(Number) {
+    using Codec = typename Number::Codec;
     using Bits = typename Codec::Bits;
     const Bits flip = descending ? ~Bits{0} : Bits{0};
-    auto run = [&](size_t stride) {
-      for (size_t i = 0; i < count; ++i) {
-        const Bits bits = load<Bits>(items + i * stride);
-        store<Bits>(items + i * stride,
-                    decoding ? Codec::decode(bits ^ flip) : Bits(Codec::encode(bits) ^ flip));
-      }
-    };
-    if (type == Type::kv64) {
-      run(16);
-    } else {
-      run(sizeof(Bits));  // a constant stride, so that this loop becomes vector instructions
+    // A constant stride, so that the loop over numbers alone becomes vector instructions.
+    for (size_t i = 0; i < count; ++i) {
+      std::byte* const item = items + i * Number::item_bytes;
+      const Bits bits = load<Bits>(item);
+      store<Bits>(item, decoding ? Codec::decode(bits ^ flip) : Bits(Codec::encode(bits) ^ flip));
     }
   });
 }

@@ -18,16 +18,16 @@ struct Name {
   Type type;
 };
 
-constexpr std::array<Name, 10> names = {{{"u32", Type::u32},
-                                         {"u64", Type::u64},
-                                         {"i32", Type::i32},
-                                         {"i64", Type::i64},
-                                         {"f32", Type::f32},
-                                         {"f64", Type::f64},
-                                         {"kv64", Type::kv64},
-                                         {"record", Type::record},
-                                         {"lines", Type::lines},
-                                         {"rows", Type::rows}}};
+constexpr auto names = std::to_array<Name>({{"u32", Type::u32},
+                                            {"u64", Type::u64},
+                                            {"i32", Type::i32},
+                                            {"i64", Type::i64},
+                                            {"f32", Type::f32},
+                                            {"f64", Type::f64},
+                                            {"kv64", Type::kv64},
+                                            {"record", Type::record},
+                                            {"lines", Type::lines},
+                                            {"rows", Type::rows}});
 
 constexpr uint32_t benchmark_key_bytes = 10;
 
@@ -66,8 +66,11 @@ Result<Format> record_format(uint32_t record_bytes, std::string_view key) {
 Result<Format> parse_format(std::string_view name, uint32_t record_bytes, std::string_view key) {
   const auto* found = std::ranges::find(names, name, &Name::name);
   if (found == names.end()) {
+    std::string all;
+    for (const Name& each : names)
+      all.append(all.empty() ? "" : &each == &names.back() ? " or " : ", ").append(each.name);
     return failure(ErrorCode::invalid_argument, "use this format", fmt::format("--format {}", name),
-                   "u32, u64, i32, i64, f32, f64, kv64, record, lines or rows");
+                   std::move(all));
   }
   if (found->type == Type::record) return record_format(record_bytes, key);
   if (found->type == Type::lines) {

@@ -86,23 +86,10 @@ int ItemOrder::compare(std::string_view a, std::string_view b) const {
 }
 
 std::string printable_key(const Format& format, std::string_view item) {
-  const auto* bytes = reinterpret_cast<const std::byte*>(item.data());
-  switch (format.type) {
-    case Type::u32:
-      return fmt::format("{}", load<uint32_t>(bytes));
-    case Type::i32:
-      return fmt::format("{}", load<int32_t>(bytes));
-    case Type::f32:
-      return fmt::format("{}", load<float>(bytes));
-    case Type::i64:
-      return fmt::format("{}", load<int64_t>(bytes));
-    case Type::f64:
-      return fmt::format("{}", load<double>(bytes));
-    case Type::u64:
-    case Type::kv64:
-      return fmt::format("{}", load<uint64_t>(bytes));
-    default:
-      break;
+  if (format.numeric()) {
+    return with_number(format.type, [&]<class Number>(Number) {
+      return fmt::format("{}", load<typename Number::Value>(item.data()));
+    });
   }
   return printable(key_of(format, item));
 }

@@ -40,16 +40,7 @@ constexpr unsigned split_depth_max = 16;
 record::ItemOrder order_of_encoded(const SortOptions& options) {
   if (!options.format.numeric()) return options.order();
   record::Format plain = options.format;
-  switch (record::item_bytes_of(plain.type)) {
-    case 4:
-      plain.type = record::Type::u32;
-      break;
-    case 16:
-      plain.type = record::Type::kv64;
-      break;
-    default:
-      plain.type = record::Type::u64;
-  }
+  plain.type = record::encoded_type(plain.type);
   return record::ItemOrder(plain);
 }
 
