@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
+#include <cstring>
 
 #include "base/misuse.h"
 #include "record/codec.h"
@@ -17,10 +19,11 @@ struct Key {
 };
 
 using F16Codec = FloatCodec<uint16_t, 10>;
+using Number = __uint128_t;  // the widest
 
 // As an unsigned integer of as many bytes, whose order is the number's.
-uint64_t encode(FieldKind kind, uint32_t bytes, uint64_t number) {
-  const uint64_t sign = uint64_t{1} << (8 * bytes - 1);
+Number encode(FieldKind kind, uint32_t bytes, Number number) {
+  const Number sign = Number{1} << (8 * bytes - 1);
   switch (kind) {
     case FieldKind::signed_integer:
       return number ^ sign;
@@ -28,25 +31,31 @@ uint64_t encode(FieldKind kind, uint32_t bytes, uint64_t number) {
       return (number ^ sign) - 1;  // the least wraps to the greatest
     case FieldKind::floating:
       if (bytes == sizeof(uint16_t)) return F16Codec::encode(static_cast<uint16_t>(number));
-      return bytes == sizeof(double) ? F64Codec::encode(number)
+      return bytes == sizeof(double) ? F64Codec::encode(static_cast<uint64_t>(number))
                                      : F32Codec::encode(static_cast<uint32_t>(number));
     default:
       return number;
   }
 }
 
-uint64_t load_number(std::string_view text, bool big_endian) {
-  uint64_t number = 0;
-  for (size_t i = 0; i < text.size(); ++i)
-    number = number << 8 | static_cast<unsigned char>(text[big_endian ? i : text.size() - 1 - i]);
-  return number;
+Number swapped(Number number) {
+  return Number{__builtin_bswap64(static_cast<uint64_t>(number))} << 64 |
+         __builtin_bswap64(static_cast<uint64_t>(number >> 64));
 }
 
-void append_number(uint64_t number, size_t bytes, std::string& to) {
-  for (size_t i = bytes; i-- > 0;) to.push_back(static_cast<char>(number >> (8 * i)));
+// REQUIRES: 1 to 16 bytes.
+Number load_number(std::string_view text, bool big_endian) {
+  Number number = 0;
+  std::memcpy(&number, text.data(), text.size());
+  return big_endian ? swapped(number) >> 8 * (sizeof number - text.size()) : number;
 }
 
-bool is_nan(uint64_t number, size_t bytes) {
+void append_number(Number number, size_t bytes, std::string& to) {
+  const Number big_endian = swapped(number << 8 * (sizeof number - bytes));
+  to.append(reinterpret_cast<const char*>(&big_endian), bytes);
+}
+
+bool is_nan(Number number, size_t bytes) {
   return bytes == sizeof(double) ? (number & ~F64Codec::sign) > F64Codec::infinity
                                  : (number & ~uint64_t{F32Codec::sign}) > F32Codec::infinity;
 }
@@ -54,10 +63,10 @@ bool is_nan(uint64_t number, size_t bytes) {
 // Which parts are NaNs; then the parts that are none. All NaNs are alike.
 void append_complex(const Field& field, std::string_view text, std::string& to) {
   const size_t part_bytes = field.bytes / 2;
-  const uint64_t parts[] = {load_number(text.substr(0, part_bytes), field.big_endian),
-                            load_number(text.substr(part_bytes), field.big_endian)};
+  const Number parts[] = {load_number(text.substr(0, part_bytes), field.big_endian),
+                          load_number(text.substr(part_bytes), field.big_endian)};
   to.push_back(static_cast<char>(2 * is_nan(parts[0], part_bytes) + is_nan(parts[1], part_bytes)));
-  for (const uint64_t part : parts) {
+  for (const Number part : parts) {
     if (is_nan(part, part_bytes)) continue;
     append_number(encode(FieldKind::floating, static_cast<uint32_t>(part_bytes), part), part_bytes,
                   to);
@@ -121,7 +130,7 @@ bool is_number_of(FieldKind kind, uint32_t bytes) {
   if (kind == FieldKind::time) return bytes == 8;
   if (kind == FieldKind::complex) return bytes == 8 || bytes == 16;
   if (kind == FieldKind::floating) return bytes == 2 || bytes == 4 || bytes == 8;
-  return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+  return std::has_single_bit(bytes) && bytes <= sizeof(Number);
 }
 
 // The letters of numbers are NumPy's and ours.
@@ -227,7 +236,7 @@ Result<Key> parse_key(const std::string& spec, uint32_t record_bytes, const Reco
   field.bytes = bytes;
   if (!text.empty() && (!take(text, ":") || !parse_type(text, field))) {
     return bad_key(spec,
-                   "a type: u8 to u64, i8 to i64, f16 to f64, so with be behind it, or NumPy's, "
+                   "a type: u8 to u128, i8 to i128, f16 to f64, so with be behind it, or NumPy's, "
                    "as in --key 4:8:u64 or --key '4:8:>u8'");
   }
   if (field.bytes != bytes)

@@ -42,7 +42,7 @@ struct RecordType {
 Result<RecordType> parse_dtype(std::string_view text);
 
 // Keys, the first of which counts most: "OFFSET:LENGTH[:TYPE][:r]", or a field of `type` by its name,
-// "NAME[:r]". TYPE is u8 u16 u32 u64 i8 i16 i32 i64 f32 f64, little-endian, or so with "be" behind
+// "NAME[:r]". TYPE is u8 u16 u32 u64 u128 i8 to i128 f32 f64, little-endian, or so with "be" behind
 // it (and f16); or NumPy's: b1, i1 to i8, u1 to u8, f2 to f8, c8, c16, M8, m8, S, U, V ("<u4", ">M8[ns]").
 // Numbers order as numbers: of floating ones -0 is before 0 and NaNs are last, those with a sign behind
 // the others, as in files of f64; complex ones and times as NumPy sorts them (complex with a NaN: those

@@ -84,6 +84,33 @@ TEST(FieldOrder, NumbersOrderAsNumbers) {
   compare_numbers<double>("f64", {0, -0.0, 1, -1, infinity, -infinity, 1e-310}, 10);
 }
 
+TEST(FieldOrder, NumbersOf128BitsOrderAsNumbers) {
+  Random random(11);
+  using Unsigned = __uint128_t;
+  std::vector<Unsigned> values = {0, 1, ~Unsigned{0}, Unsigned{1} << 127, ~Unsigned{0} >> 1};
+  for (int i = 0; i < 200; ++i)
+    values.push_back((Unsigned{random.next()} << 64 | random.next()) >> random.below(128));
+  for (const bool is_signed : {false, true}) {
+    for (const bool big_endian : {false, true}) {
+      const auto order = field_order(
+          {std::string("4:16:") + (is_signed ? "i128" : "u128") + (big_endian ? "be" : "")},
+          record_bytes);
+      ASSERT_TRUE(order.has_value()) << order.error().message();
+      for (const Unsigned a : values) {
+        const Unsigned b = values[random.below(values.size())];
+        std::string records[2] = {std::string(record_bytes, 'x'), std::string(record_bytes, 'y')};
+        put(records[0], 4, a, big_endian);
+        put(records[1], 4, b, big_endian);
+        const int order_of_keys = key_of(**order, records[0]).compare(key_of(**order, records[1]));
+        const bool is_less =
+            is_signed ? static_cast<__int128_t>(a) < static_cast<__int128_t>(b) : a < b;
+        EXPECT_EQ(order_of_keys < 0, is_less);
+        EXPECT_EQ(order_of_keys == 0, a == b);
+      }
+    }
+  }
+}
+
 TEST(FieldOrder, NansComeLast) {
   const auto order = field_order({"0:8:f64"}, record_bytes);
   ASSERT_TRUE(order.has_value());
