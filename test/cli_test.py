@@ -128,6 +128,27 @@ class Formats(Case):
         self.assertEqual(sorted(struct.unpack(f"<{len(words)}Q", data)), sorted(words))
         self.assertTrue(all(math.isnan(value) for value in values[8:]))
 
+    def test_numbers_of_128_bits(self):
+        for format_name, signed in (("u128", False), ("i128", True)):
+            least = -(1 << 127) if signed else 0
+            numbers = [least + self.random.randrange(1 << self.random.choice((16, 64, 65, 128))) for _ in range(10_007)]
+            numbers += [least, least + (1 << 128) - 1, 0, numbers[0]]
+            path = self.write("in", b"".join(number.to_bytes(16, "little", signed=signed) for number in numbers))
+            for words, wanted in (([], sorted(numbers)), (["-r"], sorted(numbers, reverse=True)), (["-u"], sorted(set(numbers))),
+                                  (["--top", 5], sorted(numbers)[:5])):
+                with self.subTest(format=format_name, words=words):
+                    out = self.folder / "out"
+                    run("sort", path, "-o", out, "--format", format_name, *words)
+                    got = out.read_bytes()
+                    self.assertEqual([int.from_bytes(got[i:i + 16], "little", signed=signed) for i in range(0, len(got), 16)], wanted)
+            # A sort in several parts is the same, and so is a merge of two sorted halves.
+            halves = [self.folder / f"half{i}" for i in range(2)]
+            for half, some in zip(halves, (numbers[:5000], numbers[5000:])):
+                half.write_bytes(b"".join(number.to_bytes(16, "little", signed=signed) for number in sorted(some)))
+            run("merge", *halves, "-o", out, "--format", format_name)
+            self.assertEqual(check(out, format_name)["count"], len(numbers))
+            run("sort", "-c", out, "--format", format_name)
+
     def test_pairs_keep_key_and_value_together(self):
         pairs = [(self.random.randrange(1000), self.random.randrange(1 << 64)) for _ in range(10_007)]
         path = self.write("in", b"".join(struct.pack("<QQ", *pair) for pair in pairs))

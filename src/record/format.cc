@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "record/codec.h"
+#include "record/field_order.h"
 #include "record/keyed_rows.h"
 #include "record/sort_benchmark.h"
 
@@ -16,6 +17,8 @@ namespace {
 struct Name {
   std::string_view name;
   Type type;
+  const char* key = nullptr;  // a record that is one number, as its key has it (field_order.h)
+  uint32_t record_bytes = 0;
 };
 
 constexpr auto names = std::to_array<Name>({{"u32", Type::u32},
@@ -27,7 +30,9 @@ constexpr auto names = std::to_array<Name>({{"u32", Type::u32},
                                             {"kv64", Type::kv64},
                                             {"record", Type::record},
                                             {"lines", Type::lines},
-                                            {"rows", Type::rows}});
+                                            {"rows", Type::rows},
+                                            {"u128", Type::record, "0:16:u128", 16},
+                                            {"i128", Type::record, "0:16:i128", 16}});
 
 constexpr uint32_t benchmark_key_bytes = 10;
 
@@ -71,6 +76,14 @@ Result<Format> parse_format(std::string_view name, uint32_t record_bytes, std::s
       all.append(all.empty() ? "" : &each == &names.back() ? " or " : ", ").append(each.name);
     return failure(ErrorCode::invalid_argument, "use this format", fmt::format("--format {}", name),
                    std::move(all));
+  }
+  if (found->key != nullptr) {
+    auto order = field_order({found->key}, found->record_bytes);
+    if (!order) return std::unexpected(order.error());
+    return Format{.type = Type::record,
+                  .record_bytes = found->record_bytes,
+                  .key_bytes = found->record_bytes,
+                  .keys = std::move(*order)};
   }
   if (found->type == Type::record) return record_format(record_bytes, key);
   if (found->type == Type::lines) {

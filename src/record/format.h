@@ -72,7 +72,7 @@ std::optional<std::string> header_difference(const Format& format, std::string_v
                                              std::string_view first, const std::string& first_file);
 
 // "u32", "kv64", "record" (with record_bytes and key given as in --record 100 --key 0:10), "lines",
-// "rows".
+// "rows"; "u128" and "i128" are records of one number.
 // Of a record, `record_bytes` 0 means 100, and an empty `key` means its first 10 bytes (all, if it
 // has fewer). Other types have neither and take no notice of them.
 Result<Format> parse_format(std::string_view name, uint32_t record_bytes = 0,
