@@ -362,6 +362,22 @@ static void files(void) {
   EXPECT(told.calls > 0);
   penstock_text_free(json);
 
+  const char* settings[] = {"top=3", "descending=true", "temp_directories=/", "mechanism=mremap"};
+  options.settings = settings;
+  options.settings_count = 4;
+  OK(penstock_sort_files(&options, NULL, &json));
+  EXPECT(json != NULL && strstr(json, "\"items\": 3,") != NULL);
+  penstock_text_free(json);
+  const char* wrong[] = {"top",          "top=",     "top=-1",  "top=3x",         "=",
+                         "descending=1", "luck=yes", "device=", "mechanism=luck", NULL};
+  options.settings_count = 1;
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
+    options.settings = &wrong[i];
+    EXPECT(penstock_sort_files(&options, NULL, NULL) == PENSTOCK_INVALID_ARGUMENT);
+  }
+  options.settings_count = 0;
+  OK(penstock_sort_files(&options, NULL, NULL));
+
   int sorted = 0;
   const char* in_order[] = {out};
   options.inputs = in_order;

@@ -84,7 +84,7 @@ SIZE(penstock_sink, 16);
 AT(penstock_sink, write, 0);
 AT(penstock_sink, context, 8);
 
-SIZE(penstock_files_options, 256);
+SIZE(penstock_files_options, 272);
 AT(penstock_files_options, size, 0);
 AT(penstock_files_options, inputs, 8);
 AT(penstock_files_options, inputs_count, 16);
@@ -121,6 +121,8 @@ AT(penstock_files_options, compressed, 224);
 AT(penstock_files_options, mechanism, 232);
 AT(penstock_files_options, notice, 240);
 AT(penstock_files_options, notice_context, 248);
+AT(penstock_files_options, settings, 256);
+AT(penstock_files_options, settings_count, 264);
 
 SIZE(penstock_sort_files_options, 48);
 AT(penstock_sort_files_options, size, 0);

@@ -17,10 +17,10 @@ OWNERS = sorted({row["owner"] for row in ROWS})
 
 # Members that are no options: what a run is given to read, to write and to call.
 HOOKS = {"sources", "sink", "items", "cancel", "progress", "notice"}
+# C sets any option by its name, those that came when its structs were settled too.
+BY_NAME = "settings"
 # Parts of a C form of its own: of FilesOptions::device and of Aggregates::value.
 C_PARTS = {"value_offset", "value_bytes", "value_signed", "value_big_endian", "progress_context", "notice_context"}
-# Options that C lacks, the command line's alone.
-ONLY_COMMANDS = {("FilesOptions", "record_staircases"), ("GroupFilesOptions", "like_uniq")}
 C_STRUCTS = {"penstock_files_options": ("FilesOptions", "ItemFormat"), "penstock_sort_files_options": ("SortFilesOptions",),
              "penstock_merge_files_options": ("MergeFilesOptions",), "penstock_partition_files_options": ("PartitionFilesOptions",),
              "penstock_group_files_options": ("GroupFilesOptions",), "penstock_join_files_options": ("JoinFilesOptions",),
@@ -80,9 +80,8 @@ def test_every_member_of_the_structs_of_c_is_in_the_table_and_the_other_way_roun
         assert re.findall(r"pub (\w+):", re.search(rf"pub struct {struct} {{(.*?)\n}}", rust, re.S)[1]) == members, struct
         options = {row["c"] for owner in owners for row in rows_of(owner)} - {""}
         assert options <= set(members), struct
-        others = {member for member in members if member not in options | HOOKS | C_PARTS | {"size"}}
-        assert {re.sub(r"^has_|_count$", "", member) for member in others} <= options | {"sources"}, struct
-    assert {(row["owner"], row["name"]) for row in ROWS if not row["c"]} == ONLY_COMMANDS
+        others = {member for member in members if member not in options | HOOKS | C_PARTS | {"size", BY_NAME}}
+        assert {re.sub(r"^has_|_count$", "", member) for member in others} <= options | {"sources", BY_NAME}, struct
 
 
 def test_every_keyword_of_python_is_in_the_table_and_the_other_way_round():

@@ -2,12 +2,16 @@
 
 #include "penstock/files.h"
 
+#include <algorithm>
+#include <charconv>
 #include <concepts>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <system_error>
 #include <type_traits>
 
 #include "api/option_table.h"
@@ -132,6 +136,69 @@ Result<Options> taken(const From* given) {
   return options;
 }
 
+// ---- Settings: options by their names in the table.
+
+Status set_to(bool& to, const std::string& text) {
+  if (text != "true" && text != "false")
+    return failure(ErrorCode::invalid_argument, "set a flag so", text, "true or false");
+  to = text == "true";
+  return {};
+}
+template <std::unsigned_integral Number>
+Status set_to(Number& to, const std::string& text) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), to);
+  if (error == std::errc() && end == text.data() + text.size()) return {};
+  return failure(ErrorCode::invalid_argument, "take this number", text, "a whole number");
+}
+Status set_to(std::vector<std::string>& to, const std::string& text) {
+  to.push_back(text);
+  return {};
+}
+template <class Value>
+  requires requires(Value& to, const char* from) { take(to, from); }
+Status set_to(Value& to, const std::string& text) {
+  return take(to, text.c_str());
+}
+template <class Value>
+  requires requires(Value& to, const std::string& text) { set_to(to, text); }
+Status set_to(std::optional<Value>& to, const std::string& text) {
+  return set_to(to.emplace(), text);
+}
+
+// Sets the option of that name. Nothing: the struct has no such option.
+template <class Options>
+std::optional<Status> set_in(Options& options, std::string_view name, const std::string& value) {
+  std::optional<Status> done;
+  api::for_each_option<Options>([&](const api::OptionText& text, auto field) {
+    if (name != text.name) return;
+    if constexpr (requires { set_to(field(options), value); }) {
+      done = set_to(field(options), value);
+    } else {
+      done = lacking(text.name, "its own field");
+    }
+  });
+  return done;
+}
+
+template <class Options>
+Status take_settings(FilesOptions& files, Options& options, const penstock_files_options& from) {
+  const auto settings = list_of("settings", from.settings, from.settings_count);
+  if (!settings) return std::unexpected(settings.error());
+  for (const std::string& setting : *settings) {
+    const size_t equals = std::min(setting.find('='), setting.size());
+    const std::string name = setting.substr(0, equals);
+    const std::string value = setting.substr(std::min(equals + 1, setting.size()));
+    auto done = set_in(options, name, value);
+    if (!done) done = set_in(files, name, value);
+    if (!done) done = set_in(files.items, name, value);
+    if (!done || equals == setting.size())
+      return failure(ErrorCode::invalid_argument, "set this option", setting,
+                     "NAME=VALUE, with the name of a member in penstock/files.h");
+    if (!*done) return *done;
+  }
+  return {};
+}
+
 Status take_hooks(FilesOptions& options, const penstock_files_options& from) {
   for (size_t i = 0; i < from.sources_count; ++i) {
     if (from.sources == nullptr || from.sources[i].read == nullptr)
@@ -194,10 +261,11 @@ int carried_out(const penstock_files_options* files, const Given* given, char** 
                 Operation&& operation) {
   if (json != nullptr) *json = nullptr;
   return guarded([&]() -> Status {
-    const auto all = files_options(files);
+    auto all = files_options(files);
     if (!all) return std::unexpected(all.error());
-    const auto options = taken<Options>(given);
+    auto options = taken<Options>(given);
     if (!options) return std::unexpected(options.error());
+    if (Status set = take_settings(*all, *options, *options_of(files)); !set) return set;
     const auto done = operation(*all, *options);
     if (!done) return std::unexpected(done.error());
     give(to_json(*done), json);
@@ -237,8 +305,9 @@ int penstock_check_file(const penstock_files_options* files,
   return guarded([&]() -> Status {
     const auto from = options_of(given);
     if (!from) return std::unexpected(from.error());
-    const auto options = files_options(files);
+    auto options = files_options(files);
     if (!options) return std::unexpected(options.error());
+    if (Status set = take_settings(*options, *options, *options_of(files)); !set) return set;
     const auto done = check_file(*options, from->threads != 0 ? from->threads : 2);
     if (!done) return std::unexpected(done.error());
     if (sorted != nullptr) *sorted = done->sorted() ? 1 : 0;

@@ -480,6 +480,8 @@ pub struct penstock_files_options {
         unsafe extern "C" fn(context: *mut core::ffi::c_void, sentence: *const core::ffi::c_char),
     >,
     pub notice_context: *mut core::ffi::c_void,
+    pub settings: *const *const core::ffi::c_char,
+    pub settings_count: usize,
 }
 extern "C" {
     pub fn penstock_text_free(text: *mut core::ffi::c_char);
