@@ -207,6 +207,9 @@ struct SortFilesOptions {
   // from there if this one ends early, in whichever way. Inputs and output must be files.
   bool resume = false;
   Compression compression = Compression::automatic;  // with `resume` there is none
+  // The output is read back before it appears, and compared with what was written: bytes, order and
+  // number of items. It must be a file; not with `resume` and `merge_only` (unsupported).
+  bool verify = false;
 };
 
 enum class SortMethod {

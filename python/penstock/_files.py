@@ -280,18 +280,22 @@ def _sort_options(**values: Any) -> _penstock.SortFilesOptions:
 
 
 def sort_file(inputs: Path | Iterable[Path], output: Path, *, threads: int = 2, stable: bool = False, unique: bool = False,
-              top: int | None = None, resume: bool = False, compression: str = "auto", **options: Unpack[FileOptions]) -> Report:
+              top: int | None = None, resume: bool = False, compression: str = "auto", verify: bool = False,
+         **options: Unpack[FileOptions]) -> Report:
     """Sorts files into one, within `memory`. The output may be an input, and appears when it is complete. With `resume` what is
     finished stays on the disk if the run ends early, and a run with the same options goes on from there. Temporaries are compressed
-    "auto"matically, where it pays, "never" or "always"."""
-    own = _sort_options(threads=threads, stable=stable, unique=unique, top=top, resume=resume, compression=compression)
+    "auto"matically, where it pays, "never" or "always". `verify` reads the output back before it appears."""
+    own = _sort_options(threads=threads, stable=stable, unique=unique, top=top, resume=resume, compression=compression,
+                        verify=verify)
     return _run(_penstock.sort_files, inputs, output, own, dict(options))
 
 
 def plan(inputs: Path | Iterable[Path], output: Path = "-", *, threads: int = 2, stable: bool = False, unique: bool = False,
-         top: int | None = None, resume: bool = False, compression: str = "auto", **options: Unpack[FileOptions]) -> Report:
+         top: int | None = None, resume: bool = False, compression: str = "auto", verify: bool = False,
+         **options: Unpack[FileOptions]) -> Report:
     """Plans what sort_file() would do: method, passes, bytes, seeks, seconds of the disk. It samples the inputs and probes the disk."""
-    own = _sort_options(threads=threads, stable=stable, unique=unique, top=top, resume=resume, compression=compression)
+    own = _sort_options(threads=threads, stable=stable, unique=unique, top=top, resume=resume, compression=compression,
+                        verify=verify)
     return _run(_penstock.plan_sort_files, inputs, output, own, dict(options))
 
 

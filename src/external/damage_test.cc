@@ -181,6 +181,64 @@ TEST_F(Damage, OfWhatMayBeAmongTheFirstIsNoticed) {
   expect_noticed([&] { return sort(options); });
 }
 
+// Sorted in memory, by buckets, on long runs, among the first; of data in order, and of few keys.
+TEST_F(Damage, OfAnOutputIsNoticedWhereItIsVerified) {
+  for (const Format& format : {u64, records, lines}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    SortOptions options = sort_options(format, 4 * MiB);
+    options.verify = true;
+    options.unique = format.type == Type::lines;
+    expect_noticed([&] { return sort(options); });
+  }
+}
+
+TEST_F(Damage, NoneIsSeenByAVerifiedSortOnAnyWay) {
+  for (const Format& format : {u64, records, lines}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    for (const Distribution distribution : {Distribution::uniform, Distribution::zipf}) {
+      SortOptions options = sort_options(format, MiB);
+      write(path("in"), generate(format, distribution, 24 * MiB));
+      options.verify = true;
+      for (const bool unique : {false, true}) {
+        options.unique = unique;
+        auto sorted = sort(options);
+        ASSERT_TRUE(sorted) << sorted.error().message();
+      }
+      SortOptions again = options;  // in order already, and a merge of stretches
+      again.inputs = {path("out/sorted"), path("out/sorted")};
+      again.output = path("out/twice");
+      auto twice = sort(again);
+      ASSERT_TRUE(twice) << twice.error().message();
+      options.unique = false;
+      for (const uint64_t top : {uint64_t{0}, uint64_t{10}, uint64_t{100'000}}) {
+        options.top = top;
+        auto first = sort(options);
+        ASSERT_TRUE(first) << top << ' ' << first.error().message();
+      }
+      options.top.reset();
+      options.device =
+          std::make_shared<const bowtie::DeviceProfile>(*bowtie::find_profile("hard-disk"));
+      auto on_runs = sort(options);
+      ASSERT_TRUE(on_runs) << on_runs.error().message();
+    }
+  }
+}
+
+TEST_F(Damage, WhatCannotBeReadBackIsNotVerified) {
+  SortOptions options = sort_options(u64, MiB);
+  options.verify = true;
+  for (const auto& change : std::vector<std::function<void(SortOptions&)>>{
+           [](SortOptions& o) { o.output = "/dev/null"; }, [](SortOptions& o) { o.output = "-"; },
+           [](SortOptions& o) { o.compressed = CompressedFormat::gzip; },
+           [](SortOptions& o) { o.merge_only = true; }, [](SortOptions& o) { o.resume = true; }}) {
+    SortOptions changed = options;
+    change(changed);
+    const auto refused = sort(changed);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::unsupported) << refused.error().message();
+  }
+}
+
 TEST_F(Damage, OfMemoryIsNoticedInEveryFormat) {
   for (const Format& format : {u64, Format{Type::u32, 4, 0, 4}, Format{Type::f64, 8},
                                Format{Type::kv64, 16}, records, lines}) {

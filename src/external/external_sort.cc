@@ -11,6 +11,7 @@
 #include "file/file.h"
 #include "file/temporaries.h"
 #include "files/memory_plan.h"
+#include "record/check_file.h"
 
 // How a run goes. README.md of this folder tells it in words.
 //
@@ -51,6 +52,7 @@ class Run {
   Result<Stored> sort_to_output();
   Result<Stored> sort_to(file::File& output);
   Status compare(const ItemSum& sorted) const;
+  Status verify(const file::File& output, const Stored& stored) const;
   SortStats stats_of(const Stored& stored);
   void remove_stale() const;
 
@@ -219,6 +221,20 @@ Result<file::File> Run::open_output() {
   return resume_ != nullptr ? resume_->open_output(how) : files::open_output(options_, how);
 }
 
+// Each block of the file is compared with its check when it is read (file/block_checks.h).
+Status Run::verify(const file::File& output, const Stored& stored) const {
+  auto found = record::check_file(output, {.check = {.format = options_.format,
+                                                     .descending = options_.descending,
+                                                     .header_bytes = input_.header.size()},
+                                           .threads = options_.threads});
+  if (!found) return std::unexpected(found.error());
+  if (found->sorted() && found->count == stored.items &&
+      (!options_.unique || found->duplicates == 0))
+    return {};
+  return failure(ErrorCode::corrupt, "verify the output: it is not what was written",
+                 options_.output, "look at the disk and the memory (dmesg)");
+}
+
 // The header, and what is sorted.
 Result<Stored> Run::sort_to(file::File& output) {
   const std::string& header = input_.header;
@@ -253,6 +269,7 @@ Result<Stored> Run::sort_to_output() {
   if (resume_ != nullptr && resume_->completed()) return *resume_->completed();
   auto output = open_output();
   if (!output) return std::unexpected(output.error());
+  if (options_.verify) output->keep_checks();
   auto stored = sort_to(*output);
   if (!stored) return stored;
   if (resume_ != nullptr) {
@@ -263,6 +280,9 @@ Result<Stored> Run::sort_to_output() {
   if (done_.has_rest) {
     if (auto status = output->set_size(stored->bytes); !status)
       return std::unexpected(status.error());
+  }
+  if (options_.verify) {
+    if (auto status = verify(*output, *stored); !status) return std::unexpected(status.error());
   }
   if (auto status = output->publish(); !status) return std::unexpected(status.error());
   return stored;
@@ -316,6 +336,11 @@ Result<SortPlan> plan_sort(const SortOptions& options) {
 Result<SortStats> sort_files(const SortOptions& options) {
   if (options.resume && options.merge_only)
     return failure(ErrorCode::unsupported, "resume a merge", "--resume", "-m without --resume");
+  const bool writes_a_file =
+      options.sink == nullptr && !options.compressed && file::names_a_file(options.output);
+  if (options.verify && (!writes_a_file || options.merge_only || options.resume))
+    return failure(ErrorCode::unsupported, "read this output back", "--verify",
+                   "-o FILE, neither compressed nor with -m or --resume");
   if (options.merge_only) return sort_merge_only(options);
   Run run(options);
   if (auto status = run.prepare(); !status) return std::unexpected(status.error());
