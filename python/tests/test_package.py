@@ -1,5 +1,7 @@
 """The package as such: its names, its types, its build."""
 
+import ast
+import graphlib
 import inspect
 import os
 import pathlib
@@ -21,6 +23,26 @@ def test_all_names_are_there_and_told():
             assert all(p.annotation is not inspect.Parameter.empty for p in signature.parameters.values()), name
     folder = pathlib.Path(penstock.__file__).parent
     assert (folder / "py.typed").exists() and "def sort(" in (folder / "_penstock.pyi").read_text()
+
+
+def imports_of(path, name):
+    """The modules that a module imports anywhere, in a function or for type checkers too."""
+    package = name if path.stem == "__init__" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[:len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join(parents + [node.module] * bool(node.module))
+            yield from [base] * bool(node.module) + [f"{base}.{each.name}" for each in node.names]
+        elif isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+
+
+def test_no_module_imports_one_that_imports_it():
+    folder = pathlib.Path(penstock.__file__).parent
+    modules = {".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__"): path for path in folder.rglob("*.py")}
+    graph = {name: set(imports_of(path, name)) & modules.keys() - {name} for name, path in modules.items()}
+    assert len(graph) > 20 and "penstock.ray.storage" in graph["penstock.ray.tables"]
+    assert list(graphlib.TopologicalSorter(graph).static_order())
 
 
 def test_version_is_that_of_the_program(program):

@@ -273,23 +273,23 @@ def test_a_manifest_whose_name_is_not_on_the_disk_leaves_nothing(tmp_path, monke
 
 def test_a_task_that_is_cancelled_behind_the_last_byte_ends_its_operation(monkeypatch):
     """Ray interrupts the thread that fed it, and now waits for it."""
-    monkeypatch.setattr(penstock.ray.tasks, "_local", threading.local())
-    penstock.ray.tasks.set_stop(None, "a node of Ray")
+    monkeypatch.setattr(penstock.ray.worker, "_local", threading.local())
+    penstock.ray.worker.set_stop(None, "a node of Ray")
     ended, end = [], time.monotonic() + 10
 
     def operation():
         os.kill(os.getpid(), signal.SIGINT)
         try:
             while time.monotonic() < end:
-                penstock.ray.tasks.go_on()
+                penstock.ray.worker.go_on()
                 time.sleep(0.01)
         except BaseException as error:
             ended.append(type(error))
             raise
 
     with pytest.raises(KeyboardInterrupt):
-        penstock.ray.tasks.with_fed(penstock._penstock.FilesOptions(), iter(()), operation)
-    assert ended == [penstock.ray.tasks.Stopped]
+        penstock.ray.worker.with_fed(penstock._penstock.FilesOptions(), iter(()), operation)
+    assert ended == [penstock.ray.worker.Stopped]
 
 
 def test_an_input_that_changes_is_noticed(tmp_path):

@@ -18,7 +18,8 @@ Two reads, two writes, one hop over the network. The budget of every task is kep
 |---|---|
 | job.py | what a job is; journal.py keeps it, manifest.py is what is left of it |
 | sample.py | groups, places, cuts |
-| tasks.py, gather.py | what runs on nodes |
+| tasks.py, gather.py | what runs on nodes: samples and slices of groups; parts |
+| slices.py, worker.py | slices from all nodes; an end, folders and feeds of every task |
 | tables.py | the same for Parquet, Arrow and CSV by columns, as rows of the library |
 | engine.py | Ray, or threads of this process |
 | driver.py | which task runs where, and what is done again |
@@ -33,6 +34,6 @@ from ._calls import from_dataset, group, partition, resume, sort, to_dataset
 from .driver import TakenOver, TaskLost
 from .manifest import Manifest, Part
 from .model import Plan, plan
-from .tasks import InputChanged
+from .worker import InputChanged
 
 __all__ = ["InputChanged", "Manifest", "Part", "Plan", "TakenOver", "TaskLost", "from_dataset", "group", "partition", "plan", "resume", "sort", "to_dataset"]

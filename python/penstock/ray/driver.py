@@ -24,12 +24,13 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 from .._errors import Corrupt, Error, OutOfSpace
-from . import gather, sample, storage, tasks
+from . import gather, sample, storage, tasks, worker
 from .engine import Cluster, Node, Outcome, ThisMachine
 from .job import Job
 from .journal import Journal, Sliced, in_folder
 from .manifest import NAME, Manifest, Part
-from .tasks import InputChanged, NodeFull, SlicesLost, Stopped
+from .slices import Here
+from .worker import InputChanged, NodeFull, SlicesLost, Stopped
 
 Tell = Callable[[str, int, int], object]
 
@@ -213,7 +214,7 @@ class Driver:
         for number in range(len(self.job.groups)):
             tasks.check_inputs(self.job, number)
         groups, parts = self.journal.read()
-        there = self.on_each_node(tasks.look)
+        there = self.on_each_node(worker.look)
         for group, sliced in groups.items():
             self._count(group, sliced)
             for node, files in there.items():
@@ -316,7 +317,7 @@ class Driver:
         for group in range(len(self.job.groups)):
             stretches = self._groups[group].of_part(part)
             if stretches:
-                found.append(gather.Here(self._groups[group].node, self._groups[group].path, stretches))
+                found.append(Here(self._groups[group].node, self._groups[group].path, stretches))
         return found
 
     def _forget(self, handle: Any) -> None:
@@ -479,7 +480,7 @@ class Driver:
 
     def _sweep(self, ends_uploads: bool = True) -> None:
         self._wait_for_tasks()  # losers
-        self.on_each_node(tasks.sweep)
+        self.on_each_node(worker.sweep)
         if ends_uploads and not storage.is_local(self.job.output):
             storage.end_uploads([self.job.part_path(part) for part in range(self.job.parts)])
         self.journal.close()

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
-from . import tasks
+from . import worker
 
 Handle = Any
 SENT_SECONDS = 0.3  # by then Ray has sent a task, or the task waits for a worker
@@ -56,7 +56,7 @@ class ThisMachine:
         stop = threading.Event()
 
         def work() -> Any:
-            tasks.set_stop(stop, self._node.id)
+            worker.set_stop(stop, self._node.id)
             return function(*arguments)
 
         handle = self._pool.submit(work)
@@ -69,7 +69,7 @@ class ThisMachine:
     def outcome(self, handle: Handle) -> Outcome:
         self._stops.pop(handle, None)
         if handle.cancelled():
-            return Outcome(error=tasks.Stopped())
+            return Outcome(error=worker.Stopped())
         error = handle.exception()
         return Outcome(error=error) if error is not None else Outcome(handle.result())
 

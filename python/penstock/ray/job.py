@@ -74,7 +74,7 @@ class Job:
     cuts: list[Cut] = field(default_factory=list)
     object_bytes: int = 16 * MiB
     objects: int = 4  # of a gather, in flight
-    faults: dict[str, str] = field(default_factory=dict)  # tests: what happens where (tasks.reach)
+    faults: dict[str, str] = field(default_factory=dict)  # tests: what happens where (worker.reach)
 
     @property
     def folder(self) -> str:

@@ -13,14 +13,15 @@ from itertools import accumulate
 from typing import Any, Iterator, Sequence
 
 from .. import _penstock
-from .._files import Report, _Bar
+from .._files import Report, _Bar, _sort_options
 from .. import _csv
 from .._arrow import UNSUPPORTED, Columns, has_order, pyarrow
 from .._errors import exception
 from .._tables import (_ORDERS, Batches, _Budget, _Input, _Reads, _format, _keys, _open_file, _parquet_batches, _pool, _rows,
                        _write, _writer_options, check_no_writer)
-from . import gather, storage, tasks
+from . import storage, worker
 from .job import Group, Input, Job, MiB, Piece
+from .slices import Here, add_slices
 
 SUFFIXES = {"parquet": ".parquet", "ipc": ".arrow", "csv": ".csv"}
 SAMPLED_MAX = 4  # row groups that are looked at, of those of a part
@@ -143,7 +144,7 @@ def _slice(job: Job, batches: Iterator[Any], columns: Columns, budget: _Budget, 
     files.memory_bytes = budget.native
     rows = _rows(columns.plain, _keys(_by(job), job.table["nulls"], columns.schema), budget)
     source = _Input(columns.schema, batches, budget)
-    with Batches(_penstock.slice_rows(files, options, rows, 1), [source], columns, _Bar(tasks.go_on), True) as run:
+    with Batches(_penstock.slice_rows(files, options, rows, 1), [source], columns, _Bar(worker.go_on), True) as run:
         for _ in run:
             pass
     report = run.report
@@ -204,7 +205,7 @@ def _take_sample(job: Job, first: int, last: int, places: int) -> list[tuple[byt
         before = sum(rows[other] for other in range(unit) if units[other][0] == number) if job.table["format"] == "parquet" else 0
         keys = _encode(job, table.take(pa.array(places_here)).combine_chunks(), columns)
         found += [(key, number, before + place) for key, place in zip(keys, places_here)]
-        tasks.go_on()
+        worker.go_on()
     return found
 
 
@@ -229,7 +230,7 @@ def _encode(job: Job, table: Any, columns: Columns) -> list[bytes]:
 # ---- Parts.
 
 
-def write_part(job: Job, part: int, path: str, slices: list[gather.Here], temp: str) -> dict[str, Any]:
+def write_part(job: Job, part: int, path: str, slices: list[Here], temp: str) -> dict[str, Any]:
     assert job.table is not None
     with _pool:
         columns = _columns(job)
@@ -239,8 +240,8 @@ def write_part(job: Job, part: int, path: str, slices: list[gather.Here], temp: 
         files.items.name = "rows"
         files.memory_bytes, files.decompress = budget.native, False
         rows = _rows(columns.plain, _keys(_by(job), job.table["nulls"], columns.schema), budget)
-        feed = gather._add_slices(job, files, slices, b"")
-        return tasks.with_fed(files, feed, lambda: _write_rows(job, path, files, rows, columns, budget))
+        feed = add_slices(job, files, slices, b"")
+        return worker.with_fed(files, feed, lambda: _write_rows(job, path, files, rows, columns, budget))
 
 
 def _write_rows(job: Job, path: str, files: _penstock.FilesOptions, rows: _penstock.Rows, columns: Columns, budget: _Budget) -> dict[str, Any]:
@@ -262,8 +263,8 @@ def _write_rows(job: Job, path: str, files: _penstock.FilesOptions, rows: _penst
         if last is not None:
             ends.append(key_of(last))
 
-    run = _penstock.sort_rows_checked(files, gather._sort_options(), rows)
-    with Batches(run, [], columns, _Bar(tasks.go_on), True) as batches, storage.to_write(path) as to:
+    run = _penstock.sort_rows_checked(files, _sort_options(threads=1, stable=True), rows)
+    with Batches(run, [], columns, _Bar(worker.go_on), True) as batches, storage.to_write(path) as to:
         _write(to, job.table["output_format"], seen(iter(batches)), columns.schema, budget, job.table["row_group"], job.table["options"])
     report = batches.report
     assert isinstance(report, Report)
