@@ -227,7 +227,7 @@ class Modes(end_to_end.Case):
             self.assertNotEqual(self.done(*given).stdout, plain, words)
         for mode in ("by", "ray", "ray_by"):
             plain = self.done(*MODES[mode]).stdout
-            self.assertIn(b"--output\n", plain)
+            self.assertIn(b"--output=OUT", plain)
             for option, (modes, words) in OPTIONS.items():
                 if modes is None or mode not in modes.split() or option in ("--output", "--engine", "--by"):
                     continue

@@ -1,10 +1,13 @@
 #include "cli/sort/tables.h"
 
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "api/option_table.h"
 #include "base/misuse.h"
@@ -14,40 +17,69 @@
 namespace penstock::cli {
 namespace {
 
-// What the package's program does not say of itself.
-constexpr const char* program = R"python(
-import sys
-try:
-    from penstock.__main__ import main
-except ImportError as error:
-    print(f"penstock sort: this is what the Python package penstock does, which {sys.executable} does not have: {error} "
-          "(try: pip install . in the sources of penstock, and pip install pyarrow)", file=sys.stderr)
-    sys.exit(2)
-sys.exit(main())
-)python";
-
 // The Python beside the program, with which it may have been installed, or the first one on the path.
-std::string python() {
+std::string find_python() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string beside = self.parent_path() / "python3";
   return !error && ::access(beside.c_str(), X_OK) == 0 ? beside : "python3";
 }
 
-// The words of the items by their names in the table of options, as penstock/ray/job.py has them.
-std::string json_of(const ItemFormat& items) {
-  auto object = nlohmann::json::object();
-  api::for_each_option<ItemFormat>([&](const api::OptionText& text, auto field) {
-    const auto& value = field(items);
+// Pointers to the words for a start of a program. REQUIRES: the words outlive them.
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Errors: there is no such Python, or it does not find the package. (Python itself would name no way to install one.)
+Status find_package(const std::string& python) {
+  std::vector<std::string> words = {
+      python, "-c",
+      "import importlib.util as util; raise SystemExit(util.find_spec('penstock') is None)"};
+  pid_t child = 0;
+  if (const int failed = ::posix_spawnp(&child, python.c_str(), nullptr, nullptr,
+                                        pointers_to(words).data(), environ);
+      failed != 0) {
+    return std::unexpected(Error{ErrorCode::not_found, "start Python, which sorts tables", python,
+                                 failed, "the package python3"});
+  }
+  int status = 0;
+  if (::waitpid(child, &status, 0) == child && status == 0) return {};
+  return std::unexpected(
+      Error{ErrorCode::not_found, "find its package penstock, which sorts tables", python, 0,
+            "pip install . in the sources of penstock, and pip install pyarrow"});
+}
+
+// Adds the options of the table that `mode` obeys and that were given, or have another value than the default. The package's
+// command has the same table; an option without words has its name there.
+template <class Options>
+void add_words(const Parser& parser, const Mode& mode, const Options& options,
+               std::vector<std::string>& words) {
+  const Options defaults;
+  api::for_each_option<Options>([&](const api::OptionText& text, auto field) {
+    const std::string names = text.words;
+    const std::string name =
+        names.empty() ? std::string("--") + text.name : names.substr(names.rfind(',') + 1);
+    if ((text.scope & mode.bit) == 0 || !name.starts_with("--")) return;
+    auto add = [&]<class Value>(const Value& value) {
+      if constexpr (fmt::is_formattable<Value>::value)
+        words.push_back(fmt::format("{}={}", name, value));
+    };
+    const auto& value = field(options);
     using Value = std::remove_cvref_t<decltype(value)>;
-    if constexpr (std::is_same_v<Value, std::optional<char>>)
-      object[text.name] = value ? nlohmann::json(std::string(1, *value)) : nlohmann::json();
-    else if constexpr (requires { value.has_value(); })
-      object[text.name] = value ? nlohmann::json(*value) : nlohmann::json();
-    else
-      object[text.name] = value;
+    if (value == field(defaults) && (names.empty() || !parser.given(name.c_str()))) return;
+    if constexpr (std::is_same_v<Value, bool>) {
+      words.push_back(name);
+    } else if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
+      std::ranges::for_each(value, add);
+    } else if constexpr (requires { value.has_value(); }) {
+      if (value) add(*value);
+    } else {
+      add(value);
+    }
   });
-  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -71,31 +103,25 @@ int sort_by_package(const Parser& parser, const SortWords& words, const PackageW
   }
   const auto memory = memory_bytes_of(words);
   if (!memory) return report("sort", memory.error());
-  std::vector<std::string> arguments = {python(), "-c", program, "sort"};
-  auto add = [&](const char* name, const std::string& value) {
-    arguments.insert(arguments.end(), {name, value});
-  };
-  for (const std::string& keys : package.by) add("--by", keys);
-  add("--output", words.output);
+  const auto items = words.format.items(words.descending);
+  if (!items) return report("sort", items.error());
+  FilesOptions files{.output = words.output, .temp_directories = words.temp_directories};
+  SortFilesOptions sort = words.sort;
   // A cluster has other memory, and other processors.
-  if (!cluster || parser.given("--buffer-size")) add("--buffer-size", std::to_string(*memory));
-  if (!cluster || parser.given("--parallel")) add("--parallel", std::to_string(words.sort.threads));
-  if (cluster) {
-    add("--engine", package.engine);
-    const auto items = words.format.items(words.descending);
-    if (!items) return report("sort", items.error());
-    add("--items", json_of(*items));
-  }
-  for (const std::string& folder : words.temp_directories) add("--temporary-directory", folder);
-  if (words.sort.top) add("--top", std::to_string(*words.sort.top));
-  arguments.emplace_back("--");
-  arguments.insert(arguments.end(), words.inputs.begin(), words.inputs.end());
-  std::vector<char*> pointers;
-  for (std::string& argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  ::execvp(pointers.front(), pointers.data());
-  return report("sort", {ErrorCode::not_found, "start Python, which sorts tables",
-                         arguments.front(), errno, "the package python3"});
+  if (!cluster || parser.given("--buffer-size")) files.memory_bytes = *memory;
+  if (cluster && !parser.given("--parallel")) sort.threads = SortFilesOptions().threads;
+
+  std::vector<std::string> command = {find_python(), "-m", "penstock", "sort",
+                                      "--engine=" + package.engine};
+  for (const std::string& keys : package.by) command.push_back("--by=" + keys);
+  add_words(parser, mode, *items, command);
+  add_words(parser, mode, files, command);
+  add_words(parser, mode, sort, command);
+  command.emplace_back("--");
+  command.insert(command.end(), words.inputs.begin(), words.inputs.end());
+  if (Status found = find_package(command.front()); !found) return report("sort", found.error());
+  ::execvp(command.front().c_str(), pointers_to(command).data());
+  return report("sort", {ErrorCode::io, "start Python", command.front(), errno});
 }
 
 }  // namespace penstock::cli

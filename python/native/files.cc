@@ -195,6 +195,20 @@ nb::class_<Options> bind_table(nb::module_& module, const char* name) {
   return bound;
 }
 
+// What a command line makes of an option's word.
+template <class Value>
+constexpr const char* kind_of = "str";
+template <>
+constexpr const char* kind_of<bool> = "bool";
+template <>
+constexpr const char* kind_of<char> = "byte";
+template <std::integral Value>
+constexpr const char* kind_of<Value> = "int";
+template <>
+constexpr const char* kind_of<std::vector<std::string>> = "list";
+template <class Value>
+constexpr const char* kind_of<std::optional<Value>> = kind_of<Value>;
+
 // The rows of the table, each a dict; "default" where it is a property.
 template <class Options>
 void list_table(nb::list& rows) {
@@ -208,7 +222,9 @@ void list_table(nb::list& rows) {
     row["python"] = text.python;
     row["words"] = text.words;
     row["help"] = text.help;
+    row["scope"] = text.scope;
     if constexpr (is_property<Value>) {
+      row["kind"] = kind_of<Value>;
       const Options defaults;
       row["default"] = AsProperty<Value>::get(field(defaults));
     }
@@ -231,6 +247,9 @@ nb::list options() {
 
 void bind_options(nb::module_& module) {
   module.def("options", options);
+  module.attr("TABLES") = scope::tables;
+  module.attr("CLUSTER") = scope::cluster;
+  module.attr("CLUSTER_TABLES") = scope::cluster_tables;
   bind_table<ItemFormat>(module, "ItemFormat");
   bind_table<FilesOptions>(module, "FilesOptions")
       .def("set_paths",

@@ -1,16 +1,19 @@
 """`python3 -m penstock sort TABLE... --by ts:desc,id -o FILE`, to which the program `penstock` hands tables, and what is for a cluster."""
 
 import argparse
-import json
 import os
 import signal
 import sys
 from types import FrameType
 from typing import Any
 
-from . import Error, _tables, sort_table
+from . import Error, _files, _tables, sort_table
 from ._arrow import pyarrow
 from ._files import size_bytes
+from ._penstock import CLUSTER, CLUSTER_TABLES, TABLES
+
+ROWS = [row for owner in ("ItemFormat", "FilesOptions", "SortFilesOptions") for row in _files.ROWS[owner]]
+MODES = {TABLES: "of tables", CLUSTER: "on a cluster", CLUSTER_TABLES: "of tables on a cluster"}
 
 WORDS = {"asc": "ascending", "desc": "descending", "nulls-first": "nulls first", "nulls-last": "nulls last"}
 
@@ -27,29 +30,47 @@ def keys_of(words: list[str]) -> list[tuple[str, ...]]:
     return keys
 
 
-def left_of(size: str) -> int:
+def left_of(size: int) -> int:
     """Of the memory that the process may have, what it leaves for a call: Python and the libraries are resident, too."""
     for part in ("compute", "parquet", "csv"):
         pyarrow(part)
     with open("/proc/self/statm") as file:
         taken = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    left = size_bytes(size) - taken
-    if left < _tables.LEAST:
+    if size - taken < _tables.LEAST:
         least = -(-(taken + _tables.LEAST) // _tables.MiB)
         raise ValueError(f"-S {size}: Python and its libraries take {taken // _tables.MiB}M, and tables 128M or more (try: -S {least + 16}M)")
-    return left
+    return size - taken
 
 
-def sort_on_cluster(given: argparse.Namespace) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the table that any sort by the package obeys. One without words has its name. What is not given is None."""
+    kinds: dict[str, dict[str, Any]] = {"bool": dict(action="store_const", const=True), "list": dict(action="append"), "int": dict(type=size_bytes),
+                                        "byte": dict(type=lambda text: text or "\0"), "str": {}}  # (a NUL ends a word)
+    for row in ROWS:
+        if row["words"] == "FILE":
+            parser.add_argument(row["name"], nargs="+", metavar="FILE")
+        elif row["scope"] & (TABLES | CLUSTER | CLUSTER_TABLES):
+            parser.add_argument(*(row["words"] or f"--{row['name']}").split(","), dest=row["name"], required=row["name"] == "output",
+                                help=row["help"].replace("%", "%%"), **kinds[row["kind"]])
+
+
+def sort(given: argparse.Namespace) -> None:
+    keys = keys_of(given.by) if given.by else None
+    mode = TABLES if given.engine == "local" else CLUSTER_TABLES if keys else CLUSTER
+    said = {row["name"]: value for row in ROWS if (value := getattr(given, row["name"], None)) is not None}
+    for row in ROWS:
+        if row["name"] in said and not row["scope"] & mode:
+            raise ValueError(f"{row['words'].split(',')[-1]}: a sort {MODES[mode]} does not take this option")
+    values: dict[str, Any] = {row["name"]: row.get("default") for row in ROWS} | said
+    if mode == TABLES:
+        sort_table(given.inputs, given.output, by=keys or (), memory=left_of(values["memory_bytes"]), temp=values["temp_directories"],
+                   threads=values["threads"], top=values["top"])
+        return
     from .ray import _calls
 
-    if given.top is not None:
-        raise ValueError("the first rows alone are not to be had of a cluster")
-    common: dict[str, Any] = dict(memory_per_task=given.buffer_size or "2G", tasks_per_node=given.parallel, temp=given.temporary_directory or None)
-    if given.by:
-        _calls.sort(given.files, given.output, by=keys_of(given.by), **common)
-    else:
-        _calls.sort(given.files, given.output, _words=json.loads(given.items or "null"), **common)
+    items: dict[str, Any] = {} if keys else {"_words": {row["name"]: values[row["name"]] for row in _files.ROWS["ItemFormat"]}}
+    _calls.sort(given.inputs, given.output, by=keys, memory_per_task=said.get("memory_bytes", "2G"), tasks_per_node=said.get("threads"),
+                temp=said.get("temp_directories"), **items)
 
 
 class Stopped(KeyboardInterrupt):
@@ -69,28 +90,18 @@ def die(number: int) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser("penstock", description="Sorts tables: files of Parquet, Arrow and CSV, by columns.", allow_abbrev=False)
-    sort = parser.add_subparsers(required=True, metavar="sort").add_parser("sort", allow_abbrev=False)
-    sort.add_argument("files", nargs="+", metavar="TABLE", help="x.parquet, x.arrow, x.csv")
-    sort.add_argument("--by", action="append", default=[], metavar="COLUMN[:desc][:nulls-first][,...]")
-    sort.add_argument("-o", "--output", required=True, metavar="FILE", help="x.parquet, x.arrow or x.csv; it may be an input")
-    sort.add_argument("-S", "--buffer-size", metavar="SIZE", help="all the memory that the process may take (default 1G), or of a cluster each task (2G)")
-    sort.add_argument("-T", "--temporary-directory", action="append", default=[], metavar="DIR")
-    sort.add_argument("--parallel", type=int, metavar="N", help="threads (default 2), or of a cluster tasks of a node")
-    sort.add_argument("--top", type=int, metavar="K", help="the first K rows alone")
-    sort.add_argument("--engine", choices=["local", "ray"], default="local", help="ray: on a cluster, to a folder of parts")
-    sort.add_argument("--items", help="of a cluster, what the items are, as JSON")
+    parser = argparse.ArgumentParser("penstock", description="Sorts tables (files of Parquet, Arrow and CSV) by columns, and files on a cluster.", allow_abbrev=False)
+    command = parser.add_subparsers(required=True, metavar="sort").add_parser("sort", allow_abbrev=False)
+    command.add_argument("--by", action="append", default=[], metavar="COLUMN[:desc][:nulls-first][,...]")
+    command.add_argument("--engine", choices=["local", "ray"], default="local", help="ray: on a cluster, to a folder of parts")
+    add_options(command)
     given = parser.parse_args(arguments)
     # What is under way ends in order, and cleans up. What was ignored from the start (nohup) stays so.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, stop)
     try:
-        if given.engine == "ray":
-            sort_on_cluster(given)
-            return 0
-        sort_table(given.files, given.output, by=keys_of(given.by), memory=left_of(given.buffer_size or "1G"), temp=given.temporary_directory,
-                   threads=given.parallel or 2, top=given.top)
+        sort(given)
     except Stopped as stopped:
         return die(stopped.args[0])
     except (Error, OSError, ValueError, ImportError, TypeError, MemoryError) as error:
