@@ -8,6 +8,7 @@
 #include <new>
 
 #include "penstock/files.h"
+#include "record/codec.h"
 
 // Column by column, as they were written: all rows that are at hand give their first value, and then their second.
 
@@ -165,14 +166,9 @@ void take_null(Gathered& to) {
 
 template <class Bits>
 void take_number(Order order, const uint8_t* from, uint8_t flip, uint8_t* to) {
-  Bits bits;
-  std::memcpy(&bits, from, sizeof bits);
-  if constexpr (sizeof bits == 8) bits = __builtin_bswap64(bits);
-  if constexpr (sizeof bits == 4) bits = __builtin_bswap32(bits);
-  if constexpr (sizeof bits == 2) bits = __builtin_bswap16(bits);
+  auto bits = std::byteswap(record::load<Bits>(from));
   if (flip != 0) bits = static_cast<Bits>(~bits);
-  if (order == Order::signed_number)
-    bits = static_cast<Bits>(bits ^ Bits{1} << (8 * sizeof bits - 1));
+  if (order == Order::signed_number) bits = record::SignedCodec<Bits>::decode(bits);
   std::memcpy(to, &bits, sizeof bits);
 }
 

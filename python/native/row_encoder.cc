@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "penstock/files.h"
+#include "record/codec.h"
 
 // A batch is columns, and a row is of all of them: to go from value to value means a decision on the type for each. So a
 // thousand rows are measured at a time, column by column, and then written in the same way: what is decided for a column
@@ -266,38 +267,29 @@ uint8_t* put_key_text(const Key& key, std::span<const uint8_t> text, uint8_t* to
 }
 
 template <class Bits>
-Bits load(const uint8_t* from) {
-  Bits bits;
-  std::memcpy(&bits, from, sizeof bits);
-  return bits;
-}
-template <class Bits>
 uint8_t* put_big_endian(Bits bits, uint8_t* to) {
-  if constexpr (sizeof bits == 8) bits = __builtin_bswap64(bits);
-  if constexpr (sizeof bits == 4) bits = __builtin_bswap32(bits);
-  if constexpr (sizeof bits == 2) bits = __builtin_bswap16(bits);
-  std::memcpy(to, &bits, sizeof bits);
-  return to + sizeof bits;
+  bits = std::byteswap(bits);
+  return put_bytes(&bits, sizeof bits, to);
 }
 
-template <class Bits>
-constexpr Bits sign_bit = Bits(Bits{1} << (8 * sizeof(Bits) - 1));
-
-// What orders a float by its bits.
-template <class Bits>
-Bits float_key(Bits bits) {
-  constexpr int mantissa = sizeof(Bits) == 8 ? 52 : sizeof(Bits) == 4 ? 23 : 10;
-  constexpr auto infinity = static_cast<Bits>(sign_bit<Bits> - (Bits{1} << mantissa));
-  const auto magnitude = static_cast<Bits>(bits & ~sign_bit<Bits>);
-  if (magnitude > infinity) return static_cast<Bits>(~Bits{0});
-  if (magnitude == 0) return sign_bit<Bits>;
-  return static_cast<Bits>(bits & sign_bit<Bits> ? ~bits : bits | sign_bit<Bits>);
+// Folds what a column holds equal (row_encoder.h), and encodes it as an item of a file.
+template <class Codec>
+typename Codec::Bits float_key(typename Codec::Bits bits) {
+  using Bits = typename Codec::Bits;
+  const auto magnitude = static_cast<Bits>(bits & ~Codec::sign);
+  if (magnitude > Codec::infinity) return std::numeric_limits<Bits>::max();
+  return Codec::encode(magnitude == 0 ? magnitude : bits);
 }
 
 template <class Bits>
 Bits number_key(Order order, Bits bits) {
-  if (order == Order::floating) return float_key(bits);
-  return order == Order::signed_number ? static_cast<Bits>(bits ^ sign_bit<Bits>) : bits;
+  if (order == Order::signed_number) return record::SignedCodec<Bits>::encode(bits);
+  if (order == Order::floating) {
+    if constexpr (sizeof bits == 2) return float_key<record::FloatCodec<Bits, 10>>(bits);
+    if constexpr (sizeof bits == 4) return float_key<record::F32Codec>(bits);
+    if constexpr (sizeof bits == 8) return float_key<record::F64Codec>(bits);
+  }
+  return bits;
 }
 
 template <class Bits>
@@ -309,7 +301,7 @@ void put_numbers(const Key& key, size_t first, std::span<uint8_t*> ends) {
     const bool valid = key.values.valid(first + i);
     *to++ = valid ? some_value : key.null;
     if (valid) {
-      const auto bits = number_key(order, load<Bits>(key.values.fixed(first + i)));
+      const auto bits = number_key(order, record::load<Bits>(key.values.fixed(first + i)));
       to = put_big_endian(static_cast<Bits>(bits ^ flip), to);
     }
     ends[i] = to;
