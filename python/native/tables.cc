@@ -57,6 +57,27 @@ Rows rows_of(const nb::object& schema, const Keys& keys, const BatchLimits& limi
   return rows;
 }
 
+// Each row of a batch with its key alone: a cut or a bound of rows.
+nb::list keys_of_rows(const Rows& rows, const nb::object& capsule) {
+  const Batch batch = batch_of(capsule);
+  RowEncoder encoder = value_of(RowEncoder::make(rows.table, rows.keys));
+  nb::list keys;
+  std::vector<std::byte> room(MiB);
+  for (size_t row = 0; row < static_cast<size_t>(batch.array().length);) {
+    const RowEncoder::Encoded encoded = value_of(encoder.encode(batch.array(), row, room));
+    if (encoded.rows == 0) room.resize(encoded.bytes);
+    std::byte* at = room.data();
+    for (const size_t end = row + encoded.rows; row < end; ++row) {
+      const RowHead head = RowHead::at(at);
+      const uint32_t bytes = RowHead::bytes + head.key_bytes;
+      RowHead{bytes, head.key_bytes}.store(at);
+      keys.append(nb::bytes(at, bytes));
+      at += head.row_bytes;
+    }
+  }
+  return keys;
+}
+
 // A function of Python that takes the files, the operation's own options, the rows, and how many tables are read.
 template <class Options, class Operation>
 void bind_operation(nb::module_& module, const char* name, bool sink, Operation operation) {
@@ -101,6 +122,7 @@ void bind_tables(nb::module_& module) {
           nb::arg("source"), nb::arg("batch").none())
       .def("cancel", &RowRun::cancel)
       .def_prop_ro("report", &RowRun::report);
+  module.def("keys_of_rows", keys_of_rows, nb::arg("rows"), nb::arg("batch"));
   bind_operation<SortFilesOptions>(module, "sort_rows", true, sort_files);
   bind_operation<MergeFilesOptions>(module, "merge_rows", true, merge_files);
   bind_operation<PartitionFilesOptions>(module, "partition_rows", false, partition_files);

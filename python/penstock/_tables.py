@@ -7,10 +7,16 @@ import contextlib
 import dataclasses
 import json
 import os
+import stat
 import tempfile
 import threading
+from bisect import bisect_right
+from collections import Counter
+from itertools import accumulate
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeAlias, Union
+
+import numpy as np
 
 from . import _csv, _penstock
 from ._arrow import UNSUPPORTED, Columns, batch_bytes, cast_batch, has_order, pieces, plain
@@ -26,6 +32,7 @@ By: TypeAlias = "str | tuple[str, ...]"
 
 MiB = 1 << 20
 LEAST = 128 * MiB  # memory of a call
+PARTS_MAX = 1 << 16
 _ORDERS = {"ascending": False, "asc": False, "descending": True, "desc": True}
 _NULLS = {"first": True, "last": False}
 
@@ -110,9 +117,9 @@ _PATHS = (str, bytes, os.PathLike)
 class _Input:
     """Batches of some table: its schema, and an iterator."""
 
-    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], budget: _Budget) -> None:
+    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], budget: _Budget, columns: Columns | None = None) -> None:
         self.schema = schema
-        self.columns = Columns(schema)
+        self.columns = columns or Columns(schema)
         self._batches = batches
         self._budget = budget
 
@@ -140,8 +147,13 @@ def _format(path: Path, given: str | None, writes: bool = False) -> str:
     return found
 
 
-def _parquet_batches(file: Any, budget: _Budget, groups: Iterable[int] | None = None) -> Iterator[pa.RecordBatch]:
-    """Of all row groups, or of those. A reader cannot change its pace within a row group: how many rows it takes at a time is what the widest so far allow. It decodes one
+def _parquet(name: Any) -> Any:
+    """A file that is read page by page, and not row group by row group."""
+    return _pyarrow("parquet").ParquetFile(name, buffer_size=256 << 10, pre_buffer=False)
+
+
+def _parquet_batches(file: Any, budget: _Budget, groups: Iterable[int] | None = None, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Batches of all row groups, or of those, and of all columns, or of those. A reader cannot change its pace within a row group: how many rows it takes at a time is what the widest so far allow. It decodes one
     column after another: several at a time take memory for each, and the sort has work for the other processors."""
     rows = 65536
 
@@ -150,11 +162,11 @@ def _parquet_batches(file: Any, budget: _Budget, groups: Iterable[int] | None = 
         rows = max(1, min(rows, budget.batch * batch.num_rows // max(1, batch.nbytes)))
 
     groups = range(file.num_row_groups) if groups is None else list(groups)
-    for batch in file.iter_batches(batch_size=256, row_groups=groups[:1], use_threads=False):
+    for batch in file.iter_batches(batch_size=256, row_groups=groups[:1], columns=columns, use_threads=False):
         look(batch)
         break
     for group in groups:
-        for batch in file.iter_batches(batch_size=rows, row_groups=[group], use_threads=False):
+        for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=columns, use_threads=False):
             look(batch)
             yield batch
 
@@ -172,8 +184,7 @@ def _open_file(path: Any, kind: str, budget: _Budget, reads: _Reads = NO_READS) 
     if kind != "csv":
         reads.refuse(f"{name!r}, which is no CSV")
     if kind == "parquet":
-        # Page by page, and not row group by row group.
-        file = _pyarrow("parquet").ParquetFile(name, buffer_size=256 << 10, pre_buffer=False)
+        file = _parquet(name)
         return _Input(file.schema_arrow, _parquet_batches(file, budget), budget)
     if kind == "csv":
         schema, batches = _csv.open_columns(name, reads.separator, reads.types, budget.csv_block)
@@ -336,6 +347,83 @@ def _run(start: Callable[[_penstock.Rows, int], _penstock.RowRun], inputs: Seque
     first = inputs[0]
     rows = _rows(first.columns.plain, _keys(by, nulls, first.schema), budget, batch_rows)
     return Batches(start(rows, len(inputs)), inputs, first.columns, _Bar(progress), reads_first)
+
+
+# ---- Where ranges are cut: at rows by chance.
+
+PLACES_PER_PART = 256  # of so many rows of a sample for each part the sizes of parts differ by a 16th of the mean
+UNITS_PER_PART, UNITS_MIN = 4, 64  # that are read for a sample
+KEY_BYTES = 1024  # of memory for each row of a sample, on the average
+HEAD_BYTES = 8  # of a row of the library
+NO_KEY = HEAD_BYTES.to_bytes(4, "little") + bytes(4)
+
+
+def place_by_chance(place: int, places: int, total: int, chance: Any) -> int:
+    """A place of [0, total), by chance within the given one of so many stretches."""
+    return min(total - 1, int((place + chance.random()) * total / places))
+
+
+def units_by_chance(rows: Sequence[int], parts: int, first: int, last: int, places: int, chance: Any) -> Counter[int]:
+    """Units of so many rows each to read for a sample, and how many rows to take of each, for places [first, last) among all rows. Of many units
+    one stands for its neighbours."""
+    ends = list(accumulate(rows))
+    step = max(1, len(rows) // max(UNITS_MIN, UNITS_PER_PART * parts))
+    found = (bisect_right(ends, place_by_chance(place, places, ends[-1], chance)) for place in range(first, last))
+    return Counter(unit - unit % step for unit in found)
+
+
+class KeyReader:
+    """Rows of tables by chance, of which the columns of the key alone are read, and made rows of the library without a payload."""
+
+    def __init__(self, schema: pa.Schema, by: str | Iterable[By], nulls: str | None, budget: _Budget) -> None:
+        self.names = list(dict.fromkeys(schema.names[column] for column, _, _ in _keys(by, nulls, schema)))
+        self._columns = Columns(_pyarrow().schema([schema.field(name) for name in self.names]))
+        self._rows = _rows(self._columns.plain, _keys(by, nulls, self._columns.schema), budget)
+        self._budget = budget
+
+    def take(self, batches: Iterator[pa.RecordBatch], count: int, chance: np.random.Generator) -> list[tuple[int, bytes]]:
+        """`count` rows with their numbers, any as likely as any other: each draws, and the least draws are kept. Of long keys there are fewer."""
+        kept: list[tuple[float, int, bytes]] = []
+        before, room = 0, count * KEY_BYTES
+        for batch in _Input(self._columns.schema, (each.select(self.names) for each in batches), self._budget, self._columns):
+            draws = chance.random(batch.num_rows)
+            here = np.flatnonzero(draws < (kept[-1][0] if len(kept) == count else 1))
+            if len(here) > count:
+                here = here[np.argpartition(draws[here], count)[:count]]
+            keys = _penstock.keys_of_rows(self._rows, batch.take(_pyarrow().array(here)).__arrow_c_array__()[1])
+            kept = sorted([*kept, *zip(draws[here].tolist(), (before + here).tolist(), keys)])[:count]
+            while len(kept) > 1 and sum(len(key) for _, _, key in kept) > room:
+                count = len(kept) // 2
+                del kept[count:]
+            before += batch.num_rows
+        return [(number, key) for _, number, key in kept]
+
+
+def _bounds(data: Any, parts: int, by: str | Iterable[By], nulls: str | None, budget: _Budget, format: str | None, reads: _Reads) -> bytes | None:
+    """Keys, each the first of a part. None for pipes and streams, which may be read but once."""
+    units: list[tuple[Any, int | None, int]] = []  # a table, its row group or all of it, and rows, for which bytes of other files stand
+    reader = None
+    for table in data if isinstance(data, (list, tuple)) else [data]:
+        is_path = isinstance(table, _PATHS)
+        if not (stat.S_ISREG(os.stat(table).st_mode) if is_path else isinstance(table, _pyarrow().Table)):
+            return None
+        reader = reader or KeyReader(_open(table, budget, format, reads).schema, by, nulls, budget)
+        if is_path and _format(table, format) == "parquet":
+            told = _parquet(_name(table)).metadata
+            units += [(table, group, told.row_group(group).num_rows) for group in range(told.num_row_groups)]
+        else:
+            units.append((table, None, max(1, os.stat(table).st_size >> 5) if is_path else len(table)))
+    assert reader is not None
+    rows = [count for _, _, count in units]
+    places = min(PLACES_PER_PART * parts, sum(rows), budget.native // KEY_BYTES)
+    chance = np.random.default_rng(0)
+    keys: list[bytes] = []
+    for unit, count in units_by_chance(rows, parts, 0, places, places, chance).items():
+        table, group, _ = units[unit]
+        batches = _open(table, budget, format, reads)._batches if group is None else _parquet_batches(_parquet(_name(table)), budget, [group], reader.names)
+        keys += (key for _, key in reader.take(batches, count, chance))
+    keys.sort(key=lambda row: row[HEAD_BYTES:])
+    return b"".join(keys[part * len(keys) // parts] if keys else NO_KEY for part in range(1, parts))
 
 
 # ---- What is written.
@@ -572,27 +660,33 @@ def partition_table(data: Any, output: str | os.PathLike[str], *, by: str | Iter
     row_group, options = _writer_options(kind, row_group, separator, options)
     budget = _Budget(memory)
     inputs = _open_all(data, budget, format, reads)
+    columns = inputs[0].columns
     temps = _list(temp)
     with tempfile.TemporaryDirectory(prefix=".penstock-", dir=os.fsdecode(_path(temps[0])) if temps else os.path.dirname(output) or ".") as folder:
-        rows = os.fsencode(os.path.join(folder, "{}"))
-        # Where ranges are to be cut is seen in a file alone.
-        first = own if how == "hash" else _penstock.PartitionFilesOptions()
-        if how == "range":
-            first.by, first.parts = "hash", 1
-        name = rows if how == "hash" else os.fsencode(os.path.join(folder, "all-{}"))
-        parted = _run(lambda made, sources: _penstock.partition_rows(_files(budget, temp, output=name), first, made, sources), inputs, by, nulls,
-                      budget)
-        with parted:
-            for _ in parted:
-                pass
-        columns = inputs[0].columns
-        made = _rows(columns.plain, _keys(by, nulls, columns.schema), budget)
-        report = parted.report
-        assert report is not None
-        if how == "range":
-            everything = os.fsencode(report.parts[0].file)
-            report = json.loads(_penstock.partition_files(_files(budget, temp, [everything], rows), own, None, _notice), object_hook=Report)
+        def to_rows(name: str, options: _penstock.PartitionFilesOptions) -> Report:
+            files = _files(budget, temp, output=os.fsencode(os.path.join(folder, name)))
+            with _run(lambda made, sources: _penstock.partition_rows(files, options, made, sources), inputs, by, nulls, budget) as parted:
+                for _ in parted:
+                    pass
+            assert parted.report is not None
+            return parted.report
+
+        with _pool:
+            bounds = _bounds(data, own.parts, by, nulls, budget, format, reads) if how == "range" and 1 <= own.parts <= PARTS_MAX else None
+        if bounds is not None:
+            with open(os.path.join(folder, "bounds"), "wb") as file:
+                file.write(bounds)
+            own.set_bounds_path(os.fsencode(file.name))
+        if bounds is not None or how == "hash":
+            report = to_rows("{}", own)
+        else:  # what is read once is sampled in a file
+            whole = _penstock.PartitionFilesOptions()
+            whole.by, whole.parts = "hash", 1
+            everything = to_rows("all-{}", whole).parts[0].file
+            files = _files(budget, temp, [os.fsencode(everything)], os.fsencode(os.path.join(folder, "{}")))
+            report = json.loads(_penstock.partition_files(files, own, None, _notice), object_hook=Report)
             os.unlink(everything)
+        made = _rows(columns.plain, _keys(by, nulls, columns.schema), budget)
         names = []
         with Written() as written:
             for number, part in enumerate(report.parts):

@@ -445,6 +445,34 @@ def test_partition_table(tmp_path, orders_file, how):
     assert all(rows == sorted(rows) for rows in ([places[x] for x in part["x"].to_pylist()] for part in parts))
 
 
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "csv", "table", "list", "stream"])
+def test_ranges_have_equal_sizes_and_rows_are_distributed_once(tmp_path, monkeypatch, kind):
+    table = pa.table({"k": np.random.default_rng(2).permutation(100_000) + 100_000, "v": np.arange(100_000)})
+    pq.write_table(table, tmp_path / "in.parquet", row_group_size=500)
+    pa.csv.write_csv(table, tmp_path / "in.csv")
+    with pa.ipc.new_file(tmp_path / "in.arrow", table.schema) as writer:
+        writer.write_table(table, 3_000)
+    halves = [table.slice(0, 30_000), table.slice(30_000)]
+    data = {"table": table, "list": halves, "stream": pa.RecordBatchReader.from_batches(table.schema, table.to_batches(7_000))}.get(kind, tmp_path / f"in.{kind}")
+    if kind != "stream":
+        monkeypatch.setattr(penstock._penstock, "partition_files", None)  # what would read rows that were written to be sampled
+    names = penstock.partition_table(data, tmp_path / "part-{}.parquet", by=[("k", "descending")], parts=5, how="range", memory="128M",
+                                     types={"k": "int64", "v": "int64"} if kind == "csv" else None)
+    parts = [pq.read_table(name) for name in names]
+    assert max(part.num_rows for part in parts) < 1.3 * table.num_rows / 5
+    assert pa.concat_tables([part.sort_by([("k", "descending")]) for part in parts]).equals(table.sort_by([("k", "descending")]))
+    assert all(part["v"].to_pylist() == sorted(part["v"].to_pylist()) for part in parts)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_ranges_of_fewer_rows_than_parts_and_of_long_keys(tmp_path, rows):
+    table = pa.table({"k": ["x" * 200_000 + str(i) for i in range(rows)]}, schema=pa.schema({"k": pa.string()}))
+    pq.write_table(table, tmp_path / "in.parquet")
+    for parts in (1, 4):
+        names = penstock.partition_table(tmp_path / "in.parquet", tmp_path / "part-{}.parquet", by="k", parts=parts, how="range", memory="128M")
+        assert len(names) == parts and pa.concat_tables([pq.read_table(name) for name in names]).equals(table)
+
+
 def test_top_table(orders_file):
     found = penstock.top_table(orders_file, 10, by=BY, memory="128M")
     assert found.equals(orders_file.take(order_by_arrow(orders_file, [("name",), BY[1]], "last")[:10]))

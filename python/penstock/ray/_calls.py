@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import _penstock
 from .._files import Progress, _Bar, _items, size_bytes
+from .._tables import PARTS_MAX
 from . import engine as engines
 from . import journal, sample, storage, tables
 from .driver import Driver, check_output_is_new
@@ -88,7 +89,7 @@ def _make(operation: str, inputs: Any, output: Any, engine: ThisMachine | Cluste
         # sees all of such a part before it decides anything, and memory that one task has used is at hand for the next.
         native = memory - process if table is None else tables.native_bytes(memory - process)
         parts = max(1, -(-total * 5 // (2 * native)), min(total * 8 // native, native // (4 * MiB)), min(slots, total // PART_BYTES_MIN))
-    if not 1 <= parts <= 1 << 16:
+    if not 1 <= parts <= PARTS_MAX:
         raise ValueError(f"parts are 1 to 65536, not {parts}: give tasks more memory, or fewer parts")
     size, objects = _object_limits(nodes)
     if table is not None:

@@ -16,10 +16,10 @@ from itertools import accumulate
 from typing import Any
 
 from .. import _penstock
+from .._tables import PLACES_PER_PART, place_by_chance
 from . import storage
 from .job import Cut, Group, Input, Job, MiB, Piece
 
-PLACES_PER_PART = 256
 PLACES_MAX = 1 << 21
 ITEM_BYTES_MAX = 64 << 10  # longer ones are no cuts
 AT_ONCE = 128  # that are asked for: an object store takes long for one, and no longer for many
@@ -182,7 +182,7 @@ def take(job: Job, first: int, last: int, places: int) -> list[tuple[bytes, int,
     for batch in range(first, last, AT_ONCE):
         chosen: list[tuple[int, Piece, int]] = []
         for place in range(batch, min(last, batch + AT_ONCE)):
-            at = min(ends[-1] - 1, int((place + chance.random()) * ends[-1] / places))
+            at = place_by_chance(place, places, ends[-1], chance)
             number = bisect_right(ends, at)
             piece, offset = _offset_of(job.groups[number], at - (ends[number] - job.groups[number].bytes))
             if size:

@@ -5,26 +5,22 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import struct
-import tempfile
-from bisect import bisect_right
-from itertools import accumulate
 from typing import Any, Iterator, Sequence
+
+import numpy as np
 
 from .. import _penstock
 from .._files import Report, _Bar, _sort_options
 from .. import _csv
 from .._arrow import UNSUPPORTED, Columns, has_order, pyarrow
 from .._errors import exception
-from .._tables import (_ORDERS, Batches, _Budget, _Input, _Reads, _format, _keys, _open_file, _parquet_batches, _pool, _rows,
-                       _write, _writer_options, check_no_writer)
+from .._tables import (_ORDERS, Batches, _Budget, _Input, _Reads, _files, _format, _keys, _open_file, _parquet, _parquet_batches, _pool,
+                       _rows, _write, _writer_options, check_no_writer, KeyReader, units_by_chance)
 from . import storage, worker
 from .job import Group, Input, Job, MiB, Piece
 from .slices import Here, add_slices
 
 SUFFIXES = {"parquet": ".parquet", "ipc": ".arrow", "csv": ".csv"}
-SAMPLED_MAX = 4  # row groups that are looked at, of those of a part
 
 
 def table_of(paths: list[str], by: Any, nulls: str | None, output_format: str | None, row_group: int | None,
@@ -66,10 +62,6 @@ def native_bytes(memory: int) -> int:
     return _Budget(memory).native
 
 
-def _parquet(path: str) -> Any:
-    return pyarrow("parquet").ParquetFile(storage.to_read(path), buffer_size=256 << 10, pre_buffer=False)
-
-
 def groups_of(inputs: list[Input], table: dict[str, Any], group_bytes: int, memory: int) -> tuple[list[Group], int]:
     """And the bytes of all of them, decompressed, as far as the files tell."""
     groups: list[Group] = []
@@ -86,7 +78,7 @@ def groups_of(inputs: list[Input], table: dict[str, Any], group_bytes: int, memo
             raise ValueError(f"the tables differ in their columns:\n{first}\nand, of {each.path},\n{opened.schema}")
         parts: list[tuple[Piece, int, int]] = []
         if table["format"] == "parquet":
-            told = _parquet(each.path).metadata
+            told = _parquet(storage.to_read(each.path)).metadata
             for at in range(told.num_row_groups):
                 parts.append((Piece(number, at, at + 1), told.row_group(at).total_byte_size, told.row_group(at).num_rows))
         else:
@@ -124,107 +116,54 @@ def _by(job: Job) -> list[tuple[str, ...]]:
     return [tuple(key) for key in job.table["by"]]
 
 
-def _batches(job: Job, pieces: Sequence[Piece], budget: _Budget) -> Iterator[Any]:
+def _batches(job: Job, pieces: Sequence[Piece], budget: _Budget, names: list[str] | None = None) -> Iterator[Any]:
+    """Of Parquet the named columns alone."""
     assert job.table is not None
     for piece in pieces:
         path = job.inputs[piece.input].path
         if job.table["format"] == "parquet":
-            file = _parquet(path)
-            yield from _parquet_batches(file, budget, range(piece.begin, piece.end))
+            yield from _parquet_batches(_parquet(storage.to_read(path)), budget, range(piece.begin, piece.end), names)
         else:
             yield from _open_table(path, job.table, budget)._batches
 
 
-def _slice(job: Job, batches: Iterator[Any], columns: Columns, budget: _Budget, path: str, temp: str,
-           options: _penstock.SliceFilesOptions) -> dict[str, Any]:
+def slice_group(job: Job, group: int, path: str, options: _penstock.SliceFilesOptions) -> dict[str, Any]:
     assert job.table is not None
-    files = _penstock.FilesOptions()
-    files.set_paths([], os.fsencode(path), [os.fsencode(temp)])
-    files.items.name = "rows"
-    files.memory_bytes = budget.native
-    rows = _rows(columns.plain, _keys(_by(job), job.table["nulls"], columns.schema), budget)
-    source = _Input(columns.schema, batches, budget)
-    with Batches(_penstock.slice_rows(files, options, rows, 1), [source], columns, _Bar(worker.go_on), True) as run:
-        for _ in run:
-            pass
+    with _pool:
+        columns, budget = _columns(job), _Budget(job.native_bytes)
+        files = _files(budget, [os.path.dirname(path)], output=os.fsencode(path))
+        rows = _rows(columns.plain, _keys(_by(job), job.table["nulls"], columns.schema), budget)
+        source = _Input(columns.schema, _batches(job, job.groups[group].pieces, budget), budget, columns)
+        with Batches(_penstock.slice_rows(files, options, rows, 1), [source], columns, _Bar(worker.go_on), True) as run:
+            for _ in run:
+                pass
     report = run.report
     assert isinstance(report, Report)
     return report.to_dict()
 
 
-def slice_group(job: Job, group: int, path: str, options: _penstock.SliceFilesOptions) -> dict[str, Any]:
-    with _pool:
-        budget = _Budget(job.native_bytes)
-        return _slice(job, _batches(job, job.groups[group].pieces, budget), _columns(job), budget, path, os.path.dirname(path), options)
-
-
-# ---- The sample: rows by chance, of which the columns of the key alone are read, and made rows of the library without a payload.
+# ---- The sample.
 
 
 def take_sample(job: Job, first: int, last: int, places: int) -> list[tuple[bytes, int, int]]:
-    with _pool:
-        return _take_sample(job, first, last, places)
-
-
-def _take_sample(job: Job, first: int, last: int, places: int) -> list[tuple[bytes, int, int]]:
     """Places [first, last) of so many stretches of all rows."""
     assert job.table is not None
-    pa = pyarrow()
-    schema = _columns(job).schema
-    names = [key[0] for key in _by(job)]
-    columns = Columns(pa.schema([schema.field(name) for name in dict.fromkeys(names)]))
-    chance = random.Random(first)
-    # Units that are read: row groups, or whole files. Group, rows before it there, where it is, and how many rows.
-    units = [(number, piece, at) for number, group in enumerate(job.groups) for piece in group.pieces
+    is_parquet = job.table["format"] == "parquet"
+    # What is read: row groups, or whole files, where bytes stand for rows. Each with its group's number.
+    units = [(number, Piece(piece.input, at, at + 1) if is_parquet else piece) for number, group in enumerate(job.groups) for piece in group.pieces
              for at in range(piece.begin, piece.end or piece.begin + 1)]
-    if job.table["format"] == "parquet":
-        rows = [job.inputs[piece.input].rows[at] for _, piece, at in units]
-    else:
-        rows = [max(1, job.inputs[piece.input].bytes >> 5) for _, piece, _ in units]  # bytes stand for rows
-    ends = list(accumulate(rows))
-    step = max(1, len(units) // max(64, SAMPLED_MAX * job.parts))
-    wanted: dict[int, list[float]] = {}
-    for place in range(first, last):
-        row = min(ends[-1] - 1, int((place + chance.random()) * ends[-1] / places))
-        unit = bisect_right(ends, row)
-        within = (row - (ends[unit] - rows[unit])) / max(1, rows[unit])
-        wanted.setdefault(unit - unit % step, []).append(within)
+    rows = [job.inputs[piece.input].rows[piece.begin] if is_parquet else max(1, job.inputs[piece.input].bytes >> 5) for _, piece in units]
+    chance = np.random.default_rng(first)
     found: list[tuple[bytes, int, int]] = []
-    for unit, shares in wanted.items():
-        number, piece, at = units[unit]
-        path = job.inputs[piece.input].path
-        if job.table["format"] == "parquet":
-            table = _parquet(path).read_row_group(at, columns=list(dict.fromkeys(names)), use_threads=False)
-        else:
-            opened = _open_table(path, job.table, _Budget(128 * MiB))
-            table = pa.Table.from_batches(opened._batches, opened.schema)
-        table = table.select(columns.schema.names)
-        if not table.num_rows:
-            continue
-        places_here = sorted({int(share * table.num_rows) for share in shares})
-        before = sum(rows[other] for other in range(unit) if units[other][0] == number) if job.table["format"] == "parquet" else 0
-        keys = _encode(job, table.take(pa.array(places_here)).combine_chunks(), columns)
-        found += [(key, number, before + place) for key, place in zip(keys, places_here)]
-        worker.go_on()
+    with _pool:
+        budget = _Budget(128 * MiB)
+        reader = KeyReader(_columns(job).schema, _by(job), job.table["nulls"], budget)
+        for unit, count in units_by_chance(rows, job.parts, first, last, places, chance).items():
+            number, piece = units[unit]
+            before = sum(rows[other] for other in range(unit) if units[other][0] == number) if is_parquet else 0
+            found += [(key, number, before + row) for row, key in reader.take(_batches(job, [piece], budget, reader.names), count, chance)]
+            worker.go_on()
     return found
-
-
-def _encode(job: Job, table: Any, columns: Columns) -> list[bytes]:
-    """Each row as the library has it, its key alone: what a cut is."""
-    budget = _Budget(128 * MiB)
-    options = _penstock.SliceFilesOptions()
-    options.parts = 1
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        path = os.path.join(folder, "keys")
-        _slice(job, iter(table.to_batches()), columns, budget, path, folder, options)
-        with open(path, "rb") as file:
-            data = file.read()
-    keys, at = [], 0
-    while at < len(data):
-        row_bytes, key_bytes = struct.unpack_from("<II", data, at)
-        keys.append(struct.pack("<II", 8 + key_bytes, key_bytes) + data[at + 8:at + 8 + key_bytes])
-        at += row_bytes
-    return keys
 
 
 # ---- Parts.
@@ -235,10 +174,8 @@ def write_part(job: Job, part: int, path: str, slices: list[Here], temp: str) ->
     with _pool:
         columns = _columns(job)
         budget = _Budget(job.native_bytes)
-        files = _penstock.FilesOptions()
-        files.set_paths([], b"-", [os.fsencode(temp)])
-        files.items.name = "rows"
-        files.memory_bytes, files.decompress = budget.native, False
+        files = _files(budget, [temp])
+        files.decompress = False
         rows = _rows(columns.plain, _keys(_by(job), job.table["nulls"], columns.schema), budget)
         feed = add_slices(job, files, slices, b"")
         return worker.with_fed(files, feed, lambda: _write_rows(job, path, files, rows, columns, budget))
