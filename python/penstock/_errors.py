@@ -3,6 +3,8 @@
 import os
 import re
 
+from . import _penstock
+
 
 class Error(Exception):
     """What failed: attempted, on which subject, what the system said (errno, 0 where nothing), what to try (hint)."""
@@ -71,11 +73,14 @@ _CLASSES: tuple[type[Error], ...] = (InvalidArgument, Unsupported, NotFound, Per
 
 
 # The options of the command that messages of the library name, as parameters: those that take a value, and words that stand for others.
-_TAKE_VALUES = {"--" + name: name for name in ("format", "record", "dtype", "key", "top", "parts", "by", "bounds", "value", "device")} | {
-    "-S": "memory", "-T": "temp", "-t": "separator", "-k": "key", "--parallel": "threads"}
-_FLAGS = {"--" + name: f"{name}=True" for name in ("csv", "header", "resume", "unique", "stable", "count", "sum", "min", "max", "distinct", "sorted")} | {
-    "-u": "unique=True", "-s": "stable=True", "-r": "descending=True", "-z": "zero_terminated=True", "-o": "output", "-m": "merge()",
-    "--no-decompress": "decompress=False", "--overwrite-device": "overwrite_device=True", "--no-sync": "sync=False"}
+_TAKE_VALUES: dict[str, str] = {}
+_FLAGS = {"--header": "header=True", "-o": "output", "-m": "merge()"}
+for _row in _penstock.options():
+    for _word in _row["words"].split(",") if _row["python"] else ():
+        if _row.get("kind") == "bool":
+            _FLAGS[_word] = f"{_row['python']}={not _row['default']}"
+        elif _word not in _FLAGS:
+            _TAKE_VALUES[_word] = _row["python"]
 _OPTION = re.compile(r"(?<![^ (])(?:'.*?'(?=[\s,;:.)]|$)|(--?[A-Za-z][a-z-]*)(?:=([0-9]+)| (?!with\b|without\b|alone\b|or\b|and\b|if\b|allows\b)('[^']*'|[^-\s,;)][^\s,;)]*))?)")
 
 
