@@ -4,6 +4,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <string>
 #include <utility>
 
 #include "penstock/penstock.hpp"
@@ -23,6 +24,18 @@ template <class T>
 T value_of(Result<T> result) {
   if (!result) raise(result.error());
   return std::move(*result);
+}
+
+// Paths, items and other text that may hold any bytes.
+inline std::string bytes_of(const nb::bytes& bytes) {
+  return {bytes.c_str(), bytes.size()};
+}
+
+// What an operation tells, as JSON.
+template <class T>
+Result<std::string> json_of(const Result<T>& told) {
+  if (!told) return std::unexpected(told.error());
+  return to_json(*told);
 }
 
 // One for each file here.

@@ -27,11 +27,6 @@
 namespace penstock::python {
 namespace {
 
-std::string bytes_of(const nb::bytes& bytes) {
-  return {bytes.c_str(), bytes.size()};
-}
-
-// Paths and items may hold any bytes.
 std::vector<std::string> strings_of(const std::vector<nb::bytes>& all) {
   std::vector<std::string> result;
   result.reserve(all.size());
@@ -105,11 +100,8 @@ void bind_checked(nb::module_& module, const char* name, Operation operation) {
       [operation](const FilesOptions& files, const Options& options, const nb::object& progress,
                   const nb::object& notice) {
         return run(files, progress, notice, [&](const FilesOptions& all) {
-          return checked(all, [&](const FilesOptions& each) -> Result<std::string> {
-            const auto done = operation(each, options);
-            if (!done) return std::unexpected(done.error());
-            return to_json(*done);
-          });
+          return checked(
+              all, [&](const FilesOptions& each) { return json_of(operation(each, options)); });
         });
       },
       nb::arg("files"), nb::arg("options"), nb::arg("progress").none(), nb::arg("notice"));
@@ -278,7 +270,6 @@ void bind_options(nb::module_& module) {
       .def(nb::init<>())
       .def_rw("parts", &SliceFilesOptions::parts)
       .def_rw("wanted", &SliceFilesOptions::wanted)
-      .def_rw("slice_bytes", &SliceFilesOptions::slice_bytes)
       .def("add_cut", [](SliceFilesOptions& options, const nb::bytes& item, uint64_t position) {
         options.cuts.push_back({bytes_of(item), position});
       });

@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "errors.h"
+#include "record/codec.h"
 
 namespace penstock::python {
 namespace {
@@ -92,29 +93,16 @@ void sort_record_array(Bytes records, size_t key_bytes, const SortOptions& optio
   check(status);
 }
 
-// ---- Pairs. Keys travel as unsigned numbers of the same order.
+// ---- Pairs. Keys travel as unsigned numbers of the same order, those of the library's files.
 
 template <class Key>
 using Bits = std::conditional_t<sizeof(Key) == 4, uint32_t, uint64_t>;
 template <class Key>
-constexpr Bits<Key> sign_bit = Bits<Key>{1} << (sizeof(Key) * 8 - 1);
-
-template <class Key>
-Bits<Key> to_bits(Key key) {
-  if constexpr (std::is_unsigned_v<Key>) return key;
-  const auto bits = std::bit_cast<Bits<Key>>(key);
-  if constexpr (std::is_integral_v<Key>) return bits ^ sign_bit<Key>;
-  // A NaN with a sign goes behind all others, as sort() has it.
-  if (key != key) return bits | sign_bit<Key>;
-  return bits & sign_bit<Key> ? ~bits : bits | sign_bit<Key>;
-}
-
-template <class Key>
-Key from_bits(Bits<Key> bits) {
-  if constexpr (std::is_unsigned_v<Key>) return bits;
-  if constexpr (std::is_integral_v<Key>) return std::bit_cast<Key>(bits ^ sign_bit<Key>);
-  return std::bit_cast<Key>(bits & sign_bit<Key> ? bits ^ sign_bit<Key> : ~bits);
-}
+using Codec =
+    std::conditional_t<std::is_floating_point_v<Key>,
+                       std::conditional_t<sizeof(Key) == 4, record::F32Codec, record::F64Codec>,
+                       std::conditional_t<std::is_signed_v<Key>, record::SignedCodec<Bits<Key>>,
+                                          record::UnsignedCodec<Bits<Key>>>>;
 
 template <class Key>
 Status sort_pairs_of(Key* keys, Bits<Key>* values, size_t count, const SortOptions& options) {
@@ -123,10 +111,11 @@ Status sort_pairs_of(Key* keys, Bits<Key>* values, size_t count, const SortOptio
   if (!pairs)
     return failure(ErrorCode::out_of_memory, "sort", "pairs",
                    "they take as much memory as both arrays");
-  for (size_t i = 0; i < count; ++i) pairs[i] = {to_bits(keys[i]), values[i]};
+  for (size_t i = 0; i < count; ++i)
+    pairs[i] = {Codec<Key>::encode(std::bit_cast<Bits<Key>>(keys[i])), values[i]};
   if (Status done = sort(std::span(pairs.get(), count), options); !done) return done;
   for (size_t i = 0; i < count; ++i) {
-    keys[i] = from_bits<Key>(pairs[i].key);
+    keys[i] = std::bit_cast<Key>(Codec<Key>::decode(pairs[i].key));
     values[i] = pairs[i].value;
   }
   return {};

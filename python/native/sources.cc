@@ -39,15 +39,11 @@ class View {
   Py_buffer buffer_ = {};
 };
 
-std::string bytes_of(const nb::bytes& bytes) {
-  return {bytes.c_str(), bytes.size()};
-}
-
 }  // namespace
 
 Result<size_t> FedSource::read(std::span<std::byte> into) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !fed_.empty() || ended_ || cancelled_ || error_; });
+  changed_.wait(lock, [&] { return !fed_.empty() || ended_ || cancelled_; });
   if (cancelled_) return cancelled("what Python feeds");
   if (!fed_.empty()) {
     const size_t bytes = std::min(into.size(), fed_.size());
@@ -56,7 +52,6 @@ Result<size_t> FedSource::read(std::span<std::byte> into) {
     if (fed_.empty()) changed_.notify_all();
     return bytes;
   }
-  if (error_) return std::unexpected(*error_);
   return 0;
 }
 
@@ -78,12 +73,6 @@ bool FedSource::feed(std::span<const std::byte> bytes) {
 void FedSource::end() {
   const std::lock_guard lock(mutex_);
   ended_ = true;
-  changed_.notify_all();
-}
-
-void FedSource::fail(const std::string& what, const std::string& subject) {
-  const std::lock_guard lock(mutex_);
-  error_ = Error{.code = ErrorCode::io, .attempted = what, .subject = subject};
   changed_.notify_all();
 }
 
@@ -127,7 +116,6 @@ void bind_sources(nb::module_& module) {
           },
           nb::arg("buffer"), "Waits until all of it is taken. False: nothing more is wanted.")
       .def("end", &FedSource::end)
-      .def("fail", &FedSource::fail, nb::arg("what"), nb::arg("subject"))
       .def("cancel", &FedSource::cancel);
   module.def(
       "stretches",

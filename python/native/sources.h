@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 
 #include "penstock/files.h"
@@ -23,8 +22,6 @@ class FedSource final : public Source {
   // False: nothing more is wanted.
   bool feed(std::span<const std::byte> bytes);
   void end();
-  // It has failed: what is read from now on is this error.
-  void fail(const std::string& what, const std::string& subject);
 
  private:
   std::mutex mutex_;
@@ -32,7 +29,6 @@ class FedSource final : public Source {
   std::span<const std::byte> fed_;
   bool ended_ = false;
   bool cancelled_ = false;
-  std::optional<Error> error_;
 };
 
 // operation(files), whose output is checked on its way; {"run": .., "check": ..}, as the operation tells them.

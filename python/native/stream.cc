@@ -173,16 +173,12 @@ PyType_Slot stream_slots[] = {
     {Py_bf_releasebuffer, reinterpret_cast<void*>(&Stream::release_buffer)},
     {0, nullptr}};
 
-std::string text_of(const nb::bytes& bytes) {
-  return {bytes.c_str(), bytes.size()};
-}
-
 Stream* open_file(const nb::bytes& path, uint64_t begin, uint64_t memory_bytes) {
   const Blocks blocks = blocks_of(memory_bytes);
   return new Stream(
-      value_of(FileReader::open(text_of(path), {.block_bytes = blocks.block_bytes,
-                                                .read_ahead_blocks = blocks.read_ahead_blocks,
-                                                .policy = ErrorPolicy::zeros})),
+      value_of(FileReader::open(bytes_of(path), {.block_bytes = blocks.block_bytes,
+                                                 .read_ahead_blocks = blocks.read_ahead_blocks,
+                                                 .policy = ErrorPolicy::zeros})),
       begin);
 }
 
@@ -200,7 +196,7 @@ Stream* open_stream(std::unique_ptr<Source> source, const std::string& name, uin
 bool is_compressed(const nb::bytes& path) {
   std::string texts[2];
   for (const bool decompresses : {false, true}) {
-    auto source = value_of(open_source(text_of(path), {.decompress = decompresses}));
+    auto source = value_of(open_source(bytes_of(path), {.decompress = decompresses}));
     std::string& text = texts[decompresses];
     text.resize(4 * KiB);
     size_t bytes = 0;
@@ -247,8 +243,8 @@ void bind_stream(nb::module_& module) {
   module.def(
       "open_path",
       [](const nb::bytes& path, uint64_t memory_bytes, bool decompresses) {
-        return open_stream(value_of(open_source(text_of(path), {.decompress = decompresses})),
-                           text_of(path), memory_bytes, false);
+        return open_stream(value_of(open_source(bytes_of(path), {.decompress = decompresses})),
+                           bytes_of(path), memory_bytes, false);
       },
       nb::arg("path"), nb::arg("memory_bytes"), nb::arg("decompresses"));
   module.def(
@@ -256,7 +252,7 @@ void bind_stream(nb::module_& module) {
       [](int descriptor, const std::string& name, const nb::bytes& head, uint64_t memory_bytes,
          bool decompresses) {
         return open_stream(std::make_unique<HeadSource>(
-                               text_of(head), value_of(descriptor_source(descriptor, name))),
+                               bytes_of(head), value_of(descriptor_source(descriptor, name))),
                            name, memory_bytes, decompresses);
       },
       nb::arg("descriptor"), nb::arg("name"), nb::arg("head"), nb::arg("memory_bytes"),

@@ -87,13 +87,15 @@ void bind_operation(nb::module_& module, const char* name, bool sink, Operation 
                         size_t sources) {
         return new RowRun(files, rows.table, rows.keys, sources, sink, rows.limits,
                           [options, operation](const FilesOptions& all) -> Result<std::string> {
-                            const auto done = operation(all, options);
-                            if (!done) return std::unexpected(done.error());
-                            return to_json(*done);
+                            return operation(all, options);
                           });
       },
       nb::arg("files"), nb::arg("options"), nb::arg("rows"), nb::arg("sources"));
 }
+
+constexpr auto sort = [](const FilesOptions& files, const SortFilesOptions& options) {
+  return json_of(sort_files(files, options));
+};
 
 }  // namespace
 
@@ -123,35 +125,25 @@ void bind_tables(nb::module_& module) {
       .def("cancel", &RowRun::cancel)
       .def_prop_ro("report", &RowRun::report);
   module.def("keys_of_rows", keys_of_rows, nb::arg("rows"), nb::arg("batch"));
-  bind_operation<SortFilesOptions>(module, "sort_rows", true, sort_files);
-  bind_operation<MergeFilesOptions>(module, "merge_rows", true, merge_files);
-  bind_operation<PartitionFilesOptions>(module, "partition_rows", false, partition_files);
-  bind_operation<SliceFilesOptions>(module, "slice_rows", false, slice_files);
+  bind_operation<SortFilesOptions>(module, "sort_rows", true, sort);
+  bind_operation<SortFilesOptions>(
+      module, "sort_rows_checked", true,
+      [](const FilesOptions& files, const SortFilesOptions& options) {
+        return checked(files, [&](const FilesOptions& each) { return sort(each, options); });
+      });
+  bind_operation<MergeFilesOptions>(module, "merge_rows", true, [](const auto&... options) {
+    return json_of(merge_files(options...));
+  });
+  bind_operation<PartitionFilesOptions>(
+      module, "partition_rows", false,
+      [](const auto&... options) { return json_of(partition_files(options...)); });
+  bind_operation<SliceFilesOptions>(module, "slice_rows", false, [](const auto&... options) {
+    return json_of(slice_files(options...));
+  });
   module.def(
       "read_rows",
       [](const FilesOptions& files, const Rows& rows) {
         return new RowRun(files, rows.table, rows.keys, 0, true, rows.limits, pass_on);
-      },
-      nb::arg("files"), nb::arg("rows"));
-  // Of rows that were made elsewhere, and come from the files' sources.
-  module.def(
-      "sort_rows_checked",
-      [](const FilesOptions& files, const SortFilesOptions& options, const Rows& rows) {
-        return new RowRun(
-            files, rows.table, rows.keys, 0, true, rows.limits, [options](const FilesOptions& all) {
-              return checked(all, [&](const FilesOptions& each) -> Result<std::string> {
-                const auto done = sort_files(each, options);
-                if (!done) return std::unexpected(done.error());
-                return to_json(*done);
-              });
-            });
-      },
-      nb::arg("files"), nb::arg("options"), nb::arg("rows"));
-  module.def(
-      "read_rows_checked",
-      [](const FilesOptions& files, const Rows& rows) {
-        return new RowRun(files, rows.table, rows.keys, 0, true, rows.limits,
-                          [](const FilesOptions& all) { return checked(all, pass_on); });
       },
       nb::arg("files"), nb::arg("rows"));
 }

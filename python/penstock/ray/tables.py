@@ -200,7 +200,7 @@ def _write_rows(job: Job, path: str, files: _penstock.FilesOptions, rows: _penst
         if last is not None:
             ends.append(key_of(last))
 
-    run = _penstock.sort_rows_checked(files, _sort_options(threads=1, stable=True), rows)
+    run = _penstock.sort_rows_checked(files, _sort_options(threads=1, stable=True), rows, 0)
     with Batches(run, [], columns, _Bar(worker.go_on), True) as batches, storage.to_write(path) as to:
         _write(to, job.table["output_format"], seen(iter(batches)), columns.schema, budget, job.table["row_group"], job.table["options"])
     report = batches.report
