@@ -86,88 +86,81 @@ struct Values {
   }
 };
 
-size_t bytes_of_length(uint64_t length) {
-  return length == 0 ? 1 : (static_cast<size_t>(std::bit_width(length)) + 6) / 7;
-}
-uint8_t* put_length(uint64_t length, uint8_t* to) {
-  for (; length >= 128; length >>= 7) *to++ = static_cast<uint8_t>(length | 128);
-  *to++ = static_cast<uint8_t>(length);
-  return to;
-}
 uint8_t* put_bytes(const void* from, size_t bytes, uint8_t* to) {
   if (bytes > 0) std::memcpy(to, from, bytes);
   return to + bytes;
 }
-// ---- One value, of any type.
 
-uint64_t bytes_of(const Values& values, size_t i);
-uint8_t* put(const Values& values, size_t i, uint8_t* to);
+// ---- One value, of any type: how long it is, and its bytes.
 
-uint64_t bytes_of_items(const Values& items, uint64_t begin, uint64_t end) {
-  uint64_t bytes = bytes_of_bits(end - begin);
-  if (items.column->layout == Layout::fixed && !items.any_null())
-    return bytes + (end - begin) * items.column->width;
-  for (uint64_t i = begin; i < end; ++i) bytes += items.valid(i) ? bytes_of(items, i) : 0;
-  return bytes;
+class Measure {
+ public:
+  explicit Measure(uint64_t& bytes) : bytes_(bytes) {}
+  void byte(uint8_t) { ++bytes_; }
+  void bytes(const void*, size_t count) { bytes_ += count; }
+  uint8_t* bits(size_t count) {
+    bytes_ += bytes_of_bits(count);
+    return nullptr;
+  }
+  static void set(uint8_t*, size_t) {}
+
+ private:
+  uint64_t& bytes_;
+};
+
+class Write {
+ public:
+  explicit Write(uint8_t*& to) : to_(to) {}
+  void byte(uint8_t byte) { *to_++ = byte; }
+  void bytes(const void* from, size_t count) { to_ = put_bytes(from, count, to_); }
+  uint8_t* bits(size_t count) {
+    uint8_t* const bits = to_;
+    std::memset(bits, 0, bytes_of_bits(count));
+    to_ += bytes_of_bits(count);
+    return bits;
+  }
+  static void set(uint8_t* bits, size_t i) { bits[i / 8] |= static_cast<uint8_t>(1 << i % 8); }
+
+ private:
+  uint8_t*& to_;
+};
+
+template <class To>
+void put_length(uint64_t length, To& to) {
+  for (; length >= 128; length >>= 7) to.byte(static_cast<uint8_t>(length | 128));
+  to.byte(static_cast<uint8_t>(length));
 }
-uint8_t* put_items(const Values& items, uint64_t begin, uint64_t end, uint8_t* to) {
-  uint8_t* const bits = to;
-  std::memset(bits, 0, bytes_of_bits(end - begin));
-  to += bytes_of_bits(end - begin);
+
+template <class To>
+void put(const Values& values, size_t i, To& to);
+
+template <class To>
+void put_items(const Values& items, uint64_t begin, uint64_t end, To& to) {
+  uint8_t* const bits = to.bits(end - begin);
+  const bool as_they_lie = items.column->layout == Layout::fixed && !items.any_null();
   for (uint64_t i = begin; i < end; ++i) {
     if (!items.valid(i)) continue;
-    bits[(i - begin) / 8] |= static_cast<uint8_t>(1 << (i - begin) % 8);
-    to = put(items, i, to);
+    To::set(bits, i - begin);
+    if (!as_they_lie) put(items, i, to);
   }
-  return to;
+  if (as_they_lie) to.bytes(items.fixed(begin), (end - begin) * items.column->width);
 }
 
 // REQUIRES: it is not null.
-uint64_t bytes_of(const Values& values, size_t i) {
+template <class To>
+void put(const Values& values, size_t i, To& to) {
   switch (values.column->layout) {
     case Layout::nothing:
-      return 0;
+      return;
     case Layout::boolean:
-      return 1;
+      return to.byte(values.boolean(i) ? 1 : 0);
     case Layout::fixed:
-      return values.column->width;
-    case Layout::text32:
-    case Layout::text64: {
-      const auto [begin, end] = values.range(i);
-      return bytes_of_length(end - begin) + end - begin;
-    }
-    case Layout::list32:
-    case Layout::list64:
-    case Layout::view32:
-    case Layout::view64:
-    case Layout::fixed_list: {
-      const auto [begin, end] = values.range(i);
-      const bool tells = values.column->layout != Layout::fixed_list;
-      return (tells ? bytes_of_length(end - begin) : 0) +
-             bytes_of_items(values.children[0], begin, end);
-    }
-    case Layout::structure: {
-      uint64_t bytes = bytes_of_bits(values.children.size());
-      for (const Values& child : values.children) bytes += child.valid(i) ? bytes_of(child, i) : 0;
-      return bytes;
-    }
-  }
-  return 0;
-}
-
-uint8_t* put(const Values& values, size_t i, uint8_t* to) {
-  switch (values.column->layout) {
-    case Layout::nothing:
-      return to;
-    case Layout::boolean:
-      *to = values.boolean(i) ? 1 : 0;
-      return to + 1;
-    case Layout::fixed:
-      return put_bytes(values.fixed(i), values.column->width, to);
+      return to.bytes(values.fixed(i), values.column->width);
     case Layout::text32:
     case Layout::text64: {
       const auto text = values.text(i);
-      return put_bytes(text.data(), text.size(), put_length(text.size(), to));
+      put_length(text.size(), to);
+      return to.bytes(text.data(), text.size());
     }
     case Layout::list32:
     case Layout::list64:
@@ -175,24 +168,20 @@ uint8_t* put(const Values& values, size_t i, uint8_t* to) {
     case Layout::view64:
     case Layout::fixed_list: {
       const auto [begin, end] = values.range(i);
-      if (values.column->layout != Layout::fixed_list) to = put_length(end - begin, to);
+      if (values.column->layout != Layout::fixed_list) put_length(end - begin, to);
       return put_items(values.children[0], begin, end, to);
     }
     case Layout::structure: {
-      uint8_t* const bits = to;
-      const size_t fields = values.children.size();
-      std::memset(bits, 0, bytes_of_bits(fields));
-      to += bytes_of_bits(fields);
-      for (size_t field = 0; field < fields; ++field) {
+      uint8_t* const bits = to.bits(values.children.size());
+      for (size_t field = 0; field < values.children.size(); ++field) {
         const Values& child = values.children[field];
         if (!child.valid(i)) continue;
-        bits[field / 8] |= static_cast<uint8_t>(1 << field % 8);
-        to = put(child, i, to);
+        To::set(bits, field);
+        put(child, i, to);
       }
-      return to;
+      return;
     }
   }
-  return to;
 }
 
 // ---- A column of many rows.
@@ -204,7 +193,8 @@ void add_bytes(const Values& values, size_t first, std::span<uint64_t> rows) {
     return;
   }
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (all || values.valid(first + i)) rows[i] += bytes_of(values, first + i);
+    Measure bytes(rows[i]);
+    if (all || values.valid(first + i)) put(values, first + i, bytes);
   }
 }
 
@@ -231,7 +221,8 @@ void put_column(const Values& values, size_t first, std::span<uint8_t*> ends) {
     }
   }
   for (size_t i = 0; i < ends.size(); ++i) {
-    if (values.valid(first + i)) ends[i] = put(values, first + i, ends[i]);
+    Write to(ends[i]);
+    if (values.valid(first + i)) put(values, first + i, to);
   }
 }
 
