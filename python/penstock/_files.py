@@ -263,14 +263,21 @@ class _Bar:
             print(file=sys.stderr)
 
 
-def _run(operation: Callable[..., str], inputs: Path | Iterable[Path], output: Path, own: Any, options: dict[str, Any]) -> Report:
-    files, bar = _options(inputs, output, options)
-    try:
-        text = operation(files, own, bar.tell, _notice)
-    finally:
-        bar.close()
+def report_of(text: str) -> Report:
     report: Report = json.loads(text, object_hook=Report)
     return report
+
+
+def run(operation: Callable[..., str], files: _penstock.FilesOptions, own: Any, bar: _Bar) -> Report:
+    try:
+        return report_of(operation(files, own, bar.tell, _notice))
+    finally:
+        bar.close()
+
+
+def _run(operation: Callable[..., str], inputs: Path | Iterable[Path], output: Path, own: Any, options: dict[str, Any]) -> Report:
+    files, bar = _options(inputs, output, options)
+    return run(operation, files, own, bar)
 
 
 def _sort_options(**values: Any) -> _penstock.SortFilesOptions:

@@ -25,11 +25,14 @@ def check_no_mask(a: Any) -> Any:
     return a
 
 
-def as_asked(a: NDArray[Any], dtype: DTypeLike | None, copy: bool | None) -> NDArray[Any]:
-    """An array, as __array__() has to give it."""
-    if copy is False and dtype is not None and np.dtype(dtype) != a.dtype:
-        raise ValueError(f"{a.dtype} becomes {np.dtype(dtype)} by a copy alone")
-    return a.astype(a.dtype if dtype is None else dtype, copy=bool(copy))
+class AsArray:
+    """What has an `array` is one for NumPy, too."""
+
+    def __array__(self: Any, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        a: NDArray[Any] = self.array
+        if copy is False and dtype is not None and np.dtype(dtype) != a.dtype:
+            raise ValueError(f"{a.dtype} becomes {np.dtype(dtype)} by a copy alone")
+        return a.astype(a.dtype if dtype is None else dtype, copy=bool(copy))
 
 
 def _refuse(dtype: np.dtype[Any]) -> TypeError:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from . import _penstock
 from ._files import size_bytes, whole
-from ._memory import as_asked, check_no_mask
+from ._memory import AsArray, check_no_mask
 
 
 def _dtype(dtype: DTypeLike) -> np.dtype[Any]:
@@ -19,7 +19,7 @@ def _dtype(dtype: DTypeLike) -> np.dtype[Any]:
     return result
 
 
-class Vector:
+class Vector(AsArray):
     """Items of a dtype in memory that grows and never moves: arrays of it stay valid, and nothing is copied.
 
     `limit` is the most memory that it may come to have: that of the machine, where it is not given.
@@ -57,9 +57,6 @@ class Vector:
         """All items there are now."""
         return self._native.bytes().view(self.dtype) if len(self) else np.empty(0, self.dtype)
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        return as_asked(self.array, dtype, copy)
-
     def __getitem__(self, index: Any) -> Any:
         return self.array[index]
 
@@ -70,7 +67,7 @@ class Vector:
         return f"<penstock.Vector of {len(self)} {self.dtype}>"
 
 
-class Snapshot:
+class Snapshot(AsArray):
     """What a table held at one moment, in `array`, which can only be read."""
 
     def __init__(self, native: _penstock.Snapshot, dtype: np.dtype[Any], length: int) -> None:
@@ -82,9 +79,6 @@ class Snapshot:
         """Of the table: its first snapshot is of epoch 1, its next of 2."""
         return self._native.epoch
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        return as_asked(self.array, dtype, copy)
-
     def __len__(self) -> int:
         return len(self.array)
 
@@ -92,7 +86,7 @@ class Snapshot:
         return f"<penstock.Snapshot {self.epoch} of {len(self)} {self.array.dtype}>"
 
 
-class Table:
+class Table(AsArray):
     """`length` items of a dtype, zeros at first, in `array`, which any thread may write; and snapshots of it.
 
     A snapshot costs no copy: the first write to each page after it copies that page. While one lives, the table takes up to twice its
@@ -109,9 +103,6 @@ class Table:
     def snapshot(self) -> Snapshot:
         """What the table holds now. Threads that write wait for no longer than it takes, which its size does not matter for."""
         return Snapshot(self._native.snapshot(), self.array.dtype, len(self))
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        return as_asked(self.array, dtype, copy)
 
     def __len__(self) -> int:
         return len(self.array)

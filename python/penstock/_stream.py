@@ -19,12 +19,12 @@ from numpy.typing import DTypeLike, NDArray
 from . import _penstock
 from ._errors import Error
 from ._files import size_bytes
-from ._memory import as_asked
+from ._memory import AsArray
 
 Openable: TypeAlias = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]", int, io.FileIO, io.BufferedReader, socket.socket]
 
 
-class Stream:
+class Stream(AsArray):
     """What open() gives. One thread at a time uses it, and what it gives out."""
 
     def __init__(self, native: _penstock.Stream, dtype: DTypeLike | None, name: str) -> None:
@@ -71,9 +71,6 @@ class Stream:
         if self._native.length_bytes == 0:
             return np.empty(0, dtype)
         return np.frombuffer(self._native, dtype)  # type: ignore[call-overload,no-any-return]
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        return as_asked(self.array, dtype, copy)
 
     @property
     def buffer(self) -> memoryview:

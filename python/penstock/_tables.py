@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
-import json
 import os
 import stat
 import tempfile
@@ -22,7 +21,7 @@ from . import _csv, _penstock
 from ._arrow import UNSUPPORTED, Columns, batch_bytes, cast_batch, has_order, pieces, plain
 from ._arrow import pyarrow as _pyarrow
 from ._errors import Unsorted, exception
-from ._files import Path, Progress, Report, _Bar, _list, _notice, _path, _sort_options, set_options, size_bytes, whole
+from ._files import Path, Progress, Report, _Bar, _list, _path, _sort_options, report_of, run, set_options, size_bytes, whole
 from ._written import Written, opened
 
 if TYPE_CHECKING:
@@ -304,7 +303,7 @@ class Batches:
             while True:
                 told = run.next(self._bar.tell)
                 if told is None:
-                    self.report = json.loads(run.report, object_hook=Report)
+                    self.report = report_of(run.report)
                     break
                 if isinstance(told, int):
                     batch = next(self._readers[told], None)
@@ -557,7 +556,7 @@ def sort_table(data: Any, output: Path, *, by: str | Iterable[By], nulls: str | 
     kind = _format(output, output_format, writes=True)
     if paths := _texts(data, format, kind):
         files = _text_files(paths, output, by, nulls, memory, temp, _Reads(separator, types), row_group, options)
-        return _run_text(_penstock.sort_files, files, _sort_options(threads=threads, stable=True, top=top), progress)
+        return run(_penstock.sort_files, files, _sort_options(threads=threads, stable=True, top=top), _Bar(progress))
     row_group, options = _writer_options(kind, row_group, separator, options)
     batches = _sort_batches(data, by, nulls, memory, threads, top, 65536, temp, format, _Reads(separator, types), progress)
     return _write_all(batches, output, kind, _Budget(memory), row_group, options)
@@ -592,15 +591,6 @@ def _text_files(inputs: Sequence[Any], output: Path, by: Any, nulls: str | None,
     return files
 
 
-def _run_text(operation: Callable[..., str], files: _penstock.FilesOptions, own: Any, progress: Progress = None) -> Report:
-    bar = _Bar(progress)
-    try:
-        report: Report = json.loads(operation(files, own, bar.tell, _notice), object_hook=Report)
-    finally:
-        bar.close()
-    return report
-
-
 def _write_all(batches: Batches, output: Path, kind: str, budget: _Budget, row_group: int, options: dict[str, Any]) -> Report:
     with batches, _pool, Written() as written:
         _write(written.begin(output), kind, iter(batches), batches.schema, budget, row_group, options)
@@ -618,7 +608,7 @@ def merge_tables(inputs: Sequence[Any], output: Path, *, by: str | Iterable[By],
     own = _penstock.MergeFilesOptions()
     own.stable = True
     if paths := _texts(inputs, format, kind):
-        return _run_text(_penstock.merge_files, _text_files(paths, output, by, nulls, memory, temp, reads, row_group, options), own)
+        return run(_penstock.merge_files, _text_files(paths, output, by, nulls, memory, temp, reads, row_group, options), own, _Bar(None))
     row_group, options = _writer_options(kind, row_group, separator, options)
     budget = _Budget(memory)
     # Each table has its share.
@@ -655,8 +645,8 @@ def partition_table(data: Any, output: str | os.PathLike[str], *, by: str | Iter
     own = _penstock.PartitionFilesOptions()
     set_options(own, by=how, parts=parts)
     if paths := _texts(data, format, kind):
-        parted_text = _run_text(_penstock.partition_files, _text_files(paths, output, by, nulls, memory, temp, reads, row_group, options), own)
-        return [part.file for part in parted_text.parts]
+        files = _text_files(paths, output, by, nulls, memory, temp, reads, row_group, options)
+        return [part.file for part in run(_penstock.partition_files, files, own, _Bar(None)).parts]
     row_group, options = _writer_options(kind, row_group, separator, options)
     budget = _Budget(memory)
     inputs = _open_all(data, budget, format, reads)
@@ -684,15 +674,15 @@ def partition_table(data: Any, output: str | os.PathLike[str], *, by: str | Iter
             whole.by, whole.parts = "hash", 1
             everything = to_rows("all-{}", whole).parts[0].file
             files = _files(budget, temp, [os.fsencode(everything)], os.fsencode(os.path.join(folder, "{}")))
-            report = json.loads(_penstock.partition_files(files, own, None, _notice), object_hook=Report)
+            report = run(_penstock.partition_files, files, own, _Bar(None))
             os.unlink(everything)
         made = _rows(columns.plain, _keys(by, nulls, columns.schema), budget)
         names = []
         with Written() as written:
             for number, part in enumerate(report.parts):
                 names.append(output.replace("{}", str(number)))
-                run = _penstock.read_rows(_files(budget, (), [os.fsencode(part.file)]), made)
-                with Batches(run, [], columns, _Bar(None)) as batches:
+                rows = _penstock.read_rows(_files(budget, (), [os.fsencode(part.file)]), made)
+                with Batches(rows, [], columns, _Bar(None)) as batches:
                     _write(written.begin(names[-1]), kind, batches, columns.schema, budget, row_group, options)
                 os.unlink(part.file)
     return names
