@@ -331,20 +331,30 @@ def partition_files(inputs: Path | Iterable[Path], output: Path, *, by: str = "h
     return _run(_penstock.partition_files, inputs, output, own, dict(options))
 
 
+def value_of(value: Any) -> dict[str, Any]:
+    """What is added up, as options of a group that JSON can hold."""
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], int):
+        dtype = np.dtype(value[1])
+        if dtype.kind not in "iu":
+            raise TypeError(f"values are whole numbers, not {dtype}")
+        return {"field": [value[0], dtype.itemsize, dtype.kind == "i", dtype.byteorder == ">"]}
+    return {"columns": [str(column) for column in _words("value", value)]}
+
+
+def group_options(values: dict[str, Any]) -> _penstock.GroupFilesOptions:
+    own = _penstock.GroupFilesOptions()
+    set_options(own, **{name: value for name, value in values.items() if name != "field"})
+    if "field" in values:
+        own.set_value(*values["field"])
+    return own
+
+
 def group(inputs: Path | Iterable[Path], output: Path, *, count: bool = False, sum: bool = False, min: bool = False,
           max: bool = False, distinct: bool = False, value: tuple[int, DTypeLike] | str | Iterable[str] | None = None,
           sorted: bool = False, top: int | None = None, **options: Unpack[FileOptions]) -> Report:
     """One result for each key. sum, min and max are of `value`: of records (offset, dtype), of text the name or number of a field,
     or several; without it of kv64 the value, of other numbers the number itself."""
-    own = _penstock.GroupFilesOptions()
-    set_options(own, sorted=sorted, top=top, count=count, sum=sum, min=min, max=max, distinct=distinct)
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], int):
-        dtype = np.dtype(value[1])
-        if dtype.kind not in "iu":
-            raise TypeError(f"values are whole numbers, not {dtype}")
-        own.set_value(value[0], dtype.itemsize, dtype.kind == "i", dtype.byteorder == ">")
-    elif value is not None:
-        own.columns = [str(column) for column in _words("value", value)]
+    own = group_options({"count": count, "sum": sum, "min": min, "max": max, "distinct": distinct, "sorted": sorted, "top": top, **value_of(value)})
     return _run(_penstock.group_files, inputs, output, own, dict(options))
 
 

@@ -6,10 +6,8 @@ import os
 import secrets
 from typing import Any, Iterable
 
-import numpy as np
-
 from .. import _penstock
-from .._files import Progress, _Bar, _items, size_bytes
+from .._files import Progress, _Bar, _items, size_bytes, value_of
 from .._tables import PARTS_MAX
 from . import engine as engines
 from . import journal, sample, storage, tables
@@ -17,8 +15,6 @@ from .driver import Driver, check_output_is_new
 from .engine import Cluster, ThisMachine
 from .job import Input, Job, MiB, PROCESS_BYTES, words_of
 from .manifest import NAME, Manifest
-
-Paths = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 
 PART_BYTES_MIN = 16 * MiB  # less is not worth a task
 GROUP_BYTES_MAX = 1024 * MiB
@@ -155,14 +151,7 @@ def group(inputs: Any, output: str | os.PathLike[str], *, count: bool = False, s
           tasks_per_node: int | None = None, group_size: int | str | None = None, temp: Any = None, address: str | None = None,
           progress: Progress = None, **options: Any) -> Manifest:
     """One result for each key, as penstock.group() has it, in parts by the hash of the key; `sorted` within each part."""
-    aggregates: dict[str, Any] = dict(count=count, sum=sum, min=min, max=max, distinct=distinct, sorted=sorted)
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], int):
-        dtype = np.dtype(value[1])
-        if dtype.kind not in "iu":
-            raise TypeError(f"values are whole numbers, not {dtype}")
-        aggregates["field"] = [value[0], dtype.itemsize, dtype.kind == "i", dtype.byteorder == ">"]
-    elif value is not None:
-        aggregates["columns"] = [value] if isinstance(value, str) else [str(column) for column in value]
+    aggregates = {"count": count, "sum": sum, "min": min, "max": max, "distinct": distinct, "sorted": sorted, **value_of(value)}
     return _run("group", inputs, output, parts=parts, memory_per_task=memory_per_task, tasks_per_node=tasks_per_node, group_size=group_size,
                 temp=temp, address=address, progress=progress, options=options, aggregates=aggregates)
 

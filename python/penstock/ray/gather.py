@@ -9,7 +9,7 @@ import threading
 from typing import Any, Iterator
 
 from .. import _penstock
-from .._files import _sort_options
+from .._files import _sort_options, group_options
 from . import storage, tables, worker
 from .job import Job
 from .slices import Here, add_slices
@@ -53,17 +53,6 @@ def _operation(job: Job, files: _penstock.FilesOptions) -> dict[str, Any]:
         return json.loads(_penstock.pass_checked(files, worker.go_on, str))  # type: ignore[no-any-return]
     with _group_lock:
         return {"run": json.loads(_penstock.group_files(files, group_options(job.aggregates), worker.go_on, str))}
-
-
-def group_options(aggregates: dict[str, Any]) -> _penstock.GroupFilesOptions:
-    options = _penstock.GroupFilesOptions()
-    for name in ("count", "sum", "min", "max", "distinct"):
-        setattr(options, name, aggregates.get(name, False))
-    if aggregates.get("field"):
-        options.set_value(*aggregates["field"])
-    options.columns = aggregates.get("columns", [])
-    options.sorted = aggregates.get("sorted", False)
-    return options
 
 
 def gather(job: Job, part: int, attempt: str, slices: list[Here]) -> dict[str, Any]:
