@@ -79,29 +79,18 @@ auto run(FilesOptions files, const nb::object& progress, const nb::object& notic
                                 [&] { told.hand_on(progress, notice); }));
 }
 
-// A function of Python that takes the files and the operation's own options, and gives JSON.
-template <class Options, class Operation>
-void bind_operation(nb::module_& module, const char* name, Operation operation) {
+// A function of Python that takes the files and the operation's own options, and gives JSON. `checks`: it checks the output.
+template <class Told, class Options>
+void bind_operation(nb::module_& module, const char* name,
+                    Result<Told> (*operation)(const FilesOptions&, const Options&),
+                    bool checks = false) {
   module.def(
       name,
-      [operation](const FilesOptions& files, const Options& options, const nb::object& progress,
-                  const nb::object& notice) {
-        return to_json(run(files, progress, notice,
-                           [&](const FilesOptions& all) { return operation(all, options); }));
-      },
-      nb::arg("files"), nb::arg("options"), nb::arg("progress").none(), nb::arg("notice"));
-}
-
-// The same, with an output that is checked.
-template <class Options, class Operation>
-void bind_checked(nb::module_& module, const char* name, Operation operation) {
-  module.def(
-      name,
-      [operation](const FilesOptions& files, const Options& options, const nb::object& progress,
-                  const nb::object& notice) {
+      [=](const FilesOptions& files, const Options& options, const nb::object& progress,
+          const nb::object& notice) {
         return run(files, progress, notice, [&](const FilesOptions& all) {
-          return checked(
-              all, [&](const FilesOptions& each) { return json_of(operation(each, options)); });
+          auto told = [&](const FilesOptions& each) { return json_of(operation(each, options)); };
+          return checks ? checked(all, told) : told(all);
         });
       },
       nb::arg("files"), nb::arg("options"), nb::arg("progress").none(), nb::arg("notice"));
@@ -286,15 +275,15 @@ void bind_options(nb::module_& module) {
 
 void bind_files(nb::module_& module) {
   bind_options(module);
-  bind_operation<SortFilesOptions>(module, "sort_files", sort_files);
-  bind_operation<SortFilesOptions>(module, "plan_sort_files", plan_sort_files);
-  bind_operation<MergeFilesOptions>(module, "merge_files", merge_files);
-  bind_operation<PartitionFilesOptions>(module, "partition_files", partition_files);
-  bind_operation<GroupFilesOptions>(module, "group_files", group_files);
-  bind_operation<JoinFilesOptions>(module, "join_files", join_files);
-  bind_operation<JoinLinesOptions>(module, "join_lines", join_lines);
-  bind_operation<SliceFilesOptions>(module, "slice_files", slice_files);
-  bind_checked<SortFilesOptions>(module, "sort_checked", sort_files);
+  bind_operation(module, "sort_files", sort_files);
+  bind_operation(module, "plan_sort_files", plan_sort_files);
+  bind_operation(module, "merge_files", merge_files);
+  bind_operation(module, "partition_files", partition_files);
+  bind_operation(module, "group_files", group_files);
+  bind_operation(module, "join_files", join_files);
+  bind_operation(module, "join_lines", join_lines);
+  bind_operation(module, "slice_files", slice_files);
+  bind_operation(module, "sort_checked", sort_files, true);
   module.def(
       "pass_checked",
       [](const FilesOptions& files, const nb::object& progress, const nb::object& notice) {

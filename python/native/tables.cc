@@ -78,24 +78,25 @@ nb::list keys_of_rows(const Rows& rows, const nb::object& capsule) {
   return keys;
 }
 
-// A function of Python that takes the files, the operation's own options, the rows, and how many tables are read.
-template <class Options, class Operation>
-void bind_operation(nb::module_& module, const char* name, bool sink, Operation operation) {
+// A function of Python that takes the files, the operation's own options, the rows, and how many tables are read. `sink`: it
+// gives batches; `checks`: it checks them.
+template <class Told, class Options>
+void bind_operation(nb::module_& module, const char* name,
+                    Result<Told> (*operation)(const FilesOptions&, const Options&), bool sink,
+                    bool checks = false) {
   module.def(
       name,
-      [sink, operation](const FilesOptions& files, const Options& options, const Rows& rows,
-                        size_t sources) {
+      [=](const FilesOptions& files, const Options& options, const Rows& rows, size_t sources) {
         return new RowRun(files, rows.table, rows.keys, sources, sink, rows.limits,
-                          [options, operation](const FilesOptions& all) -> Result<std::string> {
-                            return operation(all, options);
+                          [=](const FilesOptions& all) {
+                            auto told = [&](const FilesOptions& each) {
+                              return json_of(operation(each, options));
+                            };
+                            return checks ? checked(all, told) : told(all);
                           });
       },
       nb::arg("files"), nb::arg("options"), nb::arg("rows"), nb::arg("sources"));
 }
-
-constexpr auto sort = [](const FilesOptions& files, const SortFilesOptions& options) {
-  return json_of(sort_files(files, options));
-};
 
 }  // namespace
 
@@ -125,21 +126,11 @@ void bind_tables(nb::module_& module) {
       .def("cancel", &RowRun::cancel)
       .def_prop_ro("report", &RowRun::report);
   module.def("keys_of_rows", keys_of_rows, nb::arg("rows"), nb::arg("batch"));
-  bind_operation<SortFilesOptions>(module, "sort_rows", true, sort);
-  bind_operation<SortFilesOptions>(
-      module, "sort_rows_checked", true,
-      [](const FilesOptions& files, const SortFilesOptions& options) {
-        return checked(files, [&](const FilesOptions& each) { return sort(each, options); });
-      });
-  bind_operation<MergeFilesOptions>(module, "merge_rows", true, [](const auto&... options) {
-    return json_of(merge_files(options...));
-  });
-  bind_operation<PartitionFilesOptions>(
-      module, "partition_rows", false,
-      [](const auto&... options) { return json_of(partition_files(options...)); });
-  bind_operation<SliceFilesOptions>(module, "slice_rows", false, [](const auto&... options) {
-    return json_of(slice_files(options...));
-  });
+  bind_operation(module, "sort_rows", sort_files, true);
+  bind_operation(module, "sort_rows_checked", sort_files, true, true);
+  bind_operation(module, "merge_rows", merge_files, true);
+  bind_operation(module, "partition_rows", partition_files, false);
+  bind_operation(module, "slice_rows", slice_files, false);
   module.def(
       "read_rows",
       [](const FilesOptions& files, const Rows& rows) {

@@ -32,6 +32,30 @@ def refuse_reading_words(options: Mapping[str, Any]) -> None:
             raise TypeError(f"{name}= is no option of a writer; of a reader of CSV there are separator= and types=")
 
 
+# ---- Keys.
+
+ORDERS = {"ascending": False, "asc": False, "descending": True, "desc": True}
+
+
+def keys_of(by: Any) -> list[tuple[str, bool, bool | None]]:
+    """The column of each key, whether it descends, and whether nulls are first, where the key says so."""
+    keys = []
+    for one in [by] if isinstance(by, str) else list(by):
+        name, *words = [one] if isinstance(one, str) else one
+        descending, first = False, None
+        for word in words:
+            if word in ORDERS:
+                descending = ORDERS[word]
+            elif word in ("nulls first", "nulls last"):
+                first = word == "nulls first"
+            else:
+                raise ValueError(f"an order is 'ascending' or 'descending', and 'nulls first' or 'nulls last', not {word!r}")
+        keys.append((name, descending, first))
+    if not keys:
+        raise ValueError("by= names no column")
+    return keys
+
+
 # ---- Rows as text.
 
 
@@ -49,26 +73,15 @@ def _letter(kind: Any) -> str:
                      "a .parquet output takes every type")
 
 
-def words_of_keys(by: Any, orders: Mapping[str, bool], nulls: str | None, types: Mapping[str, Any] | None) -> list[str]:
+def words_of_keys(by: Any, nulls: str | None, types: Mapping[str, Any] | None) -> list[str]:
     """Keys as --key has them, "price:n:r"."""
     asked = {name: _letter(kind) for name, kind in types_of(types).items()}
-    unused = dict(asked)
-    if nulls is not None:
+    keys = keys_of(by)
+    if nulls is not None or any(first is not None for _, _, first in keys):
         raise ValueError("rows of CSV have no nulls: an empty field is empty text, which comes first; nulls= is for tables of other kinds")
-    keys = []
-    for one in [by] if isinstance(by, str) else list(by):
-        name, *words = [one] if isinstance(one, str) else one
-        for word in words:
-            if word not in orders:
-                raise ValueError(f"rows of CSV are 'ascending' or 'descending', not {word!r}; they have no nulls")
-        letter = asked.get(name, "")
-        unused.pop(name, None)
-        keys.append(name + (f":{letter}" if letter else "") + (":r" if words and orders[words[-1]] else ""))
-    if not keys:
-        raise ValueError("by= names no column")
-    if unused:
+    if unused := asked.keys() - {name for name, _, _ in keys}:
         raise ValueError(f"types= names {min(unused)!r}, which is no key of by=: from CSV to CSV fields stay as they are")
-    return keys
+    return [":".join([name, *filter(None, [asked.get(name)]), *["r"] * descending]) for name, descending, _ in keys]
 
 
 def set_items(items: _penstock.ItemFormat, keys: list[str], separator: str | None) -> None:

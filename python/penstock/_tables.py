@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections import Counter
 from itertools import accumulate
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeAlias
 
 import numpy as np
 
@@ -32,8 +32,6 @@ By: TypeAlias = "str | tuple[str, ...]"
 MiB = 1 << 20
 LEAST = 128 * MiB  # memory of a call
 PARTS_MAX = 1 << 16
-_ORDERS = {"ascending": False, "asc": False, "descending": True, "desc": True}
-_NULLS = {"first": True, "last": False}
 
 
 class _Budget:
@@ -240,26 +238,14 @@ def _texts(data: Any, format: str | None, kind: str) -> list[Any]:
 
 def _keys(by: str | Iterable[By], nulls: str | None, schema: pa.Schema) -> list[tuple[int, bool, bool]]:
     """Of each key its column, descending, nulls first."""
-    nulls = "last" if nulls is None else nulls
-    if nulls not in _NULLS:
+    if nulls not in (None, "first", "last"):
         raise ValueError(f"nulls must be 'first' or 'last', not {nulls!r}")
     keys = []
-    for one in [by] if isinstance(by, str) else list(by):
-        name, *words = [one] if isinstance(one, str) else one
-        descending, first = False, _NULLS[nulls]
-        for word in words:
-            if word in _ORDERS:
-                descending = _ORDERS[word]
-            elif word in ("nulls first", "nulls last"):
-                first = _NULLS[word[6:]]
-            else:
-                raise ValueError(f"an order is 'ascending' or 'descending', and 'nulls first' or 'nulls last', not {word!r}")
+    for name, descending, first in _csv.keys_of(by):
         found = schema.get_all_field_indices(name)
         if len(found) != 1:
             raise ValueError(f"there {'is no column' if not found else 'are several columns'} {name!r}; columns are {', '.join(schema.names)}")
-        keys.append((found[0], descending, first))
-    if not keys:
-        raise ValueError("by= names no column")
+        keys.append((found[0], descending, nulls == "first" if first is None else first))
     return keys
 
 
@@ -586,7 +572,7 @@ def _text_files(inputs: Sequence[Any], output: Path, by: Any, nulls: str | None,
     _writer_options("csv", row_group, None, {})
     files = _penstock.FilesOptions()
     files.set_paths([_path(path) for path in inputs], _path(output), [_path(path) for path in _list(temp)])
-    _csv.set_items(files.items, _csv.words_of_keys(by, _ORDERS, nulls, reads.types), reads.separator)
+    _csv.set_items(files.items, _csv.words_of_keys(by, nulls, reads.types), reads.separator)
     files.memory_bytes = size_bytes(memory)
     return files
 

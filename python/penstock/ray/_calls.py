@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from typing import Any, Iterable
+from typing import Any
 
 from .. import _penstock
 from .._files import Progress, _Bar, _items, size_bytes, value_of

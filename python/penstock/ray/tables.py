@@ -12,9 +12,9 @@ import numpy as np
 from .. import _penstock
 from .._files import Report, _Bar, _sort_options
 from .. import _csv
-from .._arrow import UNSUPPORTED, Columns, has_order, pyarrow
+from .._arrow import UNSUPPORTED, Columns, has_order
 from .._errors import exception
-from .._tables import (_ORDERS, Batches, _Budget, _Input, _Reads, _files, _format, _keys, _open_file, _parquet, _parquet_batches, _pool,
+from .._tables import (Batches, _Budget, _Input, _Reads, _files, _format, _keys, _open_file, _parquet, _parquet_batches, _pool,
                        _rows, _write, _writer_options, check_no_writer, KeyReader, units_by_chance)
 from . import storage, worker
 from .job import Group, Input, Job, MiB, Piece
@@ -41,7 +41,7 @@ def table_of(paths: list[str], by: Any, nulls: str | None, output_format: str | 
         check_no_writer(kept)
     row_group, kept = _writer_options(made, row_group, reads.separator, kept)
     if is_text:
-        keys = _csv.words_of_keys(by, _ORDERS, nulls, reads.types)
+        keys = _csv.words_of_keys(by, nulls, reads.types)
         return None, options | {"csv": True, "header": True, "key": keys, "separator": reads.separator}
     if found != "csv":
         reads.refuse(f"{found}, which is no CSV")
