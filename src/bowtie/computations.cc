@@ -11,10 +11,6 @@
 namespace penstock::bowtie {
 namespace {
 
-// So many items are shown to a function at once: enough to make its call cheap, few enough for
-// their targets to stay in the first cache.
-constexpr size_t batch_items_max = 1024;
-
 // Of a fixed size, and cut off by the end; or a line or row of more than `item_bytes_max`.
 std::unexpected<Error> bad_item(const record::Format& format, uint32_t input,
                                 size_t item_bytes_max) {
@@ -119,62 +115,42 @@ Status ItemReader::status() const {
 
 // ---- Distribute: items in batches.
 
-namespace {
-
-// Calls take(items, bytes) with the items of an input, batch by batch; the batch is consumed when
-// it returns true. A last line without newline is shown as it is.
-template <class Take>
-Status for_each_batch(InputStream& input, const record::Format& format, size_t item_bytes_max,
-                      Take take) {
+Items items_at(const record::Format& format, const std::byte* begin, const std::byte* end,
+               std::vector<std::string_view>& lines) {
   if (format.fixed()) {
-    const size_t item_bytes = format.record_bytes;
-    for (;;) {
-      const auto window = input.window(item_bytes);
-      const size_t items = std::min(window.size() / item_bytes, batch_items_max);
-      if (items == 0) {
-        if (auto status = input.status(); !status) return status;
-        if (!window.empty()) return bad_item(format, input.index(), item_bytes_max);
-        return {};
-      }
-      if (auto status = take(Items(window.data(), item_bytes, items)); !status) return status;
-      input.advance(items * item_bytes);
-    }
+    const size_t items = static_cast<size_t>(end - begin) / format.record_bytes;
+    return {begin, format.record_bytes, std::min(items, batch_items_max)};
   }
-  std::vector<std::string_view> lines;
-  uint64_t passed = 0;
-  for (size_t wanted = 1;;) {
-    const auto window = input.window(wanted);
-    if (auto status = input.status(); !status) return status;
-    if (window.empty()) return {};
-    lines.clear();
-    size_t at = 0;
-    while (lines.size() < batch_items_max) {
-      const std::byte* const from = window.data() + at;
-      const size_t bytes = record::item_bytes_at(format, from, window.data() + window.size());
-      if (bytes == 0) break;
-      if (bytes > item_bytes_max) return bad_item(format, input.index(), item_bytes_max);
-      lines.push_back(record::text_at(from, bytes));
-      at += bytes;
-    }
-    if (lines.empty() && window.size() >= wanted) {
-      if (window.size() >= item_bytes_max) return bad_item(format, input.index(), item_bytes_max);
-      wanted = window.size() + 1;
-      continue;
-    }
-    if (lines.empty()) {
-      lines.emplace_back(reinterpret_cast<const char*>(window.data()), window.size());
-      at = window.size();
-    }
-    for (size_t i = 0; format.has_rules() && i < lines.size(); ++i) {
-      if (const auto fault = fault_of(format, lines[i]))
-        return bad_row(format, input.index(), passed + i + 1, *fault);
-    }
-    passed += lines.size();
-    if (auto status = take(Items(lines)); !status) return status;
-    input.advance(at);
-    wanted = 1;
+  lines.clear();
+  while (lines.size() < batch_items_max) {
+    const std::string_view line = record::item_at(format, begin, end);
+    if (line.empty()) break;
+    lines.push_back(line);
+    begin += line.size();
   }
+  return Items(lines);
 }
+
+Items ItemReader::next_batch(std::vector<std::string_view>& lines) {
+  lines.clear();
+  if (!next()) return Items(lines);
+  const auto* const begin = reinterpret_cast<const std::byte*>(item_.data());
+  Items items = items_at(format_, begin, end_, lines);
+  if (!format_.fixed()) {
+    // The next call tells the fault of an item; a last line has no end.
+    const auto fault = std::ranges::find_if(lines, [this](std::string_view line) {
+      return line.size() > item_bytes_max_ || fault_of(format_, line);
+    });
+    lines.erase(fault, lines.end());
+    if (lines.empty()) lines.push_back(item_);
+    items = Items(lines);
+    lines_ += lines.size() - 1;
+  }
+  at_ = begin + items.bytes();
+  return items;
+}
+
+namespace {
 
 // Puts item i into put(i). Sizes that are common are known to the compiler.
 template <size_t fixed_bytes, class Put>
@@ -223,9 +199,15 @@ Computation distribute(const record::Format& format, ToOutput to_output) {
         return streams.status();
       return {};
     };
+    std::vector<std::string_view> lines;
     for (uint32_t i = 0; i < streams.inputs(); ++i) {
-      auto status = for_each_batch(streams.input(i), format, streams.window_bytes_max(), put);
-      if (!status) return status;
+      ItemReader reader(streams.input(i), format, streams.window_bytes_max());
+      for (;;) {
+        const Items items = reader.next_batch(lines);
+        if (items.size() == 0) break;
+        if (auto status = put(items); !status) return status;
+      }
+      if (auto status = reader.status(); !status) return status;
     }
     return {};
   };
@@ -246,18 +228,21 @@ ToOutput by_key_bits(const record::Format& format, unsigned skip_bits, unsigned 
   };
 }
 
-ToOutput by_range(const record::ItemOrder& order, std::vector<record::ItemKey> bounds) {
-  return [order, bounds = std::move(bounds), room = std::string()](const Items& items,
-                                                                   uint32_t* to) mutable {
+ToOutput by_range(record::Cuts cuts) {
+  return [cuts = std::move(cuts), position = uint64_t{0}, room = std::string()](
+             const Items& items, uint32_t* to) mutable {
+    const record::Format& format = cuts.order().format();
+    if (format.numeric()) {
+      cuts.parts_of(items.data(), items.size(), position, to);
+      position += items.size() * format.record_bytes;
+      return;
+    }
     for (size_t i = 0; i < items.size(); ++i) {
       const std::string_view item = items[i];
-      const uint64_t prefix = order.prefix(item);
-      // Bounds that are not after the item. Many may share their first bytes.
-      const auto same = std::ranges::equal_range(bounds, prefix, {}, &record::ItemKey::prefix);
-      const auto at = std::ranges::partition_point(same, [&](const record::ItemKey& bound) {
-        return order.compare(bound, prefix, item, room) <= 0;
-      });
-      to[i] = static_cast<uint32_t>(at - bounds.begin());
+      to[i] = cuts.part_of(cuts.order().key(item, room), position);
+      position += format.type == record::Type::rows
+                      ? 1
+                      : item.size() + (record::lacks_line_end(format, item) ? 1 : 0);
     }
   };
 }

@@ -17,9 +17,13 @@
 #include <vector>
 
 #include "bowtie/run.h"
+#include "record/cuts.h"
 #include "record/items.h"
 
 namespace penstock::bowtie {
+
+// Most items that are shown to a function at once: few enough for their targets to stay in the first cache.
+inline constexpr size_t batch_items_max = 1024;
 
 // Items in a row, shown to a function all at once, because a call per item would cost more than
 // what most functions do. Lines come with their newlines.
@@ -38,6 +42,13 @@ class Items {
   }
   // Of fixed items: they lie one behind the other.
   const std::byte* data() const { return data_; }
+  // Of all. REQUIRES: they lie one behind the other.
+  size_t bytes() const {
+    if (fixed()) return count_ * item_bytes_;
+    return count_ == 0 ? 0
+                       : static_cast<size_t>(lines_.back().data() + lines_.back().size() -
+                                             lines_[0].data());
+  }
 
  private:
   const std::byte* data_ = nullptr;
@@ -45,6 +56,10 @@ class Items {
   std::span<const std::string_view> lines_;
   size_t count_ = 0;
 };
+
+// The whole items at the front of [begin, end), a batch at most. `lines` has room for them.
+Items items_at(const record::Format& format, const std::byte* begin, const std::byte* end,
+               std::vector<std::string_view>& lines);
 
 // Bytes to an output; an item, with the end that a line may lack. False after an error.
 bool append(OutputStream& output, std::string_view bytes);
@@ -60,7 +75,10 @@ class ItemReader {
 
   // The first or next item. False: there is none, or an error that status() tells.
   bool next();
-  // The same where that item is at hand already; otherwise nothing changes. The present one can be read
+  // The first or next items, as many as are at hand; a last line without newline is shown as it is. None: as next().
+  // They can be read until the next call; `lines` has room for them.
+  Items next_batch(std::vector<std::string_view>& lines);
+  // As next(), where that item is at hand already; otherwise nothing changes. The present one can be read
   // until leave_last().
   bool next_at_hand() {
     if (done_ || format_.has_rules()) return false;
@@ -119,10 +137,9 @@ Computation distribute(const record::Format& format, ToOutput to_output);
 // it is ordered (of numbers their encoded key). 2^bits outputs. REQUIRES:
 // skip_bits + bits <= 64 (32 for keys of 32 bits), bits <= 31.
 ToOutput by_key_bits(const record::Format& format, unsigned skip_bits, unsigned bits);
-// Ranges of keys: output j has the items that are not before bounds[j - 1] and before bounds[j]; so
-// there is one output more than bounds. Bounds are in order (else: the result is any output, but a
-// valid one).
-ToOutput by_range(const record::ItemOrder& order, std::vector<record::ItemKey> bounds);
+// Ranges of keys: as many outputs as the cuts make parts. Positions count from the first item on that is shown: bytes
+// with the line's end, of rows the rows.
+ToOutput by_range(record::Cuts cuts);
 
 // ---- In several passes.
 SteppedComputation stepped_merge(const record::Format& format, const MergeOptions& options = {});

@@ -310,7 +310,7 @@ TEST(Distribute, EachItemGoesWhereItBelongs) {
         std::sort(bounds.begin(), bounds.end(), [&](const std::string& a, const std::string& b) {
           return order.compare(a, b) < 0;
         });
-        to = by_range(order, keys_of(order, bounds));
+        to = by_range({order, keys_of(order, bounds)});
         outputs = 7;
       } else {
         // The last bits of its first byte, in which keys differ here.
@@ -355,7 +355,7 @@ TEST(Distribute, AnItemsRangeIsTheNumberOfBoundsThatAreNotAfterIt) {
       std::vector<std::string> bounds(count);
       for (std::string& bound : bounds) bound = line();
       std::ranges::sort(bounds, is_before);
-      const ToOutput to = by_range(order, keys_of(order, bounds));
+      const ToOutput to = by_range({order, keys_of(order, bounds)});
       for (int k = 0; k < 300; ++k) {
         const std::string item = line();
         const std::string_view view = item;
@@ -374,7 +374,7 @@ TEST(Distribute, RangesAreInOrder) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof value);
   };
   const record::ItemOrder order(format);
-  const ToOutput to = by_range(order, keys_of(order, {text(10), text(10), text(20)}));
+  const ToOutput to = by_range({order, keys_of(order, {text(10), text(10), text(20)})});
   const uint64_t keys[] = {0, 9, 10, 19, 20, 99};
   uint32_t targets[6];
   to(Items(reinterpret_cast<const std::byte*>(keys), 8, 6), targets);

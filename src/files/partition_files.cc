@@ -6,8 +6,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <numeric>
-#include <optional>
+#include <span>
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -18,6 +17,7 @@
 #include "bowtie/planner.h"
 #include "file/engine.h"
 #include "files/sample.h"
+#include "files/walk.h"
 #include "os/limits.h"
 #include "record/checker.h"
 #include "record/codec.h"
@@ -39,7 +39,7 @@
 //                 group to its parts from there.
 //   one name      The parts are files without names until all of them are complete.
 //
-// Invariants: written_[j].bytes is where part j goes on; an item is counted once, on its way to its
+// Invariants: targets_[j].bytes is where part j goes on; an item is counted once, on its way to its
 // part, never on its way to a group.
 
 namespace penstock::files {
@@ -52,7 +52,6 @@ using bowtie::ToOutput;
 constexpr uint32_t sample_places_per_part = 4;
 // Of more files only some are looked at; each open file costs descriptors.
 constexpr size_t sample_files_max = 1024;
-// A file of bounds is read as a whole.
 constexpr uint64_t bounds_bytes_max = 64 * MiB;
 
 // Eight bytes of the key after the other, little-endian, the last ones padded with zeros, and then
@@ -69,15 +68,6 @@ uint64_t stable_hash(std::string_view key) {
   return mix64(hash ^ key_bytes);
 }
 
-ToOutput by_stable_hash(const record::Format& format, uint32_t parts) {
-  return [order = record::ItemOrder(format), parts, room = std::string()](const Items& items,
-                                                                          uint32_t* to) mutable {
-    for (size_t i = 0; i < items.size(); ++i) {
-      to[i] = part_of_hash(order.key(items[i], room), parts);
-    }
-  };
-}
-
 class Partition {
  public:
   explicit Partition(const PartitionFilesOptions& options)
@@ -86,8 +76,9 @@ class Partition {
   Result<PartitionFilesResult> go();
 
  private:
-  struct Written {
-    uint64_t items = 0;
+  // A file that takes items, and where it goes on.
+  struct Target {
+    const file::File* file = nullptr;
     uint64_t bytes = 0;
   };
 
@@ -102,9 +93,8 @@ class Partition {
   Status to_parts(const std::vector<bowtie::Input>& inputs, uint32_t first, uint32_t last);
   Status to_groups(const std::vector<bowtie::Input>& inputs, uint64_t bytes, uint32_t first,
                    uint32_t last, uint32_t group_parts, uint32_t depth);
-  Status in_batches(const std::vector<bowtie::Input>& inputs, uint32_t outputs,
-                    const std::function<std::vector<bowtie::Output>()>& make_outputs,
-                    const ToOutput& to_output);
+  Status deal_out(const std::vector<bowtie::Input>& inputs, std::span<Target> targets,
+                  const ToOutput& to_target);
   void count(const Items& items, const uint32_t* parts);
 
   const PartitionFilesOptions& options_;
@@ -114,7 +104,8 @@ class Partition {
   std::vector<record::ItemKey> bounds_;
   ToOutput part_of_;
   std::vector<file::File> outputs_;
-  std::vector<Written> written_;
+  std::vector<Target> targets_;            // the outputs
+  std::vector<uint64_t> items_;            // of each part
   std::vector<record::Checker> checkers_;  // none: not asked for
   uint32_t deepest_ = 0;
 };
@@ -136,48 +127,34 @@ Status Partition::check() const {
   return {};
 }
 
-// The bounds as the user gives them: items of the format, in order.
+// The bounds as the user gives them: items of the format, in order, without a header.
 Status Partition::read_bounds() {
-  auto file = file::File::open_read(options_.bounds_path, file::Caching::buffered);
-  if (!file) return std::unexpected(file.error());
-  auto size = file->size();
-  if (!size) return std::unexpected(size.error());
-  if (*size > bounds_bytes_max || (format_.fixed() && *size % format_.record_bytes != 0)) {
-    return failure(ErrorCode::corrupt, fmt::format("read {} bytes as bounds", *size),
-                   options_.bounds_path, "items of the same format, in order");
-  }
-  std::string text(*size, '\0');
-  auto status = file::read_exactly(*file, 0, reinterpret_cast<std::byte*>(text.data()), *size);
+  FilesOptions file = options_.files;
+  file.inputs = {options_.bounds_path};
+  file.sources.clear();
+  file.format = format_;
+  file.format.header_lines = 0;
+  file.format.columns = nullptr;
+  record::LastItem last;
+  uint64_t bytes = 0;
+  Status status;
+  const auto take = [&](const Cursor& cursor, const record::ItemOrder& order, const ItemPlace&) {
+    bytes += cursor.item().size();
+    if (bytes > bounds_bytes_max) {
+      status = failure(ErrorCode::corrupt,
+                       fmt::format("use bounds of more than {} MiB", bounds_bytes_max / MiB),
+                       options_.bounds_path, "items of the same format, in order");
+    } else if (last.any() && last.compare(order, cursor.prefix(), cursor.item()) > 0) {
+      status = failure(ErrorCode::unsorted,
+                       fmt::format("use its bounds: bound {} is not in order", bounds_.size() + 1),
+                       options_.bounds_path, "penstock sort");
+    }
+    last.set(order, cursor.prefix(), cursor.item());
+    bounds_.push_back(order.item_key(cursor.item()));
+    return status.has_value() && bounds_.size() < parts_max;
+  };
+  if (auto walked = walk_items(file, false, {0}, take); !walked) return walked;
   if (!status) return status;
-  const record::ItemOrder order(format_);
-  const auto* at = reinterpret_cast<const std::byte*>(text.data());
-  const auto* const end = at + text.size();
-  if (format_.csv) {
-    // Bounds have no header.
-    record::Format bare = format_;
-    bare.header_lines = 0;
-    const auto mark = record::head_bytes(bare, text, true);
-    if (!mark) return std::unexpected(mark.error());
-    at += **mark;
-  }
-  std::string_view last;
-  for (std::string_view item; at < end; at += item.size()) {
-    item = item_at(format_, at, end);
-    if (item.empty()) item = record::text_at(at, static_cast<size_t>(end - at));
-    if (const auto fault = fault_of(format_, item)) {
-      return failure(ErrorCode::corrupt,
-                     fmt::format("use its bounds: in bound {}, at byte {} of that, is {}",
-                                 bounds_.size() + 1, fault->at, fault->what),
-                     options_.bounds_path, "--format lines, if it is no CSV");
-    }
-    bounds_.push_back(order.item_key(item));
-    if (bounds_.size() > 1 && order.compare(last, item) > 0) {
-      return failure(ErrorCode::unsorted,
-                     fmt::format("use its bounds: bound {} is not in order", bounds_.size()),
-                     options_.bounds_path, "penstock sort");
-    }
-    last = item;
-  }
   if (bounds_.size() >= parts_max ||
       (options_.parts != 0 && options_.parts != bounds_.size() + 1)) {
     return misuse(fmt::format("make {} parts with {} bounds", options_.parts, bounds_.size()),
@@ -215,30 +192,23 @@ Status Partition::sample_bounds() {
   auto sample = take_sample(context, record::ItemOrder(format_), pieces,
                             std::max(sample_places(bytes), wanted));
   if (!sample) return std::unexpected(sample.error());
-  std::ranges::sort(sample->numbers);
-  std::ranges::sort(sample->strings);
-  const size_t count = sample->size();
-  const record::ItemOrder order(format_);
-  for (uint32_t j = 1; j < parts_; ++j) {
-    const size_t at = static_cast<size_t>(uint64_t{j} * count / parts_);
-    bounds_.push_back(count == 0          ? record::ItemKey{}
-                      : format_.numeric() ? record::ItemKey{sample->numbers[at]}
-                                          : order.key_of_bytes(sample->strings[at]));
-  }
+  bounds_ = sample->quantiles(record::ItemOrder(format_), parts_);
+  // Without a sample all items go to the last part.
+  bounds_.resize(parts_ - 1);
   return {};
 }
 
 Status Partition::choose() {
   parts_ = options_.parts;
   if (options_.by == PartitionBy::hash) {
-    part_of_ = by_stable_hash(format_, parts_);
+    part_of_ = by_hash(format_, parts_);
   } else if (options_.by == PartitionBy::bits) {
     part_of_ = bowtie::by_key_bits(format_, 0, static_cast<unsigned>(std::bit_width(parts_)) - 1);
   } else {
     auto status = options_.bounds_path.empty() ? sample_bounds() : read_bounds();
     if (!status) return status;
     parts_ = static_cast<uint32_t>(bounds_.size()) + 1;
-    part_of_ = bowtie::by_range(record::ItemOrder(format_), bounds_);
+    part_of_ = bowtie::by_range({record::ItemOrder(format_), bounds_});
   }
   return {};
 }
@@ -261,7 +231,8 @@ Status Partition::create_outputs() {
     if (auto status = run_.write_header(*file); !status) return status;
     outputs_.push_back(std::move(*file));
   }
-  written_.assign(parts_, {.bytes = run_.header().size()});
+  for (const file::File& file : outputs_) targets_.push_back({&file, run_.header().size()});
+  items_.assign(parts_, 0);
   if (options_.checksums) {
     const record::Checker checker({.format = format_});
     checkers_.assign(parts_, checker);
@@ -297,26 +268,38 @@ Status Partition::spread(const std::vector<bowtie::Input>& inputs, uint64_t byte
   return to_groups(inputs, bytes, first, last, group_parts, depth);
 }
 
-// As many inputs at a time as have room beside the outputs.
-Status Partition::in_batches(const std::vector<bowtie::Input>& inputs, uint32_t outputs,
-                             const std::function<std::vector<bowtie::Output>()>& make_outputs,
-                             const ToOutput& to_output) {
-  const uint32_t streams = streams_max(format_, run_.usable_bytes());
-  const size_t batch = std::max<uint32_t>(1, streams - std::min(streams, outputs));
-  const auto distribute = bowtie::distribute(format_, to_output);
+// Reads as many inputs at a time as have room beside the targets.
+Status Partition::deal_out(const std::vector<bowtie::Input>& inputs, std::span<Target> targets,
+                           const ToOutput& to_target) {
+  const auto distribute = bowtie::distribute(format_, [&](const Items& items, uint32_t* to) {
+    to_target(items, to);
+    for (size_t k = 0; k < items.size(); ++k) {
+      // An item of a temporary that is damaged, and not known to be so before its block is whole:
+      // to put it nowhere is an error of the pass.
+      if (to[k] < targets.size())
+        targets[to[k]].bytes += items[k].size() + record::lacks_line_end(format_, items[k]);
+    }
+  });
+  const uint64_t streams = streams_max(format_, run_.usable_bytes());
+  const size_t batch = std::max<size_t>(1, streams - std::min(streams, targets.size()));
   for (size_t at = 0; at < inputs.size(); at += batch) {
-    const size_t end = std::min(inputs.size(), at + batch);
+    const auto begin = inputs.begin() + static_cast<ptrdiff_t>(at);
+    const auto end = begin + static_cast<ptrdiff_t>(std::min(batch, inputs.size() - at));
     const bool known = run_.input_bytes() != bowtie::unknown_bytes;
     uint64_t left_bytes = 0;
     for (size_t i = at; known && i < inputs.size(); ++i) left_bytes += inputs[i].bytes;
-    auto status = run_.pass(
-        {inputs.begin() + static_cast<ptrdiff_t>(at), inputs.begin() + static_cast<ptrdiff_t>(end)},
-        make_outputs(), distribute,
-        {.format = format_,
-         .memory_bytes = run_.usable_bytes(),
-         .inputs_in_turn = true,
-         .phase = "partition",
-         .total_bytes = 2 * left_bytes});
+    std::vector<bowtie::Output> outputs;
+    for (const Target& target : targets) {
+      outputs.push_back({.file = target.file,
+                         .offset = target.bytes,
+                         .bytes_max = bowtie::outputs_address_bytes() / targets.size()});
+    }
+    auto status = run_.pass({begin, end}, std::move(outputs), distribute,
+                            {.format = format_,
+                             .memory_bytes = run_.usable_bytes(),
+                             .inputs_in_turn = true,
+                             .phase = "partition",
+                             .total_bytes = 2 * left_bytes});
     if (!status) return status;
     if (status = run_.interrupted(); !status) return status;
   }
@@ -325,78 +308,49 @@ Status Partition::in_batches(const std::vector<bowtie::Input>& inputs, uint32_t 
 
 void Partition::count(const Items& items, const uint32_t* parts) {
   for (size_t k = 0; k < items.size(); ++k) {
-    const std::string_view item = items[k];
-    const bool lacks_newline = record::lacks_line_end(format_, item);
-    Written& written = written_[parts[k]];
-    ++written.items;
-    written.bytes += item.size() + lacks_newline;
+    ++items_[parts[k]];
     if (checkers_.empty()) continue;
     record::Checker& checker = checkers_[parts[k]];
-    checker.add({reinterpret_cast<const std::byte*>(item.data()), item.size()});
-    constexpr std::byte newline[] = {std::byte{'\n'}};
-    if (lacks_newline) checker.add(newline);
+    checker.add(std::as_bytes(std::span(items[k])));
+    const std::byte line_end[] = {std::byte(format_.line_end)};
+    if (record::lacks_line_end(format_, items[k])) checker.add(line_end);
   }
 }
 
 Status Partition::to_parts(const std::vector<bowtie::Input>& inputs, uint32_t first,
                            uint32_t last) {
-  const uint32_t parts = last - first;
-  auto outputs = [&] {
-    std::vector<bowtie::Output> result;
-    for (uint32_t j = first; j < last; ++j) {
-      result.push_back({.file = &outputs_[j],
-                        .offset = written_[j].bytes,
-                        .bytes_max = bowtie::outputs_address_bytes() / parts});
-    }
-    return result;
-  };
-  return in_batches(inputs, parts, outputs, [&](const Items& items, uint32_t* to) {
-    part_of_(items, to);
-    count(items, to);
-    for (size_t k = 0; k < items.size(); ++k) to[k] -= first;
-  });
+  return deal_out(inputs, std::span(targets_).subspan(first, last - first),
+                  [&](const Items& items, uint32_t* to) {
+                    part_of_(items, to);
+                    count(items, to);
+                    for (size_t k = 0; k < items.size(); ++k) to[k] -= first;
+                  });
 }
 
 Status Partition::to_groups(const std::vector<bowtie::Input>& inputs, uint64_t bytes,
                             uint32_t first, uint32_t last, uint32_t group_parts, uint32_t depth) {
-  const auto groups = static_cast<uint32_t>(ceil_div(last - first, group_parts));
   std::vector<std::unique_ptr<file::File>> files;
-  std::vector<uint64_t> group_bytes(groups);
-  for (uint32_t g = 0; g < groups; ++g) {
+  std::vector<Target> groups;
+  for (uint32_t begin = first; begin < last; begin += group_parts) {
     auto file = run_.temporary();
     if (!file) return std::unexpected(file.error());
+    groups.push_back({file->get()});
     files.push_back(std::move(*file));
   }
-  auto outputs = [&] {
-    std::vector<bowtie::Output> result;
-    for (uint32_t g = 0; g < groups; ++g) {
-      result.push_back({.file = files[g].get(),
-                        .offset = group_bytes[g],
-                        .bytes_max = bowtie::outputs_address_bytes() / groups});
-    }
-    return result;
-  };
-  auto status = in_batches(inputs, groups, outputs, [&](const Items& items, uint32_t* to) {
+  auto status = deal_out(inputs, groups, [&](const Items& items, uint32_t* to) {
     part_of_(items, to);
-    for (size_t k = 0; k < items.size(); ++k) {
-      to[k] = (to[k] - first) / group_parts;
-      // An item of a temporary that is damaged, and not known to be so before its block is whole:
-      // to put it nowhere is an error of the pass.
-      if (to[k] >= groups) continue;
-      const bool lacks_newline = record::lacks_line_end(format_, items[k]);
-      group_bytes[to[k]] += items[k].size() + lacks_newline;
-    }
+    for (size_t k = 0; k < items.size(); ++k) to[k] = (to[k] - first) / group_parts;
   });
   if (!status) return status;
-  const uint64_t grouped_bytes =
-      std::accumulate(group_bytes.begin(), group_bytes.end(), uint64_t{0});
+  uint64_t grouped_bytes = 0;
+  for (const Target& group : groups) grouped_bytes += group.bytes;
   run_.count_temporary_bytes(grouped_bytes);
   PENSTOCK_CHECK(bytes == bowtie::unknown_bytes || grouped_bytes >= bytes, "no item is lost");
-  for (uint32_t g = 0; g < groups; ++g) {
-    const uint32_t begin = first + g * group_parts;
-    if (group_bytes[g] > 0) {
-      status = spread({{.file = files[g].get(), .bytes = group_bytes[g]}}, group_bytes[g], begin,
-                      std::min(last, begin + group_parts), depth + 1);
+  for (size_t g = 0; g < groups.size(); ++g, first += group_parts) {
+    const auto [file, group_bytes] = groups[g];
+    if (group_bytes > 0) {
+      status = spread({{.file = file, .bytes = group_bytes}}, group_bytes, first,
+                      std::min(last, first + group_parts), depth + 1);
       if (!status) return status;
     }
     files[g].reset();
@@ -419,7 +373,7 @@ Result<PartitionFilesResult> Partition::go() {
 
   PartitionFilesResult result;
   for (uint32_t j = 0; j < parts_; ++j) {
-    Part part{.path = outputs_[j].path(), .items = written_[j].items, .bytes = written_[j].bytes};
+    Part part{.path = outputs_[j].path(), .items = items_[j], .bytes = targets_[j].bytes};
     if (!checkers_.empty()) {
       auto checked = checkers_[j].finish();
       if (!checked) return std::unexpected(checked.error());
@@ -443,6 +397,14 @@ Result<PartitionFilesResult> Partition::go() {
 uint32_t part_of_hash(std::string_view key, uint32_t parts) {
   constexpr unsigned half = 32;
   return static_cast<uint32_t>(((stable_hash(key) >> half) * parts) >> half);
+}
+
+bowtie::ToOutput by_hash(const record::Format& format, uint32_t parts) {
+  return [order = record::ItemOrder(format), parts, room = std::string()](const Items& items,
+                                                                          uint32_t* to) mutable {
+    for (size_t i = 0; i < items.size(); ++i)
+      to[i] = part_of_hash(order.key(items[i], room), parts);
+  };
 }
 
 Result<std::string> part_path(const std::string& pattern, uint32_t part, uint32_t parts) {

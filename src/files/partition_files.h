@@ -9,6 +9,7 @@
 // order. A crash between two renames leaves the first parts under their names, each of them whole,
 // and nothing of the others; the same command does all of it again.
 
+#include "bowtie/computations.h"
 #include "files/file_run.h"
 
 namespace penstock::files {
@@ -33,6 +34,7 @@ Result<PartitionFilesResult> partition_files(const PartitionFilesOptions& option
 
 // Where a key goes by its hash, which stays as it is (docs/files.md).
 uint32_t part_of_hash(std::string_view key, uint32_t parts);
+bowtie::ToOutput by_hash(const record::Format& format, uint32_t parts);
 
 // "out-{}.bin" of 100 parts: "out-07.bin".
 Result<std::string> part_path(const std::string& pattern, uint32_t part, uint32_t parts);

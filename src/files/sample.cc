@@ -195,6 +195,20 @@ uint64_t Sample::memory_bytes() const {
   return bytes;
 }
 
+std::vector<record::ItemKey> Sample::quantiles(const record::ItemOrder& order, uint32_t parts) {
+  std::ranges::sort(numbers);
+  std::ranges::sort(strings, [&](const std::string& a, const std::string& b) {
+    return order.compare_keys(a, b) < 0;
+  });
+  std::vector<record::ItemKey> keys;
+  for (uint64_t j = 1; j < parts && size() > 0; ++j) {
+    const size_t at = j * size() / parts;
+    keys.push_back(numbers.empty() ? order.key_of_bytes(strings[at])
+                                   : record::ItemKey{numbers[at]});
+  }
+  return keys;
+}
+
 uint32_t sample_places(uint64_t bytes) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(bytes / bytes_per_place, 1, places_max));
 }

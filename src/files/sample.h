@@ -22,6 +22,9 @@ struct Sample {
   uint64_t descents = 0;
   size_t size() const { return numbers.empty() ? strings.size() : numbers.size(); }
   uint64_t memory_bytes() const;
+  // Sorts the keys, and gives those that cut them into parts of equal share, one less than there are parts. One that
+  // has several shares comes as often. None: the sample is empty.
+  std::vector<record::ItemKey> quantiles(const record::ItemOrder& order, uint32_t parts);
 };
 
 // At how many places a sample of so many bytes looks.

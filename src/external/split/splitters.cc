@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "record/items.h"
-
 namespace penstock::external {
 namespace {
 
@@ -24,12 +22,23 @@ std::vector<Key> cut(const std::vector<Key>& sample, uint32_t buckets_max, Succe
   return bounds;
 }
 
-constexpr size_t prefix_bytes = sizeof(uint64_t);
-
-// Of two strings with the same prefix the one of the smaller length comes first, unless both are longer
-// than that.
-uint8_t length_of(std::string_view text) {
-  return static_cast<uint8_t>(std::min(text.size(), prefix_bytes + 1));
+// Notes for each bucket in `constant` whether it has one key.
+record::Cuts text_cuts(const record::ItemOrder& order, std::vector<std::string> sample,
+                       uint32_t buckets_max, std::vector<bool>& constant) {
+  std::sort(sample.begin(), sample.end());
+  const auto bounds = cut(sample, buckets_max, [](std::string& key) {
+    key.push_back('\0');
+    return true;
+  });
+  std::vector<record::ItemKey> keys;
+  for (size_t i = 0; i < bounds.size(); ++i) {
+    const std::string_view bound = bounds[i];
+    constant.push_back(false);
+    constant[i] = i > 0 && bound.size() == bounds[i - 1].size() + 1 && bound.back() == '\0' &&
+                  bound.starts_with(bounds[i - 1]);
+    keys.push_back(order.key_of_bytes(bounds[i]));
+  }
+  return {order, std::move(keys)};
 }
 
 }  // namespace
@@ -41,63 +50,8 @@ std::vector<uint64_t> number_bounds(std::vector<uint64_t> sample, uint32_t bucke
   return bounds;
 }
 
-StringSplitters::StringSplitters(std::vector<std::string> sample, uint32_t buckets_max) {
-  std::sort(sample.begin(), sample.end());
-  bounds_ = cut(sample, buckets_max, [](std::string& key) {
-    key.push_back('\0');
-    return true;
-  });
-  constant_.assign(bounds_.size() + 1, false);
-  if (!bounds_.empty()) {
-    const std::string& first = bounds_.front();
-    const auto differ =
-        std::mismatch(first.begin(), first.end(), bounds_.back().begin(), bounds_.back().end());
-    common_.assign(first.begin(), differ.first);
-  }
-  for (size_t i = 0; i < bounds_.size(); ++i) {
-    const std::string_view bound = bounds_[i];
-    prefixes_.push_back(record::prefix_of(bound.substr(common_.size())));
-    lengths_.push_back(length_of(bound.substr(common_.size())));
-    if (i > 0 && bound.size() == bounds_[i - 1].size() + 1 && bound.back() == '\0' &&
-        bound.starts_with(bounds_[i - 1])) {
-      constant_[i] = true;
-    }
-  }
-}
-
-// Keys that begin like the bounds are told apart by the eight bytes behind that, and by their lengths;
-// bounds that are alike in these, too, are bisected.
-uint32_t StringSplitters::classify(std::string_view key) const {
-  const size_t bounds = bounds_.size();
-  const size_t common = common_.size();
-  if (const int order = key.compare(0, common, common_); order != 0) [[unlikely]]
-    return order < 0 ? 0 : static_cast<uint32_t>(bounds);
-  if (bounds == 0) return 0;
-  const std::string_view rest = key.substr(common);
-  const uint64_t prefix = record::prefix_of(rest);
-  // Without a branch that depends on the key: which half it is in, nothing can foresee.
-  const uint64_t* const prefixes = prefixes_.data();
-  size_t bucket = 0;
-  for (size_t left = bounds; left > 1;) {
-    const size_t half = left / 2;
-    bucket += half & -static_cast<size_t>(prefixes[bucket + half - 1] < prefix);
-    left -= half;
-  }
-  bucket += prefixes[bucket] < prefix;
-  const uint8_t length = length_of(rest);
-  for (; bucket < bounds && prefixes[bucket] == prefix; ++bucket) {
-    if (lengths_[bucket] > length) break;
-    if (lengths_[bucket] == prefix_bytes + 1) {
-      const auto end = std::upper_bound(prefixes_.begin() + static_cast<ptrdiff_t>(bucket),
-                                        prefixes_.end(), prefix) -
-                       prefixes_.begin();
-      return static_cast<uint32_t>(
-          std::upper_bound(bounds_.begin() + static_cast<ptrdiff_t>(bucket), bounds_.begin() + end,
-                           key) -
-          bounds_.begin());
-    }
-  }
-  return static_cast<uint32_t>(bucket);
-}
+StringSplitters::StringSplitters(const record::Format& format, std::vector<std::string> sample,
+                                 uint32_t buckets_max)
+    : cuts_(text_cuts(record::ItemOrder(format), std::move(sample), buckets_max, constant_)) {}
 
 }  // namespace penstock::external

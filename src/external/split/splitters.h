@@ -10,11 +10,12 @@
 // Keys are strings of bytes; numbers are classified by their encoded keys alone (as 8 bytes
 // big-endian, which order alike).
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "record/cuts.h"
 
 namespace penstock::external {
 
@@ -24,19 +25,16 @@ std::vector<uint64_t> number_bounds(std::vector<uint64_t> sample, uint32_t bucke
 
 class StringSplitters {
  public:
-  StringSplitters() = default;
-  StringSplitters(std::vector<std::string> sample, uint32_t buckets_max);
+  StringSplitters(const record::Format& format, std::vector<std::string> sample,
+                  uint32_t buckets_max);
 
-  uint32_t buckets() const { return static_cast<uint32_t>(bounds_.size()) + 1; }
+  uint32_t buckets() const { return cuts_.parts(); }
   bool constant(uint32_t bucket) const { return constant_[bucket]; }
-  uint32_t classify(std::string_view key) const;
+  uint32_t classify(std::string_view key) const { return cuts_.part_of(key); }
 
  private:
-  std::vector<std::string> bounds_;
-  std::string common_;              // what all of them begin with
-  std::vector<uint64_t> prefixes_;  // of what is behind it
-  std::vector<uint8_t> lengths_;    // of that; what is longer than its prefix counts as a byte more
-  std::vector<bool> constant_;
+  std::vector<bool> constant_ = {false};
+  record::Cuts cuts_;
 };
 
 }  // namespace penstock::external

@@ -50,7 +50,8 @@ TEST(StringSplitters, ClassifyAgreesWithTheOrderOfStrings) {
   for (int round = 0; round < 200; ++round) {
     std::vector<std::string> sample(random.below(300));
     for (std::string& key : sample) key = string();
-    StringSplitters splitters(sample, static_cast<uint32_t>(random.below(40) + 1));
+    StringSplitters splitters(*record::parse_format("lines"), sample,
+                              static_cast<uint32_t>(random.below(40) + 1));
     std::vector<std::pair<std::string, uint32_t>> keys;
     for (int i = 0; i < 200; ++i) {
       std::string key =

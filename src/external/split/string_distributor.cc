@@ -161,7 +161,8 @@ class StringDistributor final : public Distributor {
 std::unique_ptr<Distributor> string_distributor(Context& context, const SplitInput& input,
                                                 std::vector<std::string> sample) {
   return std::make_unique<StringDistributor>(
-      context, input, StringSplitters(std::move(sample), input.plan.buckets));
+      context, input,
+      StringSplitters(context.options.format, std::move(sample), input.plan.buckets));
 }
 
 }  // namespace penstock::external

@@ -6,12 +6,13 @@
 #include "base/bits.h"
 #include "bowtie/addresses.h"
 #include "bowtie/computations.h"
+#include "external/number_encoder.h"
 #include "external/number_type.h"
 #include "external/plan/bucket_plan.h"
 #include "external/ways/way.h"
 #include "files/file_run.h"
 #include "os/limits.h"
-#include "record/codec.h"
+#include "record/cuts.h"
 
 // The executor distributes to one file for each bucket; then these, one after the other, are sorted in memory, each read in one run
 // and written in one.
@@ -77,79 +78,56 @@ double heaviest_text(const SortOptions& options, const files::Sample& sample) {
   return most_bytes > 0 ? most_bytes / (static_cast<double>(texts.size()) * sample.item_bytes) : 0;
 }
 
-// The sample cut where the buckets are: parts, and the first key of each but the first.
-struct Cuts {
-  std::vector<files::Sample> parts;
-  std::vector<std::string> texts;
-  std::vector<uint64_t> numbers;
-};
-
-// A key belongs to one bucket: the cut is before the first that is equal. Of a sample with few keys
-// there are fewer buckets.
-template <class Key>
-void cut(std::vector<Key> keys, std::vector<Key> files::Sample::* of_sample, uint32_t buckets,
-         Cuts& cuts, std::vector<Key>& bounds) {
-  size_t from = 0;
-  auto end_part = [&](size_t to) {
-    (cuts.parts.emplace_back().*of_sample)
-        .assign(std::make_move_iterator(keys.begin() + static_cast<ptrdiff_t>(from)),
-                std::make_move_iterator(keys.begin() + static_cast<ptrdiff_t>(to)));
-    from = to;
+// The keys with which the buckets but the first begin. Of a sample with few keys there are fewer buckets.
+std::vector<record::ItemKey> bounds_of(const record::ItemOrder& order, files::Sample& sample,
+                                       uint32_t buckets) {
+  std::vector<record::ItemKey> bounds = sample.quantiles(order, buckets);
+  if (bounds.empty()) return bounds;
+  const auto is_least = [&](const record::ItemKey& bound) {
+    return order.format().numeric() ? bound.prefix == sample.numbers.front()
+                                    : bound.bytes == sample.strings.front();
   };
-  for (uint32_t j = 1; j < buckets && !keys.empty(); ++j) {
-    auto at = static_cast<size_t>(uint64_t{j} * keys.size() / buckets);
-    while (at > from && keys[at - 1] == keys[at]) --at;
-    if (at <= from) continue;
-    bounds.push_back(keys[at]);
-    end_part(at);
-  }
-  end_part(keys.size());
-}
-
-Cuts cut(const SortOptions& options, files::Sample sample, uint32_t buckets) {
-  Cuts cuts;
-  if (options.format.numeric()) {
-    std::ranges::sort(sample.numbers);
-    cut(std::move(sample.numbers), &files::Sample::numbers, buckets, cuts, cuts.numbers);
-  } else {
-    std::ranges::sort(sample.strings);
-    if (options.descending) std::ranges::reverse(sample.strings);
-    cut(std::move(sample.strings), &files::Sample::strings, buckets, cuts, cuts.texts);
-  }
-  for (files::Sample& part : cuts.parts) part.item_bytes = sample.item_bytes;
-  return cuts;
-}
-
-bowtie::ToOutput by_text(const SortOptions& options, std::vector<std::string> texts) {
-  const record::ItemOrder order = options.order();
-  std::vector<record::ItemKey> bounds;
-  for (std::string& text : texts) bounds.push_back(order.key_of_bytes(std::move(text)));
-  return bowtie::by_range(order, std::move(bounds));
-}
-
-// Of numbers, by their encoded keys.
-ItemSum sum_of_encoded(record::Type type, const std::byte* encoded, size_t items) {
-  return with_number_type(type, [&]<class T>() {
-    return sum_of(std::span(reinterpret_cast<const T*>(encoded), items));
+  std::erase_if(bounds, is_least);
+  const auto repeats = std::ranges::unique(bounds, [](const auto& a, const auto& b) {
+    return a.prefix == b.prefix && a.bytes == b.bytes;
   });
+  bounds.erase(repeats.begin(), repeats.end());
+  return bounds;
 }
 
-// As by_range, by the map that the sort in memory has for numbers: some nanoseconds an item. `sum`:
-// of all items that passed.
-bowtie::ToOutput by_number(const SortOptions& options, std::vector<uint64_t> bounds, ItemSum* sum) {
-  return [sum, type = options.format.type, descending = options.descending,
-          map = scatter::BucketMap::by_splitters(std::move(bounds)),
-          encoded = std::vector<std::byte>()](const bowtie::Items& items, uint32_t* to) mutable {
-    const size_t item_bytes = record::item_bytes_of(type);
-    encoded.assign(items.data(), items.data() + items.size() * item_bytes);
-    record::encode_keys(type, encoded.data(), items.size(), descending);
-    *sum += sum_of_encoded(type, encoded.data(), items.size());
-    const std::byte* at = encoded.data();
-    for (size_t i = 0; i < items.size(); ++i, at += item_bytes) {
-      to[i] = map(item_bytes == sizeof(uint32_t) ? record::load<uint32_t>(at)
-                                                 : record::load<uint64_t>(at));
+// What each bucket has of a sample that is in order.
+std::vector<files::Sample> parts_of(const record::ItemOrder& order, files::Sample sample,
+                                    const std::vector<record::ItemKey>& bounds) {
+  std::vector<files::Sample> parts(bounds.size() + 1);
+  for (files::Sample& part : parts) part.item_bytes = sample.item_bytes;
+  size_t part = 0;
+  for (const uint64_t number : sample.numbers) {
+    while (part < bounds.size() && bounds[part].prefix <= number) ++part;
+    parts[part].numbers.push_back(number);
+  }
+  for (std::string& text : sample.strings) {
+    while (part < bounds.size() && order.compare_keys(bounds[part].bytes, text) <= 0) ++part;
+    parts[part].strings.push_back(std::move(text));
+  }
+  return parts;
+}
+
+ItemSum sum_of_items(const SortOptions& options, const bowtie::Items& items) {
+  ItemSum sum;
+  const record::Format& format = options.format;
+  if (!format.numeric()) {
+    for (size_t i = 0; i < items.size(); ++i) sum += sum_of_item(format, items[i]);
+    return sum;
+  }
+  with_number_type(format.type, [&]<class T>() {
+    NumberEncoder<T> encoder(format.type, options.descending);
+    for (size_t done = 0; done < items.size();) {
+      const auto keys = encoder.encode(items.data() + done * sizeof(T), items.size() - done);
+      sum += sum_of(keys);
+      done += keys.size();
     }
-  };
+  });
+  return sum;
 }
 
 }  // namespace
@@ -215,35 +193,31 @@ Result<LongBuckets> distribute_in_long_runs(Context& context,
   // Each bucket has two descriptors.
   (void)os::raise_open_files_limit();
 
-  Cuts cuts = cut(options, std::move(sample), plan.buckets);
-  std::vector<LongBucket> buckets(cuts.parts.size());
+  const record::ItemOrder order = options.order();
+  const auto bounds = bounds_of(order, sample, plan.buckets);
+  auto samples = parts_of(order, std::move(sample), bounds);
+  std::vector<LongBucket> buckets(samples.size());
   std::vector<bowtie::Output> outputs;
   for (size_t j = 0; j < buckets.size(); ++j) {
     auto file = run.temporary();
     if (!file) return std::unexpected(file.error());
     buckets[j].file = std::move(*file);
-    buckets[j].sample = std::move(cuts.parts[j]);
+    buckets[j].sample = std::move(samples[j]);
     buckets[j].keys = keys;
-    if (j > 0 && !cuts.numbers.empty()) buckets[j].keys.low = cuts.numbers[j - 1];
-    if (j < cuts.numbers.size()) buckets[j].keys.high = cuts.numbers[j] - 1;
+    if (options.format.numeric() && j > 0) buckets[j].keys.low = bounds[j - 1].prefix;
+    if (options.format.numeric() && j < bounds.size()) buckets[j].keys.high = bounds[j].prefix - 1;
     outputs.push_back({.file = buckets[j].file.get(),
                        .bytes_max = bowtie::outputs_address_bytes() / buckets.size(),
                        .whole_sectors = true});
   }
   ItemSum read;
-  const bowtie::ToOutput to_bucket = options.format.numeric()
-                                         ? by_number(options, cuts.numbers, &read)
-                                         : by_text(options, std::move(cuts.texts));
-  auto count_and_route = [&](const bowtie::Items& items, uint32_t* to) {
+  const auto count_and_route = [&, to_bucket = bowtie::by_range({order, bounds})](
+                                   const bowtie::Items& items, uint32_t* to) {
     to_bucket(items, to);
-    for (size_t i = 0; i < items.size(); ++i) ++buckets[to[i]].items;
-    if (!options.format.numeric()) {
-      for (size_t i = 0; i < items.size(); ++i) read += sum_of_item(options.format, items[i]);
-    }
-    if (options.format.fixed()) return;
+    read += sum_of_items(options, items);
     for (size_t i = 0; i < items.size(); ++i) {
-      const std::string_view item = items[i];
-      buckets[to[i]].bytes += item.size() + (lacks_line_end(options.format, item) ? 1 : 0);
+      ++buckets[to[i]].items;
+      buckets[to[i]].bytes += items[i].size() + (lacks_line_end(options.format, items[i]) ? 1 : 0);
     }
   };
   auto status = run.pass(run.inputs(), std::move(outputs),
@@ -254,9 +228,6 @@ Result<LongBuckets> distribute_in_long_runs(Context& context,
                           .phase = "distribute"});
   if (!status) return std::unexpected(status.error());
   context.add_staircases(run.stats().staircases);
-  if (options.format.fixed()) {
-    for (LongBucket& bucket : buckets) bucket.bytes = bucket.items * options.format.record_bytes;
-  }
   std::erase_if(buckets, [](const LongBucket& bucket) { return bucket.items == 0; });
   return LongBuckets{std::move(buckets), read};
 }

@@ -1,0 +1,48 @@
+#pragma once
+
+// The cuts of a range of keys: where one part ends and the next one begins.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "record/items.h"
+
+namespace penstock::record {
+
+// The part that begins with cut i - 1 and ends in front of cut i is number i.
+//
+// Thread safety: as a const object from any thread.
+class Cuts {
+ public:
+  // REQUIRES: the keys are in order. `positions`, one for each key, tell items of equal keys apart: a cut is behind an
+  // equal item of a smaller position. None: a cut is never behind an equal item.
+  Cuts(const ItemOrder& order, std::vector<ItemKey> keys, std::vector<uint64_t> positions = {});
+
+  const ItemOrder& order() const { return order_; }
+  uint32_t parts() const { return static_cast<uint32_t>(prefixes_.size()) + 1; }
+
+  // The part of a key that is bytes. REQUIRES: the order's keys are.
+  uint32_t part_of(std::string_view key, uint64_t position = 0) const;
+  // The parts of numbers that stand one behind the other, the first of them at `position`. REQUIRES: the order's keys
+  // are numbers.
+  void parts_of(const std::byte* numbers, size_t count, uint64_t position, uint32_t* parts) const;
+
+ private:
+  template <size_t count>
+  void search(const uint64_t* prefixes, size_t* cuts) const;
+  size_t pass_equals(size_t cut, uint64_t prefix, std::string_view rest, uint64_t position) const;
+  uint8_t length_of(std::string_view rest) const;
+
+  ItemOrder order_;
+  std::string common_;  // what all texts begin with
+  std::vector<std::string> rests_;
+  std::vector<uint64_t> prefixes_;  // of the rests, or the numbers
+  std::vector<uint8_t>
+      lengths_;  // of the rests, in the order's direction; those longer than a prefix are equal
+  std::vector<uint64_t> positions_;
+};
+
+}  // namespace penstock::record
