@@ -49,12 +49,25 @@ class Collector {
 
   void add_stretch(const std::byte* data, size_t bytes, uint64_t offset) {
     stretch_kept_bytes_ = 0;
-    if (order_.format().fixed()) {
-      add_fixed(data, bytes, offset);
-    } else if (order_.format().type == record::Type::rows) {
-      add_rows(data, bytes, offset);
+    const record::Format& format = order_.format();
+    const std::byte* const end = data + bytes;
+    const std::byte* const begin = first_item(data, end, offset);
+    const std::byte* at = begin;
+    uint64_t items = 0;
+    for (; const size_t item_bytes = record::item_bytes_at(format, at, end); at += item_bytes)
+      ++items;
+    // The mean of whole lines would leave out those that are longer than a stretch.
+    if (format.lines()) {
+      count(bytes, static_cast<uint64_t>(std::count(data, end, std::byte(format.line_end))));
     } else {
-      add_lines(data, bytes, offset);
+      count(static_cast<uint64_t>(at - begin), items);
+    }
+    const uint64_t step = std::max<uint64_t>(1, items / items_per_stretch_);
+    at = begin;
+    for (uint64_t i = 0; i < items; ++i) {
+      const std::string_view item = record::item_at(format, at, end);
+      if (i % step == 0) add_item(item);
+      at += item.size();
     }
   }
 
@@ -65,57 +78,18 @@ class Collector {
   }
 
  private:
-  void add_fixed(const std::byte* data, size_t bytes, uint64_t offset) {
-    uint32_t size = order_.format().record_bytes;
-    uint64_t skip = (size - offset % size) % size;
-    if (skip + size > bytes) return;
-    uint64_t items = (bytes - skip) / size;
-    uint64_t step = std::max<uint64_t>(1, items / items_per_stretch_);
-    count(items * size, items);
-    for (uint64_t i = 0; i < items; i += step)
-      add_item({reinterpret_cast<const char*>(data) + skip + i * size, size});
-  }
-
-  // The mean is bytes for each newline: the mean of whole lines would leave out those that are
-  // longer than a stretch.
-  void add_lines(const std::byte* data, size_t bytes, uint64_t offset) {
-    const std::byte* end = data + bytes;
-    const auto line_end = std::byte(order_.format().line_end);
-    count(bytes, static_cast<uint64_t>(std::count(data, end, line_end)));
-    const std::byte* at = data;
-    if (offset != 0) {
-      const void* newline = std::memchr(data, order_.format().line_end, bytes);
-      if (newline == nullptr) return;
-      at = static_cast<const std::byte*>(newline) + 1;
+  // Where the first item begins; `end`: none does. Rows that are longer than a stretch are not found.
+  const std::byte* first_item(const std::byte* data, const std::byte* end, uint64_t offset) const {
+    const record::Format& format = order_.format();
+    if (offset == 0) return data;
+    if (format.type == record::Type::rows) return record::first_row(data, end);
+    if (format.lines()) {
+      const std::byte* const line_end = std::find(data, end, std::byte(format.line_end));
+      return line_end == end ? end : line_end + 1;
     }
-    auto lines = static_cast<size_t>(std::count(at, end, line_end));
-    size_t step = std::max<size_t>(1, lines / items_per_stretch_);
-    for (size_t i = 0; i < lines; ++i) {
-      const std::string_view line = item_at(order_.format(), at, end);
-      if (line.empty()) break;  // of rows: it began in quotes, or goes on behind
-      if (i % step == 0) add_item(line);
-      at += line.size();
-    }
-  }
-
-  // Of rows that are longer than a stretch there is none.
-  void add_rows(const std::byte* data, size_t bytes, uint64_t offset) {
-    const std::byte* const end = data + bytes;
-    const std::byte* const begin = offset == 0 ? data : record::first_row(data, end);
-    uint64_t rows = 0;
-    const std::byte* at = begin;
-    while (const size_t row_bytes = record::keyed_row_bytes_at(at, end)) {
-      ++rows;
-      at += row_bytes;
-    }
-    count(static_cast<uint64_t>(at - begin), rows);
-    const uint64_t step = std::max<uint64_t>(1, rows / items_per_stretch_);
-    at = begin;
-    for (uint64_t i = 0; i < rows; ++i) {
-      const std::string_view row = item_at(order_.format(), at, end);
-      if (i % step == 0) add_item(row);
-      at += row.size();
-    }
+    const uint64_t size = format.record_bytes;
+    const uint64_t skipped = (size - offset % size) % size;
+    return data + std::min(skipped, static_cast<uint64_t>(end - data));
   }
 
   void count(uint64_t bytes, uint64_t items) {
@@ -151,24 +125,60 @@ class Collector {
   uint64_t items_ = 0;
 };
 
-struct Stretch {
-  const Piece* piece;
-  uint64_t data_offset;  // in the piece
-  size_t first_request;  // of those that read it, one behind the other
-  size_t requests;
+// Reads stretches at random places, one of each equal part of the input, a batch of them at once.
+class StretchReader {
+ public:
+  StretchReader(RunContext& context, const record::ItemOrder& order,
+                const std::vector<Piece>& pieces, file::Engine& engine)
+      : context_(context),
+        format_(order.format()),
+        order_(order),
+        pieces_(pieces),
+        engine_(engine) {}
+
+  // Of each stretch `stretch_bytes` are read, and all its items; `keys_alone`: the key of one record.
+  Result<Sample> read(const SamplePlan& plan, bool keys_alone);
+
+ private:
+  struct Stretch {
+    const Piece* piece = nullptr;
+    uint64_t begin = 0;  // in the piece
+    std::vector<file::Request> requests = {};
+    uint64_t end = 0;  // of what was read
+  };
+
+  Stretch stretch_at(uint64_t position, const SamplePlan& plan, bool keys_alone, std::byte* to);
+  Status read_all(std::vector<Stretch>& stretches);
+
+  RunContext& context_;
+  const record::Format& format_;
+  const record::ItemOrder& order_;
+  const std::vector<Piece>& pieces_;
+  file::Engine& engine_;
+  size_t piece_ = 0;          // where the last stretch is
+  uint64_t piece_start_ = 0;  // in all pieces
 };
 
-// Requests for a stretch of a piece from `start` on, cut to the piece: of extents, one for each,
-// because an item may be longer than they are.
-Stretch add_stretch(const Piece& piece, uint64_t start, size_t wanted, std::byte* to,
-                    std::vector<file::Request>& requests) {
-  Stretch stretch{&piece, start, requests.size(), 0};
-  const uint64_t end = std::min(piece.bytes, start + wanted);
-  for (uint64_t at = start; at < end;) {
+// The requests for the stretch that holds `position` of all pieces, cut to its piece: of extents, one for each,
+// because an item may be longer than they are. REQUIRES: positions rise.
+StretchReader::Stretch StretchReader::stretch_at(uint64_t position, const SamplePlan& plan,
+                                                 bool keys_alone, std::byte* to) {
+  while (position >= piece_start_ + pieces_[piece_].bytes) piece_start_ += pieces_[piece_++].bytes;
+  const Piece& piece = pieces_[piece_];
+  position -= piece_start_;
+  // In the file whole sectors, as far as it goes.
+  const uint64_t begin =
+      keys_alone ? position / format_.record_bytes * format_.record_bytes + format_.key_offset
+                 : std::max(round_down(piece.offset + position, file::sector_bytes), piece.offset) -
+                       piece.offset;
+  const uint64_t end =
+      std::min(piece.bytes, begin + (keys_alone ? format_.key_bytes : plan.stretch_bytes));
+  Stretch stretch{.piece = &piece, .begin = begin};
+  for (uint64_t at = begin; at < end;) {
     file::Request request{.operation = file::Operation::read,
                           .file = piece.file,
                           .offset = piece.offset + at,
-                          .data = to + (at - start),
+                          .data = to + (at - begin),
                           .bytes = static_cast<size_t>(end - at)};
     if (piece.file == nullptr) {
       const stream::Extent& extent = piece.extents[at / piece.extent_bytes];
@@ -178,10 +188,71 @@ Stretch add_stretch(const Piece& piece, uint64_t start, size_t wanted, std::byte
       request.bytes = std::min<size_t>(request.bytes, extent.bytes - inside);
     }
     at += request.bytes;
-    requests.push_back(request);
+    stretch.requests.push_back(request);
   }
-  stretch.requests = requests.size() - stretch.first_request;
   return stretch;
+}
+
+Status StretchReader::read_all(std::vector<Stretch>& stretches) {
+  for (Stretch& stretch : stretches) {
+    for (file::Request& request : stretch.requests) engine_.submit(request);
+  }
+  for (Stretch& stretch : stretches) {
+    for (file::Request& request : stretch.requests) engine_.wait(request);
+  }
+  for (Stretch& stretch : stretches) {
+    stretch.end = stretch.begin;
+    for (const file::Request& request : stretch.requests) {
+      if (request.error != 0) return std::unexpected(file::error_of(request));
+      stretch.end += request.done_bytes;
+      if (request.done_bytes < request.bytes) break;  // a file that has become shorter
+    }
+  }
+  return context_.pulse();
+}
+
+Result<Sample> StretchReader::read(const SamplePlan& plan, bool keys_alone) {
+  const size_t batch = std::clamp<size_t>(batch_bytes / plan.stretch_bytes, 1, batch_max);
+  const size_t buffer_bytes = batch * plan.stretch_bytes;
+  const std::unique_ptr<std::byte[], void (*)(std::byte*)> buffer(
+      new (std::align_val_t{file::sector_bytes}) std::byte[buffer_bytes],
+      [](std::byte* memory) { operator delete[](memory, std::align_val_t{file::sector_bytes}); });
+  const MemoryCharge charge(buffer_bytes);
+  const uint64_t total = bytes_of(pieces_);
+  const uint64_t part = std::max<uint64_t>(1, total / plan.places);
+  Collector collector(order_, plan);
+  Random random(seed);
+  Stretch last;
+  uint64_t bytes_read = 0;
+  piece_ = piece_start_ = 0;
+  for (uint32_t place = 0; place < plan.places;) {
+    std::vector<Stretch> stretches;
+    for (; stretches.size() < batch && place < plan.places; ++place) {
+      std::byte* const to = buffer.get() + stretches.size() * plan.stretch_bytes;
+      const uint64_t position = std::min(total - 1, place * part + random.below(part));
+      stretches.push_back(stretch_at(position, plan, keys_alone, to));
+    }
+    if (auto status = read_all(stretches); !status) return std::unexpected(status.error());
+    for (size_t i = 0; i < stretches.size(); ++i) {
+      Stretch& stretch = stretches[i];
+      const std::byte* const data = buffer.get() + i * plan.stretch_bytes;
+      const uint64_t bytes = stretch.end - stretch.begin;
+      bytes_read += bytes;
+      if (keys_alone) {
+        if (bytes == format_.key_bytes) collector.add_key(data, bytes);
+        continue;
+      }
+      // What the stretch before had, too, would be out of order here.
+      const uint64_t known =
+          stretch.piece == last.piece ? last.end - std::min(last.end, stretch.begin) : 0;
+      if (known < bytes) collector.add_stretch(data + known, bytes - known, stretch.begin + known);
+      last = std::move(stretch);
+    }
+  }
+  Sample sample = collector.finish();
+  sample.bytes_read = bytes_read;
+  sample.places = plan.places;
+  return sample;
 }
 
 }  // namespace
@@ -239,88 +310,29 @@ SamplePlan plan_sample(uint64_t bytes, uint64_t memory_bytes, const bowtie::Devi
 
 Result<Sample> take_sample(RunContext& context, const record::ItemOrder& order,
                            const std::vector<Piece>& pieces, const SamplePlan& plan) {
-  const size_t stretch_bytes = plan.stretch_bytes;
-  uint32_t places = plan.places;
   const record::Format& format = order.format();
   const uint64_t total = bytes_of(pieces);
   auto engine = file::Engine::open({.depth = 32, .total_bytes = total});
   if (!engine) return std::unexpected(engine.error());
-
+  StretchReader reader(context, order, pieces, **engine);
   // A stretch holds one whole item at least. Of large records only keys are read, of lines longer
   // than a stretch longer stretches.
-  const bool keys_alone = format.type == record::Type::record && format.keys == nullptr &&
-                          2 * size_t{format.record_bytes} > stretch_bytes;
-  size_t wanted = keys_alone ? round_up(format.key_bytes, file::sector_bytes) : stretch_bytes;
-  if (keys_alone) {
-    uint64_t most = std::max<uint64_t>(16, kept_bytes_max / format.key_bytes);
-    places = static_cast<uint32_t>(std::min({uint64_t{places}, most, total / format.record_bytes}));
+  SamplePlan look = plan;
+  if (format.type == record::Type::record && format.keys == nullptr &&
+      2 * size_t{format.record_bytes} > plan.stretch_bytes) {
+    const uint64_t most = std::max<uint64_t>(16, kept_bytes_max / format.key_bytes);
+    look.places =
+        static_cast<uint32_t>(std::min({uint64_t{plan.places}, most, total / format.record_bytes}));
+    look.stretch_bytes = round_up(format.key_bytes, file::sector_bytes);
+    return reader.read(look, true);
   }
-  for (;; wanted *= 16, places = std::max(places / 16, std::min(places, 16u))) {
-    Collector collector(order, {.places = places, .items_per_stretch = plan.items_per_stretch});
-    Random random(seed);
-    size_t batch = std::clamp<size_t>(batch_bytes / wanted, 1, batch_max);
-    std::unique_ptr<std::byte[], void (*)(std::byte*)> buffer(
-        new (std::align_val_t{file::sector_bytes}) std::byte[batch * wanted],
-        [](std::byte* memory) { operator delete[](memory, std::align_val_t{file::sector_bytes}); });
-    const MemoryCharge charge(batch * wanted);
-    size_t bytes_read = 0;
-    uint64_t piece_start = 0;
-    size_t piece = 0;
-    const Piece* last_piece = nullptr;
-    uint64_t last_end = 0;
-    for (uint32_t place = 0; place < places;) {
-      std::vector<Stretch> stretches;
-      std::vector<file::Request> requests;
-      while (stretches.size() < batch && place < places) {
-        uint64_t part = std::max<uint64_t>(1, total / places);
-        uint64_t position = std::min(total - 1, place * part + random.below(part));
-        ++place;
-        while (position >= piece_start + pieces[piece].bytes) piece_start += pieces[piece++].bytes;
-        position -= piece_start;
-        std::byte* to = buffer.get() + stretches.size() * wanted;
-        if (keys_alone) {
-          position = position / format.record_bytes * format.record_bytes + format.key_offset;
-          stretches.push_back(add_stretch(pieces[piece], position, format.key_bytes, to, requests));
-        } else {
-          // In the file whole sectors, as far as it goes.
-          const uint64_t offset = pieces[piece].offset;
-          position = std::max(round_down(offset + position, file::sector_bytes), offset) - offset;
-          stretches.push_back(add_stretch(pieces[piece], position, wanted, to, requests));
-        }
-      }
-      // From here on none of them moves.
-      for (file::Request& request : requests) (*engine)->submit(request);
-      for (file::Request& request : requests) {
-        (*engine)->wait(request);
-        bytes_read += request.done_bytes;
-      }
-      for (const Stretch& stretch : stretches) {
-        const std::byte* data = requests[stretch.first_request].data;
-        size_t bytes = 0;
-        for (size_t i = 0; i < stretch.requests; ++i) {
-          const file::Request& request = requests[stretch.first_request + i];
-          if (request.error != 0) return std::unexpected(file::error_of(request));
-          bytes += request.done_bytes;
-          if (request.done_bytes < request.bytes) break;  // a file that has become shorter
-        }
-        if (!keys_alone) {
-          // What the stretch before had, too, would be out of order here.
-          const uint64_t begin = stretch.data_offset;
-          const uint64_t known =
-              stretch.piece == last_piece && begin < last_end ? last_end - begin : 0;
-          if (known < bytes) collector.add_stretch(data + known, bytes - known, begin + known);
-          last_piece = stretch.piece;
-          last_end = begin + bytes;
-        } else if (bytes == format.key_bytes) {
-          collector.add_key(data, format.key_bytes);
-        }
-      }
-      if (auto status = context.pulse(); !status) return std::unexpected(status.error());
-    }
-    Sample sample = collector.finish();
-    sample.bytes_read = bytes_read;
-    sample.places = places;
-    if (sample.size() > 0 || keys_alone || wanted >= total || wanted >= 8 * MiB) return sample;
+  for (;;) {
+    auto sample = reader.read(look, false);
+    if (!sample || sample->size() > 0 || look.stretch_bytes >= total ||
+        look.stretch_bytes >= 8 * MiB)
+      return sample;
+    look.stretch_bytes *= 16;
+    look.places = std::max(look.places / 16, std::min(look.places, 16u));
   }
 }
 
