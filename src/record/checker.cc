@@ -32,79 +32,11 @@ void append_to(std::string& text, std::span<const std::byte> data) {
   text.append(reinterpret_cast<const char*>(data.data()), data.size());
 }
 
-int sign_of(bool less, bool greater) {
-  return static_cast<int>(greater) - static_cast<int>(less);
-}
-
 // The bytes of the line that `data` begins with, newline included; without one, more than there
 // are.
 size_t line_bytes(const Format& lines, std::span<const std::byte> data) {
   const size_t bytes = item_bytes_at(lines, data.data(), data.data() + data.size());
   return bytes == 0 ? data.size() + 1 : bytes;
-}
-
-// How the loop over items of fixed size looks at one: its key, the order of keys, its hash.
-template <class Codec>
-struct NumberRules {
-  using Bits = typename Codec::Bits;
-  using Key = Bits;
-  Bits flip;
-  bool pairs;
-
-  Key key(const std::byte* item) const { return Codec::encode(load<Bits>(item)) ^ flip; }
-  static int compare(Key a, Key b) { return sign_of(a<b, a> b); }
-  uint64_t hash(const std::byte* item) const {
-    const uint64_t number = mix64(load<Bits>(item));
-    return pairs ? mix64(number ^ load<uint64_t>(item + 8)) : number;
-  }
-};
-
-uint64_t hash_of_record(const std::byte* item, size_t bytes) {
-  return bytes == benchmark_record_bytes ? crc32(item, benchmark_record_bytes)
-                                         : hash_bytes(item, bytes);
-}
-
-// The first eight bytes decide nearly always; only ties look at the rest.
-struct RecordRules {
-  struct Key {
-    uint64_t prefix;
-    std::string_view bytes;
-  };
-  const ItemOrder& order;
-  size_t record_bytes;
-
-  Key key(const std::byte* item) const {
-    const std::string_view bytes = key_of(order.format(), text_at(item, record_bytes));
-    return {order.prefix_of_bytes(bytes), bytes};
-  }
-  int compare(const Key& a, const Key& b) const {
-    if (a.prefix != b.prefix) [[likely]]
-      return a.prefix < b.prefix ? -1 : 1;
-    return order.compare_keys(a.bytes, b.bytes);
-  }
-  uint64_t hash(const std::byte* item) const { return hash_of_record(item, record_bytes); }
-};
-
-// Keys that are made for each.
-struct MadeKeyRules {
-  using Key = ItemKey;
-  const ItemOrder& order;
-  size_t record_bytes;
-
-  Key key(const std::byte* item) const { return order.item_key(text_at(item, record_bytes)); }
-  int compare(const Key& a, const Key& b) const { return order.compare_keys(a.bytes, b.bytes); }
-  uint64_t hash(const std::byte* item) const { return hash_of_record(item, record_bytes); }
-};
-
-template <class Use>
-void with_rules(const ItemOrder& order, Use&& use) {
-  const Format& format = order.format();
-  if (format.keys != nullptr) return use(MadeKeyRules{order, format.record_bytes});
-  if (format.type == Type::record) return use(RecordRules{order, format.record_bytes});
-  with_codec(format.type, [&]<class Codec>(Codec) {
-    using Bits = typename Codec::Bits;
-    use(NumberRules<Codec>{order.descending() ? ~Bits{0} : Bits{0}, format.type == Type::kv64});
-  });
 }
 
 }  // namespace
@@ -201,70 +133,80 @@ size_t Checker::bytes_to_row_end(std::span<const std::byte> data) const {
 
 // Accounts for the whole items at the beginning of `data`; returns their bytes.
 size_t Checker::scan(std::span<const std::byte> data) {
-  if (item_bytes_ == 0) {
-    const size_t bytes = scan_lines(data.data(), data.size());
+  const Format& format = order_.format();
+  if (!format.numeric()) {
+    const size_t bytes = scan_items(data.data(), data.size());
     scanned_bytes_ += bytes;
     return bytes;
   }
   const size_t count = data.size() / item_bytes_;
   if (count > 0) {
-    with_rules(order_, [&](const auto& rules) { scan_fixed(rules, data.data(), count); });
+    with_codec(format.type, [&]<class Codec>(Codec) { scan_numbers<Codec>(data.data(), count); });
   }
   return count * item_bytes_;
 }
 
-template <class Rules>
-void Checker::scan_fixed(const Rules& rules, const std::byte* data, size_t count) {
+template <class Codec>
+void Checker::scan_numbers(const std::byte* data, size_t count) {
+  using Bits = typename Codec::Bits;
+  const Bits flip = order_.descending() ? ~Bits{0} : Bits{0};
+  const bool pairs = order_.format().type == Type::kv64;
+  const auto key_of_number = [&](const void* item) -> Bits {
+    return Codec::encode(load<Bits>(item)) ^ flip;
+  };
   const bool at_start = result_.count == 0;
-  if (at_start) first_.assign(reinterpret_cast<const char*>(data), item_bytes_);
+  if (at_start) first_.assign(text_at(data, item_bytes_));
   // The very first item is compared with itself, which adds a duplicate to be taken back.
-  auto previous = rules.key(at_start ? data : bytes_of(last_).data());
+  Bits previous = key_of_number(at_start ? data : bytes_of(last_).data());
   uint64_t duplicates = 0;
   uint64_t first_unsorted = none;
   __uint128_t checksum = 0;
   const std::byte* item = data;
   for (size_t i = 0; i < count; ++i, item += item_bytes_) {
-    const auto key = rules.key(item);
-    const int order = rules.compare(key, previous);
-    duplicates += order == 0;
-    first_unsorted = std::min(first_unsorted, order < 0 ? i : none);
-    checksum += rules.hash(item);
+    const Bits key = key_of_number(item);
+    duplicates += key == previous;
+    first_unsorted = std::min(first_unsorted, key < previous ? i : none);
+    const uint64_t number = mix64(load<Bits>(item));
+    checksum += pairs ? mix64(number ^ load<uint64_t>(item + 8)) : number;
     previous = key;
   }
-  if (first_unsorted != none && result_.sorted()) {
+  if (first_unsorted != none && result_.sorted())
     result_.first_unsorted = result_.count + first_unsorted;
-  }
   result_.duplicates += duplicates - (at_start ? 1 : 0);
   result_.count += count;
   result_.checksum += checksum;
-  last_.assign(reinterpret_cast<const char*>(item - item_bytes_), item_bytes_);
+  last_.assign(text_at(item - item_bytes_, item_bytes_));
 }
 
-size_t Checker::scan_lines(const std::byte* data, size_t bytes) {
+// Records, lines and rows.
+size_t Checker::scan_items(const std::byte* data, size_t bytes) {
+  const Format& format = order_.format();
+  const bool benchmark = format.fixed() && item_bytes_ == benchmark_record_bytes;
   const std::byte* begin = data;
   const std::byte* const end = data + bytes;
   std::string_view last = last_;
-  // A key is a part of its line, or made in one of two rooms.
+  // A key is a part of its item, or made in one of two rooms.
   std::string rooms[2];
   unsigned room = 0;
-  std::string_view last_key = order_.key(last, rooms[1]);
-  while (const size_t line_bytes = item_bytes_at(order_.format(), begin, end)) {
-    const std::string_view line = without_line_end(order_.format(), text_at(begin, line_bytes));
-    keep_fault(fault_of(order_.format(), line), static_cast<uint64_t>(begin - data));
-    const std::string_view key = order_.key(line, rooms[room]);
+  std::string_view last_key = result_.count == 0 ? last : order_.key(last, rooms[1]);
+  while (const size_t item_bytes = item_bytes_at(format, begin, end)) {
+    const std::string_view item = without_line_end(format, text_at(begin, item_bytes));
+    keep_fault(fault_of(format, item), static_cast<uint64_t>(begin - data));
+    const std::string_view key = order_.key(item, rooms[room]);
     if (result_.count == 0) {
-      first_ = line;
+      first_ = item;
     } else {
       const int order = order_.compare_keys(key, last_key);
       result_.duplicates += order == 0;
       if (order < 0 && result_.sorted()) result_.first_unsorted = result_.count;
     }
     ++result_.count;
-    result_.checksum += hash_bytes(begin, line.size());
-    last = line;
+    result_.checksum +=
+        benchmark ? crc32(begin, benchmark_record_bytes) : hash_bytes(begin, item.size());
+    last = item;
     last_key = key;
     room ^= 1;
-    begin += line_bytes;
+    begin += item_bytes;
   }
   if (begin != data) last_ = last;
   return static_cast<size_t>(begin - data);

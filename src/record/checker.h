@@ -65,9 +65,9 @@ class Checker {
   size_t bytes_to_row_end(std::span<const std::byte> data) const;
   size_t bytes_to_boundary(std::span<const std::byte> data) const;
   size_t scan(std::span<const std::byte> data);
-  template <class Rules>
-  void scan_fixed(const Rules& rules, const std::byte* data, size_t count);
-  size_t scan_lines(const std::byte* data, size_t bytes);
+  template <class Codec>
+  void scan_numbers(const std::byte* data, size_t count);
+  size_t scan_items(const std::byte* data, size_t bytes);
   void keep_fault(const std::optional<RowFault>& fault, uint64_t row_offset);
   void append_to_partial(std::span<const std::byte> data);
   void look_at_partial();
