@@ -287,16 +287,6 @@ Status Slicing::resize(uint64_t bytes) {
   return batch_.resize(bytes, filled_);
 }
 
-template <size_t bytes>
-void spread_fixed(const std::byte* from, const std::vector<uint32_t>& parts,
-                  std::vector<std::byte*>& to) {
-  for (const uint32_t part : parts) {
-    std::memcpy(to[part], from, bytes);
-    to[part] += bytes;
-    from += bytes;
-  }
-}
-
 // The batch's items to their parts' places.
 void Slicing::spread() {
   std::vector<std::byte*> to(part_count_);
@@ -306,24 +296,28 @@ void Slicing::spread() {
     next += part_bytes_[part];
   }
   const std::byte* from = batch_.begin();
+  const auto spread_items = [&](auto item_bytes_at) {
+    for (const uint32_t part : parts_) {
+      const size_t bytes = item_bytes_at(from);
+      std::memcpy(to[part], from, bytes);
+      to[part] += bytes;
+      from += bytes;
+    }
+  };
+  // Sizes that are common are known to the compiler.
   switch (format_.fixed() ? format_.record_bytes : 0) {
     case 4:
-      return spread_fixed<4>(from, parts_, to);
+      return spread_items([](const std::byte*) { return 4; });
     case 8:
-      return spread_fixed<8>(from, parts_, to);
+      return spread_items([](const std::byte*) { return 8; });
     case 16:
-      return spread_fixed<16>(from, parts_, to);
+      return spread_items([](const std::byte*) { return 16; });
     case 100:
-      return spread_fixed<100>(from, parts_, to);
+      return spread_items([](const std::byte*) { return 100; });
     default:
-      break;
-  }
-  const std::byte* const end = from + taken_;
-  for (const uint32_t part : parts_) {
-    const size_t bytes = record::item_bytes_at(format_, from, end);
-    std::memcpy(to[part], from, bytes);
-    to[part] += bytes;
-    from += bytes;
+      return spread_items([&, end = from + taken_](const std::byte* item) {
+        return record::item_bytes_at(format_, item, end);
+      });
   }
 }
 
