@@ -78,6 +78,10 @@ uint32_t Cuts::part_of(std::string_view key, uint64_t position) const {
   return static_cast<uint32_t>(cut);
 }
 
+bool Cuts::holds_one_key(uint32_t part) const {
+  return part > 0 && part < rests_.size() && rests_[part] == rests_[part - 1] + '\0';
+}
+
 void Cuts::parts_of(const std::byte* numbers, size_t count, uint64_t position,
                     uint32_t* parts) const {
   with_codec(order_.format().type, [&]<class Codec>(Codec) {

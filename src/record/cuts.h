@@ -26,6 +26,9 @@ class Cuts {
 
   // The part of a key that is bytes. REQUIRES: the order's keys are.
   uint32_t part_of(std::string_view key, uint64_t position = 0) const;
+  // Whether a part ends in front of the successor of the key with which it begins. REQUIRES: the order's keys are bytes,
+  // in ascending order.
+  bool holds_one_key(uint32_t part) const;
   // The parts of numbers that stand one behind the other, the first of them at `position`. REQUIRES: the order's keys
   // are numbers.
   void parts_of(const std::byte* numbers, size_t count, uint64_t position, uint32_t* parts) const;

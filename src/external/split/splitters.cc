@@ -22,25 +22,6 @@ std::vector<Key> cut(const std::vector<Key>& sample, uint32_t buckets_max, Succe
   return bounds;
 }
 
-// Notes for each bucket in `constant` whether it has one key.
-record::Cuts text_cuts(const record::ItemOrder& order, std::vector<std::string> sample,
-                       uint32_t buckets_max, std::vector<bool>& constant) {
-  std::sort(sample.begin(), sample.end());
-  const auto bounds = cut(sample, buckets_max, [](std::string& key) {
-    key.push_back('\0');
-    return true;
-  });
-  std::vector<record::ItemKey> keys;
-  for (size_t i = 0; i < bounds.size(); ++i) {
-    const std::string_view bound = bounds[i];
-    constant.push_back(false);
-    constant[i] = i > 0 && bound.size() == bounds[i - 1].size() + 1 && bound.back() == '\0' &&
-                  bound.starts_with(bounds[i - 1]);
-    keys.push_back(order.key_of_bytes(bounds[i]));
-  }
-  return {order, std::move(keys)};
-}
-
 }  // namespace
 
 std::vector<uint64_t> number_bounds(std::vector<uint64_t> sample, uint32_t buckets_max) {
@@ -50,8 +31,17 @@ std::vector<uint64_t> number_bounds(std::vector<uint64_t> sample, uint32_t bucke
   return bounds;
 }
 
-StringSplitters::StringSplitters(const record::Format& format, std::vector<std::string> sample,
-                                 uint32_t buckets_max)
-    : cuts_(text_cuts(record::ItemOrder(format), std::move(sample), buckets_max, constant_)) {}
+record::Cuts text_cuts(const record::Format& format, std::vector<std::string> sample,
+                       uint32_t buckets_max) {
+  std::sort(sample.begin(), sample.end());
+  const record::ItemOrder order(format);
+  std::vector<record::ItemKey> keys;
+  for (std::string& bound : cut(sample, buckets_max, [](std::string& key) {
+         key.push_back('\0');
+         return true;
+       }))
+    keys.push_back(order.key_of_bytes(std::move(bound)));
+  return {order, std::move(keys)};
+}
 
 }  // namespace penstock::external

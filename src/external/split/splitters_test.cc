@@ -39,7 +39,7 @@ TEST(NumberBounds, RiseAndMakeNoMoreBucketsThanAsked) {
   }
 }
 
-TEST(StringSplitters, ClassifyAgreesWithTheOrderOfStrings) {
+TEST(TextCuts, PartsAreInTheOrderOfStrings) {
   Random random(2);
   auto string = [&] {
     std::string text;
@@ -50,20 +50,20 @@ TEST(StringSplitters, ClassifyAgreesWithTheOrderOfStrings) {
   for (int round = 0; round < 200; ++round) {
     std::vector<std::string> sample(random.below(300));
     for (std::string& key : sample) key = string();
-    StringSplitters splitters(*record::parse_format("lines"), sample,
-                              static_cast<uint32_t>(random.below(40) + 1));
+    const record::Cuts cuts = text_cuts(*record::parse_format("lines"), sample,
+                                        static_cast<uint32_t>(random.below(40) + 1));
     std::vector<std::pair<std::string, uint32_t>> keys;
     for (int i = 0; i < 200; ++i) {
       std::string key =
           i % 2 == 0 || sample.empty() ? string() : sample[random.below(sample.size())];
-      keys.emplace_back(key, splitters.classify(key));
-      ASSERT_LT(keys.back().second, splitters.buckets());
+      keys.emplace_back(key, cuts.part_of(key));
+      ASSERT_LT(keys.back().second, cuts.parts());
     }
     std::sort(keys.begin(), keys.end());
     for (size_t i = 1; i < keys.size(); ++i) {
       ASSERT_LE(keys[i - 1].second, keys[i].second);
       if (keys[i - 1].first != keys[i].first && keys[i - 1].second == keys[i].second) {
-        ASSERT_FALSE(splitters.constant(keys[i].second)) << "two keys in a bucket of one";
+        ASSERT_FALSE(cuts.holds_one_key(keys[i].second)) << "two keys in a bucket of one";
       }
     }
   }

@@ -25,19 +25,22 @@ namespace {
 // Buckets are numbered in the order of the output.
 class StringDistributor final : public Distributor {
  public:
-  StringDistributor(Context& context, const SplitInput& input, StringSplitters splitters)
-      : Distributor(input, splitters.buckets()),
+  StringDistributor(Context& context, const SplitInput& input, record::Cuts cuts)
+      : Distributor(input, cuts.parts()),
         format_(context.options.format),
         order_(context.options.order()),
         unique_(context.options.unique),
         alone_(input.plan.split_threads == 1),
-        splitters_(std::move(splitters)),
-        ends_(keeper, splitters_.buckets(), input.arena.block_bytes()),
-        items_(splitters_.buckets()),
-        rests_(splitters_.buckets()) {}
+        cuts_(std::move(cuts)),
+        ends_(keeper, cuts_.parts(), input.arena.block_bytes()),
+        items_(cuts_.parts()),
+        rests_(cuts_.parts()) {
+    for (uint32_t bucket = 0; bucket < cuts_.parts(); ++bucket)
+      constant_.push_back(cuts_.holds_one_key(in_output(bucket)));
+  }
 
   std::unique_ptr<ItemWindow> new_window() const override {
-    return std::make_unique<TextWindow>(splitters_.buckets(), format_.line_end);
+    return std::make_unique<TextWindow>(cuts_.parts(), format_.line_end);
   }
 
   void find(const std::byte* at, const std::byte* end, bool last, ItemWindow& window) override {
@@ -60,7 +63,7 @@ class StringDistributor final : public Distributor {
       const std::string_view item = texts.item(i);
       texts.fault = fault_of(format_, item);
       if (texts.fault) return texts.ends.resize(i);
-      const uint32_t number = splitters_.classify(order_.key(item, texts.key));
+      const uint32_t number = cuts_.part_of(order_.key(item, texts.key));
       texts.add(in_output(number), sum_of_item(format_, item));
     }
   }
@@ -94,7 +97,7 @@ class StringDistributor final : public Distributor {
 
   void describe(uint32_t number, SplitBucket& bucket) const override {
     bucket.items = items_[number];
-    bucket.constant = constant(number);
+    bucket.constant = constant_[number];
     bucket.rest = rests_[number];
   }
 
@@ -103,7 +106,7 @@ class StringDistributor final : public Distributor {
 
   // The number in the output of one among all in ascending order, or the other way round.
   uint32_t in_output(uint32_t bucket) const {
-    return order_.descending() ? splitters_.buckets() - 1 - bucket : bucket;
+    return order_.descending() ? cuts_.parts() - 1 - bucket : bucket;
   }
 
   // How many items end in [at, end), and where.
@@ -119,11 +122,9 @@ class StringDistributor final : public Distributor {
     return found;
   }
 
-  bool constant(uint32_t bucket) const { return splitters_.constant(in_output(bucket)); }
-
   // Of a bucket of one key what is told of it (SplitBucket::rest), and what is not needed is left out.
   void leave_out_repeats(TextWindow& texts, uint32_t bucket) {
-    if (!constant(bucket)) return;
+    if (!constant_[bucket]) return;
     const TextWindow::Part& part = texts.part(bucket);
     if (!unique_) {
       if (!format_.equal_keys_are_equally_long()) rests_[bucket] += part.sum;
@@ -150,9 +151,10 @@ class StringDistributor final : public Distributor {
   const record::ItemOrder order_;
   const bool unique_;
   const bool alone_;  // no other thread distributes
-  const StringSplitters splitters_;
+  const record::Cuts cuts_;
   BucketEnds ends_;
   std::vector<uint64_t> items_;  // of each bucket
+  std::vector<bool> constant_;   // whether all keys of a bucket are equal
   std::vector<ItemSum> rests_;   // as SplitBucket::rest
 };
 
@@ -161,8 +163,7 @@ class StringDistributor final : public Distributor {
 std::unique_ptr<Distributor> string_distributor(Context& context, const SplitInput& input,
                                                 std::vector<std::string> sample) {
   return std::make_unique<StringDistributor>(
-      context, input,
-      StringSplitters(context.options.format, std::move(sample), input.plan.buckets));
+      context, input, text_cuts(context.options.format, std::move(sample), input.plan.buckets));
 }
 
 }  // namespace penstock::external

@@ -78,38 +78,33 @@ double heaviest_text(const SortOptions& options, const files::Sample& sample) {
   return most_bytes > 0 ? most_bytes / (static_cast<double>(texts.size()) * sample.item_bytes) : 0;
 }
 
-// The keys with which the buckets but the first begin. Of a sample with few keys there are fewer buckets.
-std::vector<record::ItemKey> bounds_of(const record::ItemOrder& order, files::Sample& sample,
-                                       uint32_t buckets) {
-  std::vector<record::ItemKey> bounds = sample.quantiles(order, buckets);
-  if (bounds.empty()) return bounds;
-  const auto is_least = [&](const record::ItemKey& bound) {
-    return order.format().numeric() ? bound.prefix == sample.numbers.front()
-                                    : bound.bytes == sample.strings.front();
-  };
-  std::erase_if(bounds, is_least);
-  const auto repeats = std::ranges::unique(bounds, [](const auto& a, const auto& b) {
-    return a.prefix == b.prefix && a.bytes == b.bytes;
-  });
-  bounds.erase(repeats.begin(), repeats.end());
-  return bounds;
-}
+// A sample cut where the buckets are: its parts, and the first key of each but the first.
+struct CutSample {
+  std::vector<files::Sample> parts;
+  std::vector<record::ItemKey> bounds;
+};
 
-// What each bucket has of a sample that is in order.
-std::vector<files::Sample> parts_of(const record::ItemOrder& order, files::Sample sample,
-                                    const std::vector<record::ItemKey>& bounds) {
-  std::vector<files::Sample> parts(bounds.size() + 1);
-  for (files::Sample& part : parts) part.item_bytes = sample.item_bytes;
-  size_t part = 0;
-  for (const uint64_t number : sample.numbers) {
-    while (part < bounds.size() && bounds[part].prefix <= number) ++part;
-    parts[part].numbers.push_back(number);
+// A key belongs to one bucket: of a sample with few keys there are fewer buckets.
+CutSample cut(const record::ItemOrder& order, files::Sample sample, uint32_t buckets) {
+  const std::vector<record::ItemKey> quantiles = sample.quantiles(order, buckets);
+  const bool numeric = order.format().numeric();
+  CutSample cut{.parts = {{.item_bytes = sample.item_bytes}}, .bounds = {}};
+  auto next = quantiles.begin();
+  const size_t keys = sample.size();
+  for (size_t i = 0; i < keys; ++i) {
+    record::ItemKey key = numeric ? record::ItemKey{sample.numbers[i]}
+                                  : order.key_of_bytes(std::move(sample.strings[i]));
+    const auto before = next;
+    while (next != quantiles.end() && next->prefix == key.prefix && next->bytes == key.bytes)
+      ++next;
+    if (next != before && i > 0) {
+      cut.bounds.push_back(key);
+      cut.parts.push_back({.item_bytes = sample.item_bytes});
+    }
+    files::Sample& part = cut.parts.back();
+    numeric ? part.numbers.push_back(key.prefix) : part.strings.push_back(std::move(key.bytes));
   }
-  for (std::string& text : sample.strings) {
-    while (part < bounds.size() && order.compare_keys(bounds[part].bytes, text) <= 0) ++part;
-    parts[part].strings.push_back(std::move(text));
-  }
-  return parts;
+  return cut;
 }
 
 ItemSum sum_of_items(const SortOptions& options, const bowtie::Items& items) {
@@ -194,8 +189,7 @@ Result<LongBuckets> distribute_in_long_runs(Context& context,
   (void)os::raise_open_files_limit();
 
   const record::ItemOrder order = options.order();
-  const auto bounds = bounds_of(order, sample, plan.buckets);
-  auto samples = parts_of(order, std::move(sample), bounds);
+  auto [samples, bounds] = cut(order, std::move(sample), plan.buckets);
   std::vector<LongBucket> buckets(samples.size());
   std::vector<bowtie::Output> outputs;
   for (size_t j = 0; j < buckets.size(); ++j) {
