@@ -83,11 +83,10 @@ class Join {
  private:
   int compare() const {
     if (left_.prefix() != right_.prefix()) return left_.prefix() < right_.prefix() ? -1 : 1;
-    return left_.format().numeric() ? 0 : left_.order().compare_keys(left_.key(), right_.key());
+    return left_.order().compare_keys(left_.key(), right_.key());
   }
   bool at_key(const JoinSide& side) const {
-    return !side.done() && side.prefix() == prefix_ &&
-           (side.format().numeric() || side.key() == key_);
+    return !side.done() && side.prefix() == prefix_ && side.key() == key_;
   }
 
   Status pass(int number, JoinSide& side) {
@@ -103,7 +102,7 @@ class Join {
 
   Status join_key() {
     prefix_ = left_.prefix();
-    if (!left_.format().numeric()) key_.assign(left_.key());
+    key_ = left_.key();
     if (!writer_.wants_pairs()) return pass_key();
     held_right_.clear();
     std::string_view piece;
@@ -191,14 +190,7 @@ Status JoinSide::start() {
 }
 
 Status JoinSide::next() {
-  if (items_ > 0 && !format().numeric()) {
-    if (format().keys == nullptr) {
-      key_before_.assign(key_);
-    } else {
-      std::swap(made_key_, key_before_);
-    }
-  }
-  prefix_before_ = prefix_;
+  std::swap(key_, key_before_);
   if (!reader_->next()) {
     done_ = true;
     return reader_->status();
@@ -206,14 +198,14 @@ Status JoinSide::next() {
   line_ = lines_ + 1;
   lines_ += record::lines_of_item(format(), item());
   if (format().numeric()) {
-    prefix_ = order_.prefix(item());
+    key_.prefix = order_.prefix(item());
   } else {
-    key_ = order_.key(item(), made_key_);
-    prefix_ = order_.prefix_of_bytes(key_);
+    key_.bytes.clear();
+    order_.append_key(item(), key_.bytes);
+    key_.prefix = order_.prefix_of_bytes(key_.bytes);
   }
-  if (items_++ == 0 || prefix_before_ < prefix_) return {};
-  if (prefix_before_ == prefix_ &&
-      (format().numeric() || order_.compare_keys(key_before_, key_) <= 0))
+  if (items_++ == 0 || key_before_.prefix < key_.prefix) return {};
+  if (key_before_.prefix == key_.prefix && order_.compare_keys(key_before_.bytes, key_.bytes) <= 0)
     return {};
   return failure(ErrorCode::unsorted,
                  fmt::format("join: {} is not in order ({})",

@@ -36,10 +36,10 @@ class JoinSide {
   Status go_to_end();
 
   bool done() const { return done_; }
-  uint64_t prefix() const { return prefix_; }
+  uint64_t prefix() const { return key_.prefix; }
   std::string_view item() const { return reader_->item(); }
-  // By which it is ordered. REQUIRES: the format is not numeric.
-  std::string_view key() const { return key_; }
+  // The bytes by which it is ordered; of a number none, which is all in the prefix.
+  const std::string& key() const { return key_.bytes; }
   const record::ItemOrder& order() const { return order_; }
   const record::Format& format() const { return order_.format(); }
   // The head of the input; its lines have their ends. Empty: there is none.
@@ -54,11 +54,7 @@ class JoinSide {
   uint64_t items_ = 0;  // up to the present one
   uint64_t lines_ = 0;  // up to its end, the head's counted
   uint64_t line_ = 0;   // where it begins
-  uint64_t prefix_ = 0;
-  std::string_view key_;
-  std::string made_key_;  // the present one, where it was made
-  uint64_t prefix_before_ = 0;
-  std::string key_before_;
+  record::ItemKey key_, key_before_;
 };
 
 // What becomes of the items.

@@ -87,7 +87,6 @@ class Partition {
   Status sample_bounds();
   Status choose();
   Status create_outputs();
-  uint32_t fan_out_max() const;
   Status spread(const std::vector<bowtie::Input>& inputs, uint64_t bytes, uint32_t first,
                 uint32_t last, uint32_t depth);
   Status to_parts(const std::vector<bowtie::Input>& inputs, uint32_t first, uint32_t last);
@@ -240,18 +239,15 @@ Status Partition::create_outputs() {
   return {};
 }
 
-// Outputs of one pass; an input needs a stream, too, and several of them are worth having.
-uint32_t Partition::fan_out_max() const {
-  return std::max(2u, streams_max(format_, run_.usable_bytes()) * 3 / 4);
-}
-
 // The items of the inputs, which all belong to parts [first, last).
 Status Partition::spread(const std::vector<bowtie::Input>& inputs, uint64_t bytes, uint32_t first,
                          uint32_t last, uint32_t depth) {
   deepest_ = std::max(deepest_, depth);
   if (inputs.empty()) return {};
   const uint32_t parts = last - first;
-  uint32_t fan_out = std::min(parts, fan_out_max());
+  // An input needs a stream, too, and several of them are worth having.
+  const uint32_t fan_out_max = std::max(2u, streams_max(format_, run_.usable_bytes()) * 3 / 4);
+  uint32_t fan_out = std::min(parts, fan_out_max);
   // The planner knows when fewer at a time are faster; what it cannot reckon with is tried.
   const bool known = bytes != bowtie::unknown_bytes;
   auto plan = bowtie::plan_bowtie({.inputs = 1,

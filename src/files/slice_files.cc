@@ -71,27 +71,13 @@ Result<record::Cuts> cuts_of(const record::ItemOrder& order, const std::vector<S
 }
 
 // Memory that is charged to the run, on huge pages where they fit, so that direct writes are cheap.
-class Buffer {
- public:
-  Status resize(uint64_t bytes, uint64_t kept = 0) {
-    auto bigger = os::Reservation::reserve(round_up(bytes, os::page_bytes));
-    if (!bigger) return std::unexpected(bigger.error());
-    bigger->charge();
-    if (const int error = os::commit(bigger->begin(), bigger->bytes()); error != 0)
-      return system_error(error, "get memory for items", "slices");
-    (void)os::advise_huge(bigger->begin(), bigger->bytes(), true);
-    if (kept > 0) std::memcpy(bigger->begin(), memory_.begin(), kept);
-    memory_ = std::move(*bigger);
-    bytes_ = bytes;
-    return {};
-  }
-  std::byte* begin() { return memory_.begin(); }
-  uint64_t bytes() const { return bytes_; }
-
- private:
-  os::Reservation memory_;
-  uint64_t bytes_ = 0;
-};
+Result<os::Reservation> memory_for_items(uint64_t bytes) {
+  auto memory = os::zeroed(bytes, "get memory for items", "slices", {}, os::huge_page_bytes);
+  if (!memory) return memory;
+  memory->charge();
+  (void)os::advise_huge(memory->begin(), memory->bytes(), true);
+  return memory;
+}
 
 class Slicing {
  public:
@@ -127,14 +113,14 @@ class Slicing {
   std::string header_file_;
   uint32_t part_count_ = 0;
   uint64_t batch_bytes_max_ = 0;
-  Buffer batch_;
+  os::Reservation batch_;
   uint64_t taken_ = 0;
   uint64_t filled_ = 0;
   uint64_t flushed_bytes_ = 0;   // of all batches so far
   std::vector<uint32_t> parts_;  // of the items that are taken
   MemoryCharge parts_charge_;
   std::vector<std::string_view> lines_;  // room for items_at()
-  Buffer spread_;
+  os::Reservation spread_;
   // Where the batch begins in it: as far into a sector as in the file, so that whole sectors are written directly.
   std::byte* spread_begin() { return spread_.begin() + file_bytes_ % file::sector_bytes; }
   std::vector<uint64_t> part_bytes_;  // of the batch
@@ -283,8 +269,14 @@ Status Slicing::resize(uint64_t bytes) {
   const uint64_t item_bytes = format_.fixed() ? format_.record_bytes : bytes_per_part_number;
   parts_.reserve(bytes / item_bytes + bowtie::batch_items_max);
   parts_charge_.set(parts_.capacity() * sizeof(uint32_t));
-  if (auto spread = spread_.resize(bytes + file::sector_bytes); !spread) return spread;
-  return batch_.resize(bytes, filled_);
+  auto spread = memory_for_items(bytes + file::sector_bytes);
+  if (!spread) return std::unexpected(spread.error());
+  spread_ = std::move(*spread);
+  auto batch = memory_for_items(bytes);
+  if (!batch) return std::unexpected(batch.error());
+  if (filled_ > 0) std::memcpy(batch->begin(), batch_.begin(), filled_);
+  batch_ = std::move(*batch);
+  return {};
 }
 
 // The batch's items to their parts' places.
