@@ -1,6 +1,6 @@
 #pragma once
 
-// Computations for run() and run_plan() that are asked for again and again: merge and distribute.
+// Computations for run() that are asked for again and again: merge, for run_plan() too, and distribute.
 //
 // All go by windows, and by items of a record::Format. Of lines the last one of a file may lack its
 // newline; it gets one. An item must be no longer than Streams::window_bytes_max() (else: corrupt);
@@ -140,8 +140,5 @@ ToOutput by_key_bits(const record::Format& format, unsigned skip_bits, unsigned 
 // Ranges of keys: as many outputs as the cuts make parts. Positions count from the first item on that is shown: bytes
 // with the line's end, of rows the rows.
 ToOutput by_range(record::Cuts cuts);
-
-// ---- In several passes.
-SteppedComputation stepped_merge(const record::Format& format, const MergeOptions& options = {});
 
 }  // namespace penstock::bowtie

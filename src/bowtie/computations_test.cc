@@ -426,86 +426,28 @@ TEST(RunPlan, MergesInSeveralPassesAsInOne) {
                                          .memory_bytes = 2 * MiB,
                                          .device = &paper_array()},
                                         factors, {});
-    const auto result =
-        run_plan(plan, std::move(inputs), {{.path = folder / "out"}}, stepped_merge(format),
-                 {.run = small(), .temporary_directories = {folder.path()}});
+    const auto result = run_plan(plan, std::move(inputs), {.path = folder / "out"}, merge(format),
+                                 {.run = small(), .temporary_directories = {folder.path()}});
     ASSERT_TRUE(result.has_value()) << result.error().message();
     ASSERT_TRUE(read_file(folder / "out") == joined(all)) << plan.factors();
     EXPECT_EQ(result->bytes_written, joined(all).size() * plan.passes.size());
   }
 }
 
-// A bowtie of a plan that distributes: `to_output` says the final output, and one of the bowtie's is
-// for a range of these.
-SteppedComputation in_steps(const record::Format& format, const ToOutput& to_output) {
-  return [format, to_output](Streams& streams, std::span<const OutputRange> ranges, Pass::Kind) {
-    return distribute(format, [&](const Items& items, uint32_t* targets) {
-      to_output(items, targets);
-      for (size_t i = 0; i < items.size(); ++i) {
-        const auto range = std::ranges::find_if(
-            ranges, [&](OutputRange of) { return of.first <= targets[i] && targets[i] < of.last; });
-        targets[i] = static_cast<uint32_t>(range - ranges.begin());
-      }
-    })(streams);
-  };
-}
-
-TEST(RunPlan, DistributesInSeveralPassesAsInOne) {
-  for (const std::vector<uint32_t>& factors :
-       {std::vector<uint32_t>{}, std::vector<uint32_t>{4}, {3, 3}, {5, 2}}) {
-    Random random(factors.size() + 1);
-    const record::Format format = *record::parse_format("u64");
-    const TemporaryFolder folder;
-    std::vector<std::string> items(20'000);
-    for (std::string& item : items) item = random_item(random, format);
-    write_file(folder / "in", joined(items));
-    constexpr uint32_t outputs = 23;
-    const ToOutput to = [](const Items& all, uint32_t* targets) {
-      for (size_t i = 0; i < all.size(); ++i) {
-        uint64_t number = 0;
-        std::memcpy(&number, all[i].data(), sizeof number);
-        targets[i] = static_cast<uint32_t>(mix64(number) % outputs);
-      }
-    };
-    std::vector<std::string> expected(outputs);
-    for (const std::string& item : items) {
-      uint32_t target = 0;
-      to(Items(reinterpret_cast<const std::byte*>(item.data()), 8, 1), &target);
-      expected[target] += item;
-    }
-    std::vector<Output> files;
-    for (uint32_t j = 0; j < outputs; ++j)
-      files.push_back({.path = folder / fmt::format("out{}", j)});
-    const Plan plan = plan_with_factors({.inputs = 1,
-                                         .outputs = outputs,
-                                         .bytes = 1e6,
-                                         .memory_bytes = 2 * MiB,
-                                         .device = &paper_array()},
-                                        {}, factors);
-    const auto result =
-        run_plan(plan, {{.path = folder / "in"}}, std::move(files), in_steps(format, to),
-                 {.run = small(), .temporary_directories = {folder.path()}});
-    ASSERT_TRUE(result.has_value()) << result.error().message();
-    for (uint32_t j = 0; j < outputs; ++j) {
-      ASSERT_TRUE(read_file(folder / fmt::format("out{}", j)) == expected[j]) << j;
-      EXPECT_EQ(result->output_bytes[j], expected[j].size());
-    }
-  }
-}
-
 TEST(RunPlan, SaysWhatIsMissing) {
   const TemporaryFolder folder;
   write_file(folder / "in", "");
-  std::vector<Output> files;
-  for (uint32_t j = 0; j < 16; ++j) files.push_back({.path = folder / fmt::format("out{}", j)});
-  const Plan plan = plan_with_factors(
-      {.inputs = 1, .outputs = 16, .bytes = 1e6, .memory_bytes = 2 * MiB, .device = &paper_array()},
-      {}, {4});
-  const record::Format format = *record::parse_format("u64");
-  const auto result = run_plan(plan, {{.path = folder / "in"}}, std::move(files),
-                               in_steps(format, by_key_bits(format, 0, 4)), {.run = small()});
-  ASSERT_FALSE(result.has_value());
-  EXPECT_EQ(result.error().code, ErrorCode::invalid_argument);
+  const std::vector<Input> inputs(16, {.path = folder / "in"});
+  const PlanRequest request{
+      .inputs = 16, .outputs = 1, .bytes = 1e6, .memory_bytes = 2 * MiB, .device = &paper_array()};
+  const Plan plan = plan_with_factors(request, {4}, {});
+  const Computation merging = merge(*record::parse_format("u64"));
+  for (size_t files : {15, 16}) {
+    const auto result = run_plan(plan, {inputs.begin(), inputs.begin() + files},
+                                 {.path = folder / "out"}, merging, {.run = small()});
+    ASSERT_FALSE(result.has_value());
+    EXPECT_EQ(result.error().code, ErrorCode::invalid_argument);
+  }
 }
 
 }  // namespace

@@ -227,10 +227,4 @@ Computation merge(const record::Format& format, const MergeOptions& options) {
   return [=](Streams& streams) { return merge_all(streams, format, options); };
 }
 
-SteppedComputation stepped_merge(const record::Format& format, const MergeOptions& options) {
-  return [=](Streams& streams, std::span<const OutputRange>, Pass::Kind) {
-    return merge_all(streams, format, options);
-  };
-}
-
 }  // namespace penstock::bowtie

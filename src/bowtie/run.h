@@ -3,7 +3,7 @@
 // Runs a user's computation between n inputs and m outputs, on real files: the executor behind
 // penstock/bowtie.h, which tells what a computation is and does. Beside the paths of that header,
 // inputs and outputs may be open files, stretches of files and sources; schedules can be chosen, and
-// a plan of several passes carried out.
+// a merge carried out in several passes.
 //
 // What it costs, how the threads talk to each other and why nobody waits for ever: execution.cc.
 
@@ -159,18 +159,6 @@ Result<RunResult> run(std::vector<Input> inputs, std::vector<Output> outputs,
 
 // ---- Several passes.
 
-// The final outputs [first, last) for which one output of a bowtie within a plan stands.
-struct OutputRange {
-  uint32_t first = 0;
-  uint32_t last = 0;
-};
-
-// A computation that may be carried out in steps. Merging: several inputs to one output, and the
-// merge of merges is the merge of all. Distributing: an item goes to the output whose range holds
-// the final output that it belongs to. `ranges` has one element for each output.
-using SteppedComputation =
-    std::function<Status(Streams&, std::span<const OutputRange> ranges, Pass::Kind kind)>;
-
 struct PlanRunOptions {
   RunOptions run;  // schedule and scheduler are not used: the plan has its own
   // Where the files between the passes go, in turns. They have no names where the file system
@@ -178,10 +166,9 @@ struct PlanRunOptions {
   std::vector<std::string> temporary_directories;
 };
 
-// What a plan for these many inputs and outputs (planner.h) says, pass by pass, bowtie by bowtie.
-// Outputs get their names bowtie by bowtie of the last pass. Fails where the plan has no passes or
-// is for other numbers of files.
-Result<RunResult> run_plan(const Plan& plan, std::vector<Input> inputs, std::vector<Output> outputs,
-                           const SteppedComputation& computation, const PlanRunOptions& options);
+// Merges by a plan for so many inputs and one output (planner.h), pass by pass. `computation` merges some of the inputs,
+// or what was merged of them, into one. Fails where the plan is for other numbers of files.
+Result<RunResult> run_plan(const Plan& plan, std::vector<Input> inputs, Output output,
+                           const Computation& computation, const PlanRunOptions& options);
 
 }  // namespace penstock::bowtie

@@ -400,15 +400,15 @@ Status FileRun::pass(const std::vector<bowtie::Input>& inputs, std::vector<bowti
 }
 
 Status FileRun::plan(const bowtie::Plan& plan, const std::vector<bowtie::Input>& inputs,
-                     std::vector<bowtie::Output> outputs,
-                     const bowtie::SteppedComputation& computation, const PassOptions& options) {
+                     const bowtie::Output& output, const bowtie::Computation& merge,
+                     const PassOptions& options) {
   tell_about_temporaries();
   uint32_t streams = 0;
   for (const bowtie::Pass& pass : plan.passes)
     streams = std::max(streams, pass.fan_in + pass.fan_out);
   const bowtie::PlanRunOptions run{.run = run_options(options, streams),
                                    .temporary_directories = temp_directories_};
-  const auto result = bowtie::run_plan(plan, inputs, std::move(outputs), computation, run);
+  const auto result = bowtie::run_plan(plan, inputs, output, merge, run);
   if (result) {
     // What is no output went to temporaries.
     uint64_t between_bytes = result->bytes_written;

@@ -95,9 +95,9 @@ class FileRun {
   // One pass. Errors name files instead of numbers.
   Status pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie::Output> outputs,
               const bowtie::Computation& computation, const PassOptions& options);
-  // A plan of several passes.
+  // A merge in several passes.
   Status plan(const bowtie::Plan& plan, const std::vector<bowtie::Input>& inputs,
-              std::vector<bowtie::Output> outputs, const bowtie::SteppedComputation& computation,
+              const bowtie::Output& output, const bowtie::Computation& merge,
               const PassOptions& options);
 
   const std::vector<std::string>& temp_directories() const { return temp_directories_; }

@@ -139,10 +139,9 @@ Result<uint64_t> Merge::go(const bowtie::Output& output) {
                                   .phase = "merge",
                                   .total_bytes = planned_.bytes_read + planned_.bytes_written};
   if (planned_.passes == 0) return items;
-  auto merged =
-      planned_.passes == 1
-          ? run_.pass(run_.inputs(), {output}, bowtie::merge(format, merging), pass)
-          : run_.plan(plan_, run_.inputs(), {output}, bowtie::stepped_merge(format, merging), pass);
+  const bowtie::Computation merge = bowtie::merge(format, merging);
+  const Status merged = planned_.passes == 1 ? run_.pass(run_.inputs(), {output}, merge, pass)
+                                             : run_.plan(plan_, run_.inputs(), output, merge, pass);
   if (!merged) return std::unexpected(with_item(merged.error(), options_, planned_.passes == 1));
   if (auto status = run_.interrupted(); !status) return std::unexpected(status.error());
   return items;
