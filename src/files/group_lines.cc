@@ -253,7 +253,7 @@ Status GroupLines::append_result(std::string_view partial, std::string& to) cons
     const Value value = load_value(from);
     auto add = [&](const std::optional<Decimal>& number) {
       to += separator_;
-      if (value.any) to += number->text();
+      if (value.any) number->append_to(to);
     };
     const auto sum = value.sum.total();
     if (!sum) return too_long(i);

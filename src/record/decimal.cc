@@ -1,6 +1,8 @@
 #include "record/decimal.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 
 namespace penstock::record {
 namespace {
@@ -12,17 +14,32 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
 constexpr uint64_t few_max = 1'000'000'000'000'000'000;
 // As many as a number of 128 bits may have.
 constexpr int digits_max = 39;
 
+constexpr auto powers_of_ten = [] {
+  std::array<uint64_t, 19> powers = {1};
+  for (size_t i = 1; i < powers.size(); ++i) powers[i] = 10 * powers[i - 1];
+  return powers;
+}();
+
+__uint128_t magnitude_of(__int128_t number) {
+  return number < 0 ? -static_cast<__uint128_t>(number) : static_cast<__uint128_t>(number);
+}
+
 int digits_of(__int128_t number) {
-  __uint128_t rest =
-      number < 0 ? -static_cast<__uint128_t>(number) : static_cast<__uint128_t>(number);
+  __uint128_t rest = magnitude_of(number);
   int digits = 0;
   for (; rest >= few_max; rest /= 10) ++digits;
-  for (auto few = static_cast<uint64_t>(rest); few != 0; few /= 10) ++digits;
-  return digits;
+  // The bits times log10(2) are the digits, or one less.
+  const auto few = static_cast<uint64_t>(rest);
+  const auto least = static_cast<unsigned>(std::bit_width(few)) * 1233 >> 12;
+  return digits + static_cast<int>(least + (few >= powers_of_ten[least]));
 }
 
 // The digits with so many places; false: they are too many.
@@ -40,16 +57,20 @@ std::optional<Decimal> Decimal::parse(std::string_view text) {
   text = trimmed(text);
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
-  Decimal number;
-  bool any = false;
+  // Most numbers have few digits, and no point.
+  size_t whole = 0;
+  uint64_t few = 0;
+  for (; whole < text.size() && is_digit(text[whole]) && few < few_max / 10; ++whole)
+    few = 10 * few + static_cast<uint64_t>(text[whole] - '0');
+  Decimal number{.digits = few};
+  bool any = whole > 0;
   bool behind_point = false;
-  uint64_t few = 0;  // the digits, while they are few
-  for (const char c : text) {
+  for (const char c : text.substr(whole)) {
     if (c == '.' && !behind_point) {
       behind_point = true;
       continue;
     }
-    if (c < '0' || c > '9') return {};
+    if (!is_digit(c)) return {};
     any = true;
     number.places += behind_point;
     if (few < few_max) {
@@ -76,20 +97,21 @@ int Decimal::compare(const Decimal& other) const {
   return left < right ? -1 : left > right;
 }
 
-std::string Decimal::text() const {
-  std::string text;
-  // Of the least number the sign cannot be taken away.
-  __int128_t rest = digits;
+void Decimal::append_to(std::string& to) const {
+  std::array<char, digits_max> room;
+  char* at = room.end();
+  __uint128_t rest = magnitude_of(digits);
+  for (; rest >= few_max; rest /= 10) *--at = static_cast<char>('0' + static_cast<int>(rest % 10));
+  auto few = static_cast<uint64_t>(rest);
   do {
-    const int digit = static_cast<int>(rest % 10);
-    text += static_cast<char>('0' + (digit < 0 ? -digit : digit));
-    rest /= 10;
-  } while (rest != 0);
-  if (text.size() <= places) text.append(places + 1 - text.size(), '0');
-  if (digits < 0) text += '-';
-  std::ranges::reverse(text);
-  if (places > 0) text.insert(text.size() - places, 1, '.');
-  return text;
+    *--at = static_cast<char>('0' + few % 10);
+    few /= 10;
+  } while (few != 0);
+  const auto written = static_cast<size_t>(room.end() - at);
+  if (digits < 0) to += '-';
+  if (written <= places) to.append(places + 1 - written, '0');
+  to.append(at, written);
+  if (places > 0) to.insert(to.size() - places, 1, '.');
 }
 
 DecimalSum::DecimalSum(const Decimal& number)

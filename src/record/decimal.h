@@ -19,7 +19,7 @@ struct Decimal {
   static std::optional<Decimal> parse(std::string_view text);
   // < 0, 0, > 0.
   int compare(const Decimal& other) const;
-  std::string text() const;
+  void append_to(std::string& text) const;
 };
 
 // A sum of decimal numbers, with as many places behind the point as the number with the most of them has. Neither the

@@ -14,8 +14,10 @@ namespace {
 using Numbers = std::vector<std::string>;
 
 std::string text_of(const DecimalSum& sum) {
+  std::string text;
   const auto total = sum.total();
-  return total ? total->text() : "too long";
+  if (total) total->append_to(text);
+  return total ? text : "too long";
 }
 
 std::string sum_of(const Numbers& numbers) {
