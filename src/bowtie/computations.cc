@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "record/codec.h"
@@ -113,7 +114,75 @@ Status ItemReader::status() const {
   return {};
 }
 
-// ---- Distribute: items in batches.
+BatchReader::BatchReader(InputStream& input, const record::Format& format, size_t item_bytes_max,
+                         const std::vector<size_t>& columns)
+    : input_(input), format_(format), item_bytes_max_(item_bytes_max) {
+  if (format.csv) rows_.emplace(*format.csv, format.line_end, columns);
+}
+
+bool BatchReader::next() {
+  if (bytes_ > 0) input_.advance(std::exchange(bytes_, 0));
+  passed_ += items_.size();
+  lines_.clear();
+  items_ = Items(lines_);
+  return status_ && (format_.fixed() ? next_fixed() : next_lines());
+}
+
+bool BatchReader::next_fixed() {
+  const auto window = input_.window(format_.record_bytes);
+  const size_t items = std::min<size_t>(window.size() / format_.record_bytes, batch_items_max);
+  items_ = Items(window.data(), format_.record_bytes, items);
+  bytes_ = items * format_.record_bytes;
+  if (items > 0) return true;
+  status_ = input_.status();
+  if (status_ && !window.empty()) status_ = bad_item(format_, input_.index(), item_bytes_max_);
+  return false;
+}
+
+bool BatchReader::next_lines() {
+  if (rows_) rows_->clear();
+  for (size_t wanted = 1; lines_.empty();) {
+    const auto window = input_.window(wanted);
+    status_ = input_.status();
+    if (!status_ || window.empty()) return false;
+    const bool is_last = window.size() < wanted;
+    const std::byte* at = window.data();
+    const std::byte* const end = at + window.size();
+    while (at < end && lines_.size() < batch_items_max) {
+      const size_t bytes = item_bytes_at(at, end, is_last);
+      if (bytes == 0) break;
+      lines_.push_back(record::text_at(at, bytes));
+      at += bytes;
+    }
+    bytes_ = static_cast<size_t>(at - window.data());
+    if (lines_.empty() && status_ && window.size() >= item_bytes_max_)
+      status_ = bad_item(format_, input_.index(), item_bytes_max_);
+    if (lines_.empty() && !status_) return false;
+    wanted = window.size() + 1;
+  }
+  items_ = Items(lines_, rows_ ? &*rows_ : nullptr);
+  return true;
+}
+
+// The bytes of the item that begins at `at`. 0: it does not end before `end`, or status_ has what is wrong with it.
+size_t BatchReader::item_bytes_at(const std::byte* at, const std::byte* end, bool is_last) {
+  size_t bytes = 0;
+  std::optional<record::RowFault> fault;
+  if (rows_) {
+    bytes = rows_->add(at, end, is_last);
+    fault = rows_->fault();
+  } else {
+    bytes = record::item_bytes_at(format_, at, end);
+    if (bytes == 0 && is_last) bytes = static_cast<size_t>(end - at);
+    if (bytes > 0) fault = fault_of(format_, record::text_at(at, bytes));
+  }
+  if (fault) {
+    status_ = bad_row(format_, input_.index(), passed_ + lines_.size() + 1, *fault);
+  } else if (bytes > item_bytes_max_) {
+    status_ = bad_item(format_, input_.index(), item_bytes_max_);
+  }
+  return status_ ? bytes : 0;
+}
 
 Items items_at(const record::Format& format, const std::byte* begin, const std::byte* end,
                std::vector<std::string_view>& lines) {
@@ -131,24 +200,7 @@ Items items_at(const record::Format& format, const std::byte* begin, const std::
   return Items(lines);
 }
 
-Items ItemReader::next_batch(std::vector<std::string_view>& lines) {
-  lines.clear();
-  if (!next()) return Items(lines);
-  const auto* const begin = reinterpret_cast<const std::byte*>(item_.data());
-  Items items = items_at(format_, begin, end_, lines);
-  if (!format_.fixed()) {
-    // The next call tells the fault of an item; a last line has no end.
-    const auto fault = std::ranges::find_if(lines, [this](std::string_view line) {
-      return line.size() > item_bytes_max_ || fault_of(format_, line);
-    });
-    lines.erase(fault, lines.end());
-    if (lines.empty()) lines.push_back(item_);
-    items = Items(lines);
-    lines_ += lines.size() - 1;
-  }
-  at_ = begin + items.bytes();
-  return items;
-}
+// ---- Distribute.
 
 namespace {
 
@@ -199,15 +251,12 @@ Computation distribute(const record::Format& format, ToOutput to_output) {
         return streams.status();
       return {};
     };
-    std::vector<std::string_view> lines;
     for (uint32_t i = 0; i < streams.inputs(); ++i) {
-      ItemReader reader(streams.input(i), format, streams.window_bytes_max());
-      for (;;) {
-        const Items items = reader.next_batch(lines);
-        if (items.size() == 0) break;
-        if (auto status = put(items); !status) return status;
+      BatchReader reader(streams.input(i), format, streams.window_bytes_max());
+      while (reader.next()) {
+        if (auto status = put(reader.items()); !status) return status;
       }
-      if (auto status = reader.status(); !status) return status;
+      if (!reader.status()) return reader.status();
     }
     return {};
   };

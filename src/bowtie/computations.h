@@ -22,17 +22,19 @@
 
 namespace penstock::bowtie {
 
-// Most items that are shown to a function at once: few enough for their targets to stay in the first cache.
-inline constexpr size_t batch_items_max = 1024;
+// Most items that are shown to a function at once: few enough for what is
+// known of them to stay in the first cache.
+inline constexpr size_t batch_items_max = 256;
 
 // Items in a row, shown to a function all at once, because a call per item would cost more than
-// what most functions do. Lines come with their newlines.
+// what most functions do. Lines come with their newlines, but for a last one that has none.
 class Items {
  public:
   // Of fixed size, from `data` on.
   Items(const std::byte* data, size_t item_bytes, size_t count)
       : data_(data), item_bytes_(item_bytes), count_(count) {}
-  explicit Items(std::span<const std::string_view> lines) : lines_(lines), count_(lines.size()) {}
+  explicit Items(std::span<const std::string_view> lines, const record::RowIndex* rows = nullptr)
+      : lines_(lines), count_(lines.size()), rows_(rows) {}
 
   size_t size() const { return count_; }
   bool fixed() const { return item_bytes_ != 0; }
@@ -49,12 +51,17 @@ class Items {
                        : static_cast<size_t>(lines_.back().data() + lines_.back().size() -
                                              lines_[0].data());
   }
+  // The field of row `i` in the wanted column number `column`: a part of the row, or made in `room`.
+  std::string_view field(size_t i, size_t column, std::string& room) const {
+    return rows_->field(i, column, lines_[i], room);
+  }
 
  private:
   const std::byte* data_ = nullptr;
   size_t item_bytes_ = 0;
   std::span<const std::string_view> lines_;
   size_t count_ = 0;
+  const record::RowIndex* rows_ = nullptr;
 };
 
 // The whole items at the front of [begin, end), a batch at most. `lines` has room for them.
@@ -75,9 +82,6 @@ class ItemReader {
 
   // The first or next item. False: there is none, or an error that status() tells.
   bool next();
-  // The first or next items, as many as are at hand; a last line without newline is shown as it is. None: as next().
-  // They can be read until the next call; `lines` has room for them.
-  Items next_batch(std::vector<std::string_view>& lines);
   // As next(), where that item is at hand already; otherwise nothing changes. The present one can be read
   // until leave_last().
   bool next_at_hand() {
@@ -111,6 +115,37 @@ class ItemReader {
   bool malformed_ = false;
   std::optional<record::RowFault> fault_;
   uint64_t lines_ = 0;  // that were passed, without a header
+};
+
+// Walks over the items of one input, as many at a time as are at hand.
+//
+// Thread safety: the computation's thread. Invariant: items() are whole and readable until next().
+class BatchReader {
+ public:
+  // `columns`: the wanted ones of rows of CSV (record::RowIndex).
+  BatchReader(InputStream& input, const record::Format& format, size_t item_bytes_max,
+              const std::vector<size_t>& columns = {});
+
+  // The first or next items. False: there are none, or an error that status() tells. Those in front of a bad item
+  // come before the error.
+  bool next();
+  const Items& items() const { return items_; }
+  const Status& status() const { return status_; }
+
+ private:
+  bool next_fixed();
+  bool next_lines();
+  size_t item_bytes_at(const std::byte* at, const std::byte* end, bool is_last);
+
+  InputStream& input_;
+  const record::Format format_;
+  const size_t item_bytes_max_;
+  std::optional<record::RowIndex> rows_;  // of CSV
+  std::vector<std::string_view> lines_;
+  Items items_ = Items(lines_);
+  size_t bytes_ = 0;     // of the items
+  uint64_t passed_ = 0;  // items before them
+  Status status_;
 };
 
 // ---- Merge: n sorted inputs, one output. Stable: of equal keys those of earlier inputs come

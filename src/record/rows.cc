@@ -1,7 +1,10 @@
 #include "record/rows.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+
+#include "record/codec.h"
 
 namespace penstock::record {
 namespace {
@@ -20,6 +23,85 @@ size_t end_of_quoted(std::string_view row, size_t at, bool& has_quotes) {
     has_quotes = true;
     ++at;
   }
+}
+
+// The first separator, line end or quote from `at` on. Eight bytes at a time: fields are short.
+class Marks {
+ public:
+  Marks(char separator, char line_end)
+      : separators_(ones * static_cast<unsigned char>(separator)),
+        line_ends_(ones * static_cast<unsigned char>(line_end)) {}
+
+  size_t find(std::string_view text, size_t at) const {
+    for (; text.size() - at >= sizeof(uint64_t); at += sizeof(uint64_t)) {
+      const auto word = load<uint64_t>(text.data() + at);
+      // The lowest bit of each is right; those above may come from a borrow.
+      const uint64_t found =
+          (zeros(word ^ separators_) | zeros(word ^ line_ends_) | zeros(word ^ quotes_)) & highs;
+      if (found != 0) return at + static_cast<size_t>(std::countr_zero(found)) / 8;
+    }
+    auto is_mark = [&](char c) {
+      return c == static_cast<char>(separators_) || c == static_cast<char>(line_ends_) ||
+             c == quote;
+    };
+    while (at < text.size() && !is_mark(text[at])) ++at;
+    return at;
+  }
+
+ private:
+  static constexpr uint64_t ones = 0x0101010101010101;
+  static constexpr uint64_t highs = ones << 7;
+  static constexpr uint64_t quotes_ = ones * quote;
+  // The high bit of the lowest byte that is zero, and bits above it.
+  static uint64_t zeros(uint64_t word) { return (word - ones) & ~word; }
+
+  uint64_t separators_;
+  uint64_t line_ends_;
+};
+
+// Walks over the row with which `text` begins, and calls use(place) for each of its fields. Returns the bytes of the row; 0
+// if it has no end in the text, nor is the `last` one, or has a fault.
+template <class Use>
+size_t walk_row(std::string_view text, char separator, char line_end, bool is_last,
+                std::optional<RowFault>& fault, Use use) {
+  const Marks marks(separator, line_end);
+  for (size_t at = 0;;) {
+    FieldPlace field{.begin = at, .is_quoted = at < text.size() && text[at] == quote};
+    size_t end = 0;  // of the field with the carriage return that the row may end with
+    if (field.is_quoted) {
+      end = field.end = end_of_quoted(text, at, field.has_quotes);
+      if (end > text.size()) {
+        if (is_last) fault = {at, "a quote that nothing closes", true};
+        return 0;
+      }
+      if (end < text.size() && text[end] == '\r' &&
+          (end + 1 == text.size() || text[end + 1] == line_end))
+        ++end;
+      if (end < text.size() && text[end] != separator && text[end] != line_end) {
+        fault = {end, "text behind the quote that closes a field"};
+        return 0;
+      }
+    } else {
+      end = field.end = marks.find(text, at);
+      if (end < text.size() && text[end] == quote) {
+        fault = {end, "a quote inside of a field that has none in front"};
+        return 0;
+      }
+    }
+    if (end == text.size() && !is_last) return 0;
+    const bool is_end = end == text.size() || text[end] == line_end;
+    if (is_end && !field.is_quoted && end > at && text[end - 1] == '\r') --field.end;
+    use(field);
+    if (is_end) return std::min(end + 1, text.size());
+    at = end + 1;
+  }
+}
+
+// The field that begins at `at`. The next one begins behind its end and the separator.
+FieldPlace field_at(std::string_view row, char separator, size_t at) {
+  FieldPlace field{.begin = at, .is_quoted = at < row.size() && row[at] == quote};
+  field.end = field.is_quoted ? end_of_quoted(row, at, field.has_quotes) : find(row, separator, at);
+  return field;
 }
 
 }  // namespace
@@ -43,28 +125,17 @@ size_t row_bytes_at(char line_end, const std::byte* at, const std::byte* end, bo
   return 0;
 }
 
-namespace {
-
-// Where a field stands in its row, quotes included.
-struct Place {
-  size_t begin = 0;
-  size_t end = 0;  // past the end of the row where nothing closes its quotes
-  bool is_quoted = false;
-  bool has_quotes = false;  // in quotes, and each written twice
-};
-
-// The field that begins at `at`. The next one begins behind its end and the separator.
-Place field_at(std::string_view row, char separator, size_t at) {
-  Place field{.begin = at, .is_quoted = at < row.size() && row[at] == quote};
-  field.end = field.is_quoted ? end_of_quoted(row, at, field.has_quotes) : find(row, separator, at);
-  return field;
+std::optional<RowFault> fault_of_row(std::string_view row, char separator, char line_end) {
+  std::optional<RowFault> fault;
+  if (std::memchr(row.data(), quote, row.size()) != nullptr)
+    walk_row(row, separator, line_end, true, fault, [](const FieldPlace&) {});
+  return fault;
 }
 
-// A part of the row, or made in `room`.
-std::string_view value_of(std::string_view row, const Place& field, std::string& room) {
-  if (!field.is_quoted) return row.substr(field.begin, field.end - field.begin);
-  std::string_view text = row.substr(field.begin + 1, field.end - field.begin - 2);
-  if (!field.has_quotes) return text;
+std::string_view FieldPlace::value(std::string_view row, std::string& room) const {
+  if (!is_quoted) return row.substr(begin, end - begin);
+  std::string_view text = row.substr(begin + 1, end - begin - 2);
+  if (!has_quotes) return text;
   room.clear();
   while (!text.empty()) {
     const size_t pair = find(text, quote, 0);
@@ -74,32 +145,12 @@ std::string_view value_of(std::string_view row, const Place& field, std::string&
   return room;
 }
 
-}  // namespace
-
-std::optional<RowFault> fault_of_row(std::string_view row, char separator, char line_end) {
-  if (std::memchr(row.data(), quote, row.size()) == nullptr) return {};
-  if (row.ends_with(line_end)) row.remove_suffix(1);
-  row = without_return(row);
-  for (size_t at = 0; at <= row.size();) {
-    const Place field = field_at(row, separator, at);
-    if (field.is_quoted) {
-      if (field.end > row.size()) return RowFault{at, "a quote that nothing closes", true};
-      if (field.end < row.size() && row[field.end] != separator)
-        return RowFault{field.end, "text behind the quote that closes a field"};
-    } else if (const size_t stray = find(row.substr(0, field.end), quote, at); stray < field.end) {
-      return RowFault{stray, "a quote inside of a field that has none in front"};
-    }
-    at = field.end + 1;
-  }
-  return {};
-}
-
 std::string_view field_of_row(std::string_view row, char separator, size_t column,
                               std::string& room) {
   row = without_return(row);
   for (size_t at = 0; at <= row.size(); --column) {
-    const Place field = field_at(row, separator, at);
-    if (column == 0) return value_of(row, field, room);
+    const FieldPlace field = field_at(row, separator, at);
+    if (column == 0) return field.value(row, room);
     at = field.end + 1;
   }
   return {};
@@ -114,11 +165,31 @@ std::vector<std::string> fields_of_row(std::string_view row, char separator) {
   std::string room;
   row = without_return(row);
   for (size_t at = 0; at <= row.size();) {
-    const Place field = field_at(row, separator, at);
-    fields.emplace_back(value_of(row, field, room));
+    const FieldPlace field = field_at(row, separator, at);
+    fields.emplace_back(field.value(row, room));
     at = field.end + 1;
   }
   return fields;
+}
+
+RowIndex::RowIndex(char separator, char line_end, std::vector<size_t> columns)
+    : separator_(separator), line_end_(line_end), columns_(std::move(columns)) {}
+
+size_t RowIndex::add(const std::byte* at, const std::byte* end, bool is_last) {
+  const std::string_view text(reinterpret_cast<const char*>(at), static_cast<size_t>(end - at));
+  const size_t first = places_.size();
+  places_.resize(first + columns_.size());
+  FieldPlace* place = places_.data() + first;
+  auto wanted = columns_.begin();
+  size_t column = 0;
+  const size_t bytes =
+      walk_row(text, separator_, line_end_, is_last, fault_, [&](const FieldPlace& field) {
+        if (wanted == columns_.end() || column++ != *wanted) return;
+        *place++ = field;
+        ++wanted;
+      });
+  if (bytes == 0) places_.resize(first);
+  return bytes;
 }
 
 }  // namespace penstock::record

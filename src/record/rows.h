@@ -26,6 +26,17 @@ struct RowFault {
 // The first place that breaks the rules; nothing where none does.
 std::optional<RowFault> fault_of_row(std::string_view row, char separator, char line_end);
 
+// The place of a field in its row, quotes included.
+struct FieldPlace {
+  size_t begin = 0;
+  size_t end = 0;  // past the end of the row where nothing closes its quotes
+  bool is_quoted = false;
+  bool has_quotes = false;  // in quotes, and each written twice
+
+  // A part of the row, or made in `room`.
+  std::string_view value(std::string_view row, std::string& room) const;
+};
+
 // The value of field `column` (from 0 on) of a row without its end: a part of it, or made in
 // `room`. Empty where the row has not so many. A carriage return at the end is no part of it. Of a row
 // with a fault it is any text.
@@ -36,5 +47,31 @@ std::vector<std::string> fields_of_row(std::string_view row, char separator);
 size_t end_of_field(std::string_view row, char separator, size_t at);
 // The row without the carriage return that may be its last byte.
 std::string_view without_return(std::string_view row);
+
+// Rows one behind the other. One walk over a row finds its end, its first fault, and the places of the wanted fields.
+class RowIndex {
+ public:
+  // `columns`: of the wanted fields, from 0 on, ascending.
+  RowIndex(char separator, char line_end, std::vector<size_t> columns);
+
+  const std::vector<size_t>& columns() const { return columns_; }
+  void clear() { places_.clear(); }
+  // Adds the row that begins at `at`, and returns its bytes. 0: it does not end before `end`, or has a fault.
+  // `is_last`: it may lack its end.
+  size_t add(const std::byte* at, const std::byte* end, bool is_last);
+  // The fault of the row that was not added.
+  const std::optional<RowFault>& fault() const { return fault_; }
+  // The value of wanted field `i` of row `number`: a part of the row, or made in `room`. Empty where the row has no such field.
+  std::string_view field(size_t number, size_t i, std::string_view row, std::string& room) const {
+    return places_[number * columns_.size() + i].value(row, room);
+  }
+
+ private:
+  char separator_;
+  char line_end_;
+  std::vector<size_t> columns_;
+  std::vector<FieldPlace> places_;  // of each row as many as there are columns
+  std::optional<RowFault> fault_;
+};
 
 }  // namespace penstock::record

@@ -69,7 +69,13 @@ inline std::string difference_of_rows(std::string_view text) {
   for (size_t row = 0; at < text.size(); ++row) {
     const size_t bytes = row_bytes_at('\n', begin + at, end);
     const std::string_view whole = bytes == 0 ? text.substr(at) : text.substr(at, bytes);
-    if (fault_of_row(whole, ',', '\n')) return model.fine ? "a fault where there is none" : "";
+    RowIndex index(',', '\n', {1, 2});
+    const size_t indexed = index.add(begin + at, end, bytes == 0);
+    const auto fault = fault_of_row(whole, ',', '\n');
+    if (fault.has_value() != index.fault().has_value()) return "a fault that only one of two saw";
+    if (fault && fault->at != index.fault()->at) return "the place of a fault";
+    if (fault) return model.fine ? "a fault where there is none" : "";
+    if (indexed != whole.size()) return "where a row ends in an index";
     // (A last row without an end is none to the model.)
     if (bytes == 0) break;
     at += bytes;
@@ -82,6 +88,10 @@ inline std::string difference_of_rows(std::string_view text) {
     for (size_t column = 0; column < fields.size() + 2; ++column) {
       if (field_of_row(line, ',', column, room) != (column < fields.size() ? fields[column] : ""))
         return "a field of a row";
+    }
+    for (size_t i = 0; i < 2; ++i) {
+      if (index.field(0, i, whole, room) != (i + 1 < fields.size() ? fields[i + 1] : ""))
+        return "a field of an index";
     }
   }
   return model.fine ? "" : "a fault that was not seen";
