@@ -707,12 +707,20 @@ TEST(GroupTable, HoldsWhatItSaysItHolds) {
     std::string partial;
     for (;; ++items) {
       make(items);
-      ASSERT_TRUE(layout->make_partial(item, layout->key_of_item(item, room), partial).has_value());
+      const std::string_view view = item;
+      const bowtie::Items one({&view, 1});
+      ASSERT_TRUE(
+          layout->make_partial(one, 0, layout->key_of_item(one, 0, room), partial).has_value());
       if (!table->holds(items + 1, bytes + partial.size())) break;
       bytes += partial.size();
     }
     EXPECT_GT(items, 1000u);
-    auto add = [&] { return table->add(item, GroupTable::Kind::item); };
+    auto add = [&] {
+      const std::string_view view = item;
+      const bowtie::Items one({&view, 1});
+      table->look_up(one, 0, GroupTable::Kind::item);
+      return table->add(0);
+    };
     for (uint64_t i = 0; i < items; ++i) {
       make(i);
       auto added = add();

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "base/bits.h"
-#include "base/check.h"
 #include "base/misuse.h"
 #include "base/printable.h"
 #include "bowtie/addresses.h"
@@ -135,16 +135,14 @@ class Group {
   Status write_table(OutputStream& output);
   Status fill_table(Streams& streams, uint32_t input, Kind kind, uint32_t level,
                     std::vector<Stretch>& buckets);
-  Status add_taken(Streams& streams, uint32_t level, std::vector<Stretch>& buckets, size_t pending);
-  Status add_at_once(Streams& streams, std::string_view item, Kind kind, uint32_t level,
-                     std::vector<Stretch>& buckets);
+  Status add(Streams& streams, size_t i, uint32_t level, std::vector<Stretch>& buckets);
   Status make_room(Streams& streams, uint32_t level, std::vector<Stretch>& buckets,
                    size_t item_bytes);
   Status give_out(Streams& streams, uint32_t level, std::vector<Stretch>& buckets);
   Status to_bucket(Streams& streams, std::string_view partial, uint32_t level,
                    std::vector<Stretch>& buckets);
   Status finish_buckets(std::vector<Stretch> buckets, uint32_t level);
-  Status finish_those_that_fit(const std::vector<Stretch>& buckets);
+  Status finish_those_that_fit(const std::vector<Stretch>& buckets, std::vector<Stretch>& large);
   Status write_stretch(OutputStream& output);
   Status write_result(OutputStream& output, std::string_view partial);
   bool comes_first(const Counted& a, const Counted& b) const;
@@ -279,12 +277,6 @@ Status Group::give_out(Streams& streams, uint32_t level, std::vector<Stretch>& b
       [&](std::string_view partial) { return to_bucket(streams, partial, level, buckets); });
   table_->clear();
   added_ = 0;
-  // Partials of a key stay in the order of their items.
-  while (status && bypassing_ > 0 && table_->pending() > 0) {
-    auto partial = table_->partial_of_next();
-    if (!partial) return std::unexpected(partial.error());
-    status = to_bucket(streams, *partial, level, buckets);
-  }
   return status;
 }
 
@@ -299,38 +291,20 @@ Status Group::make_room(Streams& streams, uint32_t level, std::vector<Stretch>& 
   return give_out(streams, level, buckets);
 }
 
-// Adds what was taken up, until no more than `pending` is left.
-Status Group::add_taken(Streams& streams, uint32_t level, std::vector<Stretch>& buckets,
-                        size_t pending) {
-  while (table_->pending() > pending) {
-    const auto added = table_->add_next();
-    if (!added) return std::unexpected(added.error());
-    if (*added != GroupTable::Added::full) {
-      ++added_;
-      continue;
-    }
-    auto status = make_room(streams, level, buckets, table_->next_bytes());
-    if (!status || overflowed_) return status;
-  }
-  return {};
-}
-
-Status Group::add_at_once(Streams& streams, std::string_view item, Kind kind, uint32_t level,
-                          std::vector<Stretch>& buckets) {
-  auto status = add_taken(streams, level, buckets, 0);
-  if (!status || overflowed_) return status;
+// Number `i` of those that were looked up, into the table or past it.
+Status Group::add(Streams& streams, size_t i, uint32_t level, std::vector<Stretch>& buckets) {
   while (bypassing_ == 0) {
-    const auto added = table_->add(item, kind);
+    const auto added = table_->add(i);
     if (!added) return std::unexpected(added.error());
     if (*added != GroupTable::Added::full) {
       ++added_;
       return {};
     }
-    status = make_room(streams, level, buckets, item.size());
+    auto status = make_room(streams, level, buckets, table_->item_bytes(i));
     if (!status || overflowed_) return status;
   }
   --bypassing_;
-  const auto partial = table_->partial_of(item, kind);
+  const auto partial = table_->partial_of(i);
   if (!partial) return std::unexpected(partial.error());
   return to_bucket(streams, *partial, level, buckets);
 }
@@ -338,22 +312,21 @@ Status Group::add_at_once(Streams& streams, std::string_view item, Kind kind, ui
 // An input, into the table, or through it into the buckets.
 Status Group::fill_table(Streams& streams, uint32_t input, Kind kind, uint32_t level,
                          std::vector<Stretch>& buckets) {
-  ItemReader reader(streams.input(input), format_of(kind), streams.window_bytes_max());
+  bowtie::BatchReader reader(streams.input(input), format_of(kind), streams.window_bytes_max(),
+                             layout_.columns());
   while (reader.next()) {
-    const std::string_view item = reader.item();
-    items_ += kind == Kind::item;
-    const bool is_cached = table_->is_small() && table_->pending() == 0;
-    Status status;
-    if (bypassing_ > 0 || is_cached || item.size() > GroupTable::taken_bytes_max) {
-      status = add_at_once(streams, item, kind, level, buckets);
-    } else {
-      table_->take(item, kind);
-      status = add_taken(streams, level, buckets, GroupTable::pending_max - 1);
+    const bowtie::Items& items = reader.items();
+    if (kind == Kind::item) items_ += items.size();
+    for (size_t first = 0; first < items.size();) {
+      const size_t count = table_->look_up(items, first, kind);
+      for (size_t i = 0; i < count; ++i) {
+        auto status = add(streams, i, level, buckets);
+        if (!status || overflowed_) return status;
+      }
+      first += count;
     }
-    if (!status || overflowed_) return status;
   }
-  if (auto status = reader.status(); !status) return status;
-  return add_taken(streams, level, buckets, 0);
+  return reader.status();
 }
 
 // The groups of a source: to the results, by way of buckets if need be.
@@ -368,7 +341,6 @@ Status Group::split(const Source& source, uint32_t level) {
   if (!may_spill_) {
     if (auto status = take(source, level, buckets); !status) return status;
     may_spill_ = overflowed_;
-    PENSTOCK_CHECK(!overflowed_ || !source.items, "a table that holds all items has room");
   }
   if (may_spill_) {
     if (auto status = open_temporaries(source, buckets); !status) return status;
@@ -406,7 +378,6 @@ Status Group::open_temporaries(const Source& source, std::vector<Stretch>& bucke
 // All items of a source, into the empty table, and what that does not hold to temporaries.
 Status Group::take(const Source& source, uint32_t level, std::vector<Stretch>& buckets) {
   table_->clear();
-  table_->drop_pending();
   spilled_ = overflowed_ = false;
   added_ = bypassing_ = 0;
   // As many inputs at a time as have room beside the buckets; a bucket goes on where it was.
@@ -446,9 +417,9 @@ Status Group::finish_buckets(std::vector<Stretch> buckets, uint32_t level) {
   });
   std::vector<Stretch> those_that_fit(buckets.begin(), large);
   deepest_ = std::max(deepest_, level + 2);
-  auto status = finish_those_that_fit(those_that_fit);
-  if (!status) return status;
   buckets.erase(buckets.begin(), large);
+  auto status = finish_those_that_fit(those_that_fit, buckets);
+  if (!status) return status;
   those_that_fit.clear();
   while (!buckets.empty()) {
     const Stretch bucket = std::move(buckets.back());
@@ -463,8 +434,9 @@ Status Group::finish_buckets(std::vector<Stretch> buckets, uint32_t level) {
   return {};
 }
 
-// One after the other, as many in a pass as have room.
-Status Group::finish_those_that_fit(const std::vector<Stretch>& buckets) {
+// One after the other, as many in a pass as have room. A bucket whose partials grow too wide for the table is a large one.
+Status Group::finish_those_that_fit(const std::vector<Stretch>& buckets,
+                                    std::vector<Stretch>& large) {
   const size_t batch = streams_that_hold_partials(pass_bytes_) - 1;
   bypassing_ = 0;
   may_spill_ = false;
@@ -478,7 +450,10 @@ Status Group::finish_those_that_fit(const std::vector<Stretch>& buckets) {
         table_->clear();
         auto filled = fill_table(streams, i, Kind::partial, 0, none);
         if (!filled) return filled;
-        PENSTOCK_CHECK(!overflowed_, "a bucket that fits has room");
+        if (std::exchange(overflowed_, false)) {
+          large.push_back(buckets[at + i]);
+          continue;
+        }
         if (auto written = write_table(streams.output(0)); !written) return written;
       }
       return {};
@@ -593,7 +568,7 @@ Status Group::merge_streams(Streams& streams, bool last) {
     heap.pop_back();
     const std::string_view partial = readers[input].item();
     const bool goes_on = !present.empty() && layout_.key_of_partial(present) == key(input);
-    Status status = goes_on ? layout_.add_partial(present.data(), partial) : write();
+    Status status = goes_on ? layout_.join(present, partial) : write();
     if (!status) return status;
     if (!goes_on) present.assign(partial);
     if (status = seat(input); !status) return status;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -15,10 +16,13 @@ namespace penstock::files {
 namespace {
 
 using record::Decimal;
+using record::DecimalSum;
+using record::NarrowDecimal;
 
 constexpr size_t count_bytes = sizeof(uint64_t);
-// Without what fills it up.
-constexpr size_t decimal_bytes = sizeof(Decimal::digits) + sizeof(Decimal::places);
+// The bits in front of a value.
+constexpr char any_bit = 1;
+constexpr char wide_bit = 2;
 
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t") == text.npos;
@@ -39,10 +43,9 @@ GroupLines::GroupLines(const record::Format& format, const Aggregates& aggregate
       separator_(style_.separator.value_or('\t')) {
   set_order(format);
   if (!style_.csv) end_ = format.line_end;
-  Value value;
-  size_t value_bytes = 0;
-  for_parts(value, [&](void*, size_t bytes) { value_bytes += bytes; });
-  aggregates_bytes_ = (aggregates.count ? count_bytes : 0) + options.values.size() * value_bytes;
+  more_.resize(options.values.size());
+  sums_.resize(options.values.size());
+  narrow_bytes_ = (aggregates.count ? count_bytes : 0) + sums_.size() * value_bytes(false);
 }
 
 Result<std::shared_ptr<GroupLines>> GroupLines::make(const record::Format& format,
@@ -86,13 +89,29 @@ Status GroupLines::begin(const record::Format& format, const std::string& head) 
   for (const std::string& value : options_.values) {
     auto column = record::column_of(value, names, "--value " + value);
     if (!column) return std::unexpected(column.error());
-    columns_.push_back(*column);
+    value_columns_.push_back(*column);
   }
+  if (style_.csv) find_columns();
   head_ = head;
   if (header.empty() || !style_.csv || aggregates_.distinct) return {};
   head_.resize(head.size() - header.size());
   head_ += head_of(header, names);
   return {};
+}
+
+// The columns of keys and values, each once.
+void GroupLines::find_columns() {
+  columns_ = value_columns_;
+  const record::TextOrder* const order = text_order_of(order_.format());
+  const bool is_field = order != nullptr && order->is_text() && !order->keys().empty();
+  if (is_field) columns_.push_back(order->fields().front());
+  std::ranges::sort(columns_);
+  columns_.erase(std::ranges::unique(columns_).begin(), columns_.end());
+  auto place_of = [&](size_t column) {
+    return static_cast<size_t>(std::ranges::lower_bound(columns_, column) - columns_.begin());
+  };
+  if (is_field) key_column_ = place_of(order->fields().front());
+  for (const size_t column : value_columns_) value_fields_.push_back(place_of(column));
 }
 
 // The names of what a result has.
@@ -104,7 +123,7 @@ std::string GroupLines::head_of(std::string_view header,
     (line += separator_) += record::row_field(name, separator_);
   };
   if (aggregates_.count) add("count");
-  for (const size_t column : columns_) {
+  for (const size_t column : value_columns_) {
     const std::string name = column < columns.size() ? columns[column] : std::to_string(column + 1);
     if (aggregates_.sum) add("sum_" + name);
     if (aggregates_.min) add("min_" + name);
@@ -115,21 +134,47 @@ std::string GroupLines::head_of(std::string_view header,
 
 // ---- Partials.
 
-template <class Copy>
-void GroupLines::for_parts(Value& value, Copy copy) const {
-  copy(&value.any, sizeof value.any);
-  if (aggregates_.sum) copy(&value.sum, sizeof value.sum);
-  if (aggregates_.min) copy(&value.min, decimal_bytes);
-  if (aggregates_.max) copy(&value.max, decimal_bytes);
+size_t GroupLines::value_bytes(bool is_wide) const {
+  const size_t number_bytes = is_wide ? sizeof(Decimal) : sizeof(NarrowDecimal);
+  const size_t sum_bytes = is_wide ? sizeof(DecimalSum) : sizeof(NarrowDecimal);
+  return 1 + aggregates_.sum * sum_bytes + (aggregates_.min + aggregates_.max) * number_bytes;
 }
 
-GroupLines::Value GroupLines::load_value(const char*& from) const {
-  Value value;
-  for_parts(value, [&](void* part, size_t bytes) {
-    std::memcpy(part, from, bytes);
-    from += bytes;
-  });
-  return value;
+bool GroupLines::fits_narrow(const Value& value) const {
+  return (!aggregates_.sum || value.sum.narrow()) && (!aggregates_.min || value.min.narrow()) &&
+         (!aggregates_.max || value.max.narrow());
+}
+
+// Goes on to the next value.
+void GroupLines::load_value(const char*& from, Value& value) const {
+  const char bits = *from++;
+  value.any = (bits & any_bit) != 0;
+  value.is_wide = (bits & wide_bit) != 0;
+  auto load = [&]<class Number>(Number& number) {
+    if (value.is_wide) {
+      std::memcpy(&number, from, sizeof number);
+      from += sizeof number;
+    } else {
+      number = Number::of(record::load<NarrowDecimal>(from));
+      from += sizeof(NarrowDecimal);
+    }
+  };
+  if (aggregates_.sum) load(value.sum);
+  if (aggregates_.min) load(value.min);
+  if (aggregates_.max) load(value.max);
+}
+
+// REQUIRES: it is wide, or fits_narrow().
+void GroupLines::store_value(const Value& value, char*& to) const {
+  *to++ = static_cast<char>((value.any ? any_bit : 0) | (value.is_wide ? wide_bit : 0));
+  auto put = [&](const auto& bytes) {
+    std::memcpy(to, &bytes, sizeof bytes);
+    to += sizeof bytes;
+  };
+  auto store = [&](const auto& number) { value.is_wide ? put(number) : put(*number.narrow()); };
+  if (aggregates_.sum) store(value.sum);
+  if (aggregates_.min) store(value.min);
+  if (aggregates_.max) store(value.max);
 }
 
 std::unexpected<Error> GroupLines::too_long(size_t i) const {
@@ -137,26 +182,56 @@ std::unexpected<Error> GroupLines::too_long(size_t i) const {
                  "--value " + options_.values[i], "--count, --min or --max");
 }
 
-// `at`: of value i. Goes on to the next one.
-Status GroupLines::add_value(size_t i, const Value& more, char*& at) const {
-  const char* from = at;
-  Value value = load_value(from);
-  if (!more.any) {
-    at += from - at;
+Status GroupLines::add_value(size_t i, const Value& more, Value& value) const {
+  if (!more.any) return {};
+  if (!value.any) {
+    const bool is_wide = value.is_wide;
+    value = more;
+    value.is_wide = is_wide;
     return {};
   }
-  if (!value.any) {
-    value = more;
-  } else {
-    if (aggregates_.sum && !value.sum.add(more.sum)) return too_long(i);
-    if (aggregates_.min && more.min.compare(value.min) < 0) value.min = more.min;
-    if (aggregates_.max && more.max.compare(value.max) > 0) value.max = more.max;
-  }
-  for_parts(value, [&](const void* part, size_t bytes) {
-    std::memcpy(at, part, bytes);
-    at += bytes;
-  });
+  if (aggregates_.sum && !value.sum.add(more.sum)) return too_long(i);
+  if (aggregates_.min && more.min.compare(value.min) < 0) value.min = more.min;
+  if (aggregates_.max && more.max.compare(value.max) > 0) value.max = more.max;
   return {};
+}
+
+// Adds the count, and more_.
+Result<bool> GroupLines::add(char* partial, uint64_t count) {
+  char* to = aggregates_of(partial);
+  const char* from = to + (aggregates_.count ? count_bytes : 0);
+  for (size_t i = 0; i < sums_.size(); ++i) {
+    load_value(from, sums_[i]);
+    if (auto status = add_value(i, more_[i], sums_[i]); !status)
+      return std::unexpected(status.error());
+    if (!sums_[i].is_wide && !fits_narrow(sums_[i])) return false;
+  }
+  if (aggregates_.count) {
+    count += record::load<uint64_t>(to);
+    std::memcpy(to, &count, count_bytes);
+    to += count_bytes;
+  }
+  for (const Value& value : sums_) store_value(value, to);
+  return true;
+}
+
+void GroupLines::widen(std::string_view partial, std::string& to) const {
+  RowHead head = RowHead::at(partial.data());
+  const char* from = partial.data() + RowHead::bytes + head.key_bytes;
+  if (aggregates_.count) from += count_bytes;
+  to.assign(partial.data(), from);
+  for (size_t i = 0; i < sums_.size(); ++i) {
+    Value value;
+    load_value(from, value);
+    value.is_wide = true;
+    const size_t before = to.size();
+    to.resize(before + value_bytes(true));
+    char* at = to.data() + before;
+    store_value(value, at);
+  }
+  to.append(from, partial.data() + partial.size());
+  head.row_bytes = static_cast<uint32_t>(to.size());
+  head.store(to.data());
 }
 
 uint64_t GroupLines::count_of_partial(std::string_view partial) const {
@@ -164,60 +239,60 @@ uint64_t GroupLines::count_of_partial(std::string_view partial) const {
                                 RowHead::at(partial.data()).key_bytes);
 }
 
-Status GroupLines::add_item(char* partial, std::string_view item) {
-  char* at = aggregates_of(partial);
-  if (aggregates_.count) {
-    const uint64_t count = record::load<uint64_t>(at) + 1;
-    std::memcpy(at, &count, count_bytes);
-    at += count_bytes;
+Result<GroupLines::Value> GroupLines::value_of(std::string_view text, size_t i) {
+  Value value;
+  if (is_blank(text)) return value;
+  const auto number = Decimal::parse(text);
+  if (!number) {
+    bad_value_ = BadValue{options_.values[i], value_columns_[i], std::string(text)};
+    return failure(ErrorCode::corrupt, "read a number", "group");
   }
-  if (columns_.empty()) return {};
-  const std::string_view line = without_end(item);
-  if (!style_.csv) split_fields(line, style_, fields_);
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    const std::string_view text =
-        style_.csv ? record::field_of_row(line, separator_, columns_[i], room_)
-                   : (columns_[i] < fields_.size() ? fields_[columns_[i]] : std::string_view());
-    Value value;
-    if (!is_blank(text)) {
-      const auto number = Decimal::parse(text);
-      if (!number) {
-        bad_value_ = BadValue{options_.values[i], columns_[i], std::string(text)};
-        return failure(ErrorCode::corrupt, "read a number", "group");
-      }
-      value = {.any = true, .min = *number, .max = *number};
-      if (aggregates_.sum) value.sum = record::DecimalSum(*number);
+  value = {.any = true, .min = *number, .max = *number};
+  if (aggregates_.sum) value.sum = DecimalSum(*number);
+  return value;
+}
+
+Result<bool> GroupLines::add_item(char* partial, const bowtie::Items& items, size_t i) {
+  if (!style_.csv && !more_.empty()) split_fields(without_end(items[i]), style_, fields_);
+  for (size_t k = 0; k < more_.size(); ++k) {
+    std::string_view text;
+    if (style_.csv) {
+      text = items.field(i, value_fields_[k], room_);
+    } else if (value_columns_[k] < fields_.size()) {
+      text = fields_[value_columns_[k]];
     }
-    if (auto status = add_value(i, value, at); !status) return status;
+    auto value = value_of(text, k);
+    if (!value) return std::unexpected(value.error());
+    more_[k] = *value;
   }
-  return {};
+  return add(partial, 1);
 }
 
-Status GroupLines::add_partial(char* partial, std::string_view other) {
-  char* at = aggregates_of(partial);
+Result<bool> GroupLines::add_partial(char* partial, std::string_view other) {
   const char* from = other.data() + RowHead::bytes + RowHead::at(other.data()).key_bytes;
-  if (aggregates_.count) {
-    const uint64_t count = record::load<uint64_t>(at) + record::load<uint64_t>(from);
-    std::memcpy(at, &count, count_bytes);
-    at += count_bytes;
-    from += count_bytes;
-  }
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    if (auto status = add_value(i, load_value(from), at); !status) return status;
-  }
-  return {};
+  const uint64_t count = aggregates_.count ? record::load<uint64_t>(from) : 0;
+  if (aggregates_.count) from += count_bytes;
+  for (Value& value : more_) load_value(from, value);
+  return add(partial, count);
 }
 
-Status GroupLines::make_partial(std::string_view item, std::string_view key, std::string& to) {
+Status GroupLines::make_partial(const bowtie::Items& items, size_t i, std::string_view key,
+                                std::string& to) {
+  const std::string_view item = items[i];
   if (end_.empty()) end_ = end_of(item);
   to.assign(RowHead::bytes, '\0');
-  to.append(key).append(aggregates_bytes_, '\0');
+  to.append(key).append(narrow_bytes_, '\0');
   if (!shows_key_ && aggregates_.distinct) to.append(without_end(item));
   if (!shows_key_ && !aggregates_.distinct) append_keys(without_end(item), to);
   if (to.size() > std::numeric_limits<uint32_t>::max())
     return failure(ErrorCode::unsupported, "group a line with a key of more than 4 GiB", "group");
   RowHead{static_cast<uint32_t>(to.size()), static_cast<uint32_t>(key.size())}.store(to.data());
-  return add_item(to.data(), item);
+  auto added = add_item(to.data(), items, i);
+  if (added && !*added) {
+    widen(std::string(to), to);
+    added = add(to.data(), 1);
+  }
+  return added ? Status{} : std::unexpected(added.error());
 }
 
 // ---- Results.
@@ -232,9 +307,10 @@ void GroupLines::append_keys(std::string_view line, std::string& to) const {
 
 Status GroupLines::append_result(std::string_view partial, std::string& to) const {
   const std::string_view key = record::key_of_row(partial);
-  const char* from = partial.data() + RowHead::bytes + key.size();
-  const std::string_view shown(from + aggregates_bytes_, partial.data() + partial.size());
-  if (aggregates_.count) from += count_bytes;
+  const char* from = key.data() + key.size() + (aggregates_.count ? count_bytes : 0);
+  std::vector<Value> values(sums_.size());
+  for (Value& value : values) load_value(from, value);
+  const std::string_view shown(from, partial.data() + partial.size());
   const std::string count = aggregates_.count ? std::to_string(count_of_partial(partial)) : "";
   if (aggregates_.like_uniq) {
     fmt::format_to(std::back_inserter(to), "{:>7} ", count);
@@ -249,8 +325,8 @@ Status GroupLines::append_result(std::string_view partial, std::string& to) cons
     to += key;
   }
   if (aggregates_.count && style_.csv) (to += separator_) += count;
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    const Value value = load_value(from);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Value& value = values[i];
     auto add = [&](const std::optional<Decimal>& number) {
       to += separator_;
       if (value.any) number->append_to(to);

@@ -6,8 +6,9 @@
 //
 //   bytes                    what
 //   8                        the count
-//   1                        of each value: whether a number was there
-//     + 32 + 20 + 20         the sum, the minimum and the maximum
+//   1                        of each value: whether a number was there, and whether what follows is wide
+//     + 10 + 10 + 10         the sum, the minimum and the maximum, while they have few digits
+//     + 32 + 32 + 32         or these wide
 //   the rest                 the text that the result shows of the group's first line: its keys, of `distinct` all of
 //                            it; nothing where the key's bytes are that text
 //
@@ -19,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bowtie/computations.h"
 #include "penstock/files.h"
 #include "record/decimal.h"
 #include "record/fields.h"
@@ -54,18 +56,23 @@ class GroupLines {
   // The header in front of the results.
   const std::string& head() const { return head_; }
 
-  std::string_view key_of_item(std::string_view item, std::string& room) const {
-    return order_.key(item, room);
+  // The columns of rows of CSV that items need to have (bowtie::BatchReader).
+  const std::vector<size_t>& columns() const { return columns_; }
+  std::string_view key_of_item(const bowtie::Items& items, size_t i, std::string& room) const {
+    return key_column_ ? items.field(i, *key_column_, room) : order_.key(items[i], room);
   }
   uint64_t count_of_partial(std::string_view partial) const;
-  // Bytes that a partial has beside its key and the text.
-  size_t fixed_bytes() const { return RowHead::bytes + aggregates_bytes_; }
+  // Bytes that a narrow partial has beside its key and the text.
+  size_t fixed_bytes() const { return RowHead::bytes + narrow_bytes_; }
 
   // Errors, of these three: corrupt, where a value is no number, which bad_value() tells; unsupported, where
   // a sum has too many digits.
-  Status make_partial(std::string_view item, std::string_view key, std::string& to);
-  Status add_item(char* partial, std::string_view item);
-  Status add_partial(char* partial, std::string_view other);
+  Status make_partial(const bowtie::Items& items, size_t i, std::string_view key, std::string& to);
+  // False, and nothing has changed: the partial needs to be wide.
+  Result<bool> add_item(char* partial, const bowtie::Items& items, size_t i);
+  Result<bool> add_partial(char* partial, std::string_view other);
+  // The partial, in `to`, with room for any numbers.
+  void widen(std::string_view partial, std::string& to) const;
   const std::optional<BadValue>& bad_value() const { return bad_value_; }
 
   // Appends the result of a group. A line has the count, the text of each key as the first line has it, and the sum, minimum
@@ -77,18 +84,23 @@ class GroupLines {
   // The aggregates of one value.
   struct Value {
     bool any = false;
+    bool is_wide = false;
     record::DecimalSum sum;
     record::Decimal min, max;
   };
 
   GroupLines(const record::Format& format, const Aggregates& aggregates,
              const GroupLinesOptions& options);
-  template <class Copy>
-  void for_parts(Value& value, Copy copy) const;
-  Value load_value(const char*& from) const;
-  Status add_value(size_t i, const Value& more, char*& at) const;
+  void load_value(const char*& from, Value& value) const;
+  void store_value(const Value& value, char*& to) const;
+  size_t value_bytes(bool is_wide) const;
+  bool fits_narrow(const Value& value) const;
+  Result<Value> value_of(std::string_view text, size_t i);
+  Status add_value(size_t i, const Value& more, Value& value) const;
+  Result<bool> add(char* partial, uint64_t count);
   std::unexpected<Error> too_long(size_t i) const;
   void set_order(const record::Format& format);
+  void find_columns();
   std::string head_of(std::string_view header, const std::vector<std::string>& columns) const;
   void append_keys(std::string_view line, std::string& to) const;
   // Without its end, and of rows without a carriage return there.
@@ -103,9 +115,14 @@ class GroupLines {
   const GroupLinesOptions options_;
   const record::FieldStyle style_;
   const char separator_;
-  size_t aggregates_bytes_ = 0;
-  bool shows_key_ = false;       // the result shows the key's bytes
-  std::vector<size_t> columns_;  // of the values
+  size_t narrow_bytes_ = 0;  // of the aggregates
+  bool shows_key_ = false;   // the result shows the key's bytes
+  std::vector<size_t> value_columns_;
+  std::vector<size_t> columns_;            // of rows, ascending: those of the values and of the key
+  std::vector<size_t> value_fields_;       // where the values' columns are among these
+  std::optional<size_t> key_column_ = {};  // where the key's is; empty: it is no field's value
+  std::vector<Value> more_;                // is added
+  std::vector<Value> sums_;                // what comes out
   std::string head_;
   std::string end_;  // of the results, as of the first line; empty: no line was there yet
   std::optional<BadValue> bad_value_;

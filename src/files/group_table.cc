@@ -30,6 +30,9 @@ constexpr uint64_t place_mask = std::numeric_limits<uint32_t>::max();
 // Assumed bytes of a key and its text when memory is divided.
 constexpr uint64_t text_bytes_usual = 16;
 
+// RowHead::key_bytes of a dead partial.
+constexpr uint32_t dead_key_bytes = std::numeric_limits<uint32_t>::max();
+
 template <class Bits>
 char* put(char* to, Bits bits) {
   std::memcpy(to, &bits, sizeof bits);
@@ -186,7 +189,7 @@ void GroupLayout::write_values(const Values& values, char* at) const {
   if (aggregates_.max) put(at, values.max);
 }
 
-Status GroupLayout::combine(char* partial, const Values& values) const {
+Result<bool> GroupLayout::combine(char* partial, const Values& values) const {
   char* const aggregates = partial + aggregates_offset();
   Values into = values_of_partial(aggregates);
   into.count += values.count;
@@ -199,31 +202,40 @@ Status GroupLayout::combine(char* partial, const Values& values) const {
   if (!sum_is_wide() && into.sum >> 64 != 0)
     return overflow(partial_, {partial, static_cast<size_t>(partial_.record_bytes)});
   write_values(into, aggregates);
-  return {};
+  return true;
 }
 
-Status GroupLayout::make_partial(std::string_view item, std::string_view key,
+Status GroupLayout::make_partial(const bowtie::Items& items, size_t i, std::string_view key,
                                  std::string& to) const {
-  if (lines_) return lines_->make_partial(item, key, to);
+  if (lines_) return lines_->make_partial(items, i, key, to);
   if (aggregates_.distinct) {
-    to.assign(item);
+    to.assign(items[i]);
     return {};
   }
   to.assign(key);
   to.resize(partial_.record_bytes);
-  write_values(values_of_item(item), to.data() + aggregates_offset());
+  write_values(values_of_item(items[i]), to.data() + aggregates_offset());
   return {};
 }
 
-Status GroupLayout::add_item(char* partial, std::string_view item) const {
-  if (lines_) return lines_->add_item(partial, item);
-  return aggregates_.distinct ? Status{} : combine(partial, values_of_item(item));
+Result<bool> GroupLayout::add_item(char* partial, const bowtie::Items& items, size_t i) const {
+  if (lines_) return lines_->add_item(partial, items, i);
+  return aggregates_.distinct ? true : combine(partial, values_of_item(items[i]));
 }
 
-Status GroupLayout::add_partial(char* partial, std::string_view other) const {
+Result<bool> GroupLayout::add_partial(char* partial, std::string_view other) const {
   if (lines_) return lines_->add_partial(partial, other);
-  if (aggregates_.distinct) return {};
+  if (aggregates_.distinct) return true;
   return combine(partial, values_of_partial(other.data() + aggregates_offset()));
+}
+
+Status GroupLayout::join(std::string& partial, std::string_view other) const {
+  auto added = add_partial(partial.data(), other);
+  if (added && !*added) {
+    lines_->widen(std::string(partial), partial);
+    added = add_partial(partial.data(), other);
+  }
+  return added ? Status{} : std::unexpected(added.error());
 }
 
 Status GroupLayout::append_result(std::string_view partial, std::string& to) const {
@@ -315,68 +327,82 @@ uint64_t GroupTable::find_slot(uint64_t hash, uint64_t slot) const {
   }
 }
 
-GroupTable::Keyed GroupTable::keyed(std::string_view item, Kind kind, std::string& room) const {
+uint64_t GroupTable::place_at(uint64_t slot) const {
+  return ((slots()[slot] & place_mask) - 1) * place_unit;
+}
+
+bool GroupTable::is_dead(uint64_t place) const {
+  return layout_.lines() && RowHead::at(data_.begin() + place).key_bytes == dead_key_bytes;
+}
+
+bool GroupTable::append(std::string_view partial, uint64_t hash, uint64_t slot) {
+  const uint64_t stride = stride_of(partial.size());
+  if (stride > data_bytes_max_ - data_bytes_) return false;
+  std::memcpy(data_.begin() + data_bytes_, partial.data(), partial.size());
+  slots()[slot] = hash << tag_shift | (data_bytes_ / place_unit + 1);
+  data_bytes_ += stride;
+  return true;
+}
+
+size_t GroupTable::look_up(const bowtie::Items& items, size_t first, Kind kind) {
   // Any constant that no level of buckets has.
   constexpr uint64_t table_salt = 0x6a09e667f3bcc908;
-  Keyed one{.item = item, .kind = kind};
-  one.key = kind == Kind::partial ? layout_.key_of_partial(item) : layout_.key_of_item(item, room);
-  one.hash = mix64(number_of(one.key) ^ table_salt);
-  return one;
+  items_ = &items;
+  first_ = first;
+  kind_ = kind;
+  const std::span<Keyed> looked_up(keyed_.get(), std::min(items.size() - first, looked_up_max));
+  for (Keyed& one : looked_up) {
+    one.key = kind == Kind::partial ? layout_.key_of_partial(items[first])
+                                    : layout_.key_of_item(items, first, one.room);
+    one.hash = mix64(number_of(one.key) ^ table_salt);
+    __builtin_prefetch(slots() + first_slot(one.hash));
+    ++first;
+  }
+  if (is_small()) return looked_up.size();
+  for (const Keyed& one : looked_up) {
+    const uint64_t slot = find_slot(one.hash, first_slot(one.hash));
+    if (slots()[slot] == 0) continue;
+    const std::byte* const partial = data_.begin() + place_at(slot);
+    constexpr size_t cache_line_bytes = 64;
+    __builtin_prefetch(partial, 1);
+    if (layout_.lines() != nullptr) __builtin_prefetch(partial + cache_line_bytes - 1, 1);
+  }
+  return looked_up.size();
 }
 
-void GroupTable::take(std::string_view item, Kind kind) {
-  Pending& last = at(taken_++);
-  last.item.assign(item);
-  last.keyed = keyed(last.item, kind, last.room);
-  __builtin_prefetch(slots() + first_slot(last.keyed.hash));
-  if (pending() <= pending_max / 2) return;
-  const uint64_t hash = at(taken_ - 1 - pending_max / 2).keyed.hash;
-  const uint64_t content = slots()[find_slot(hash, first_slot(hash))];
-  if (content == 0) return;
-  const std::byte* const partial = data_.begin() + ((content & place_mask) - 1) * place_unit;
-  constexpr size_t cache_line_bytes = 64;
-  __builtin_prefetch(partial, 1);
-  if (layout_.lines() != nullptr) __builtin_prefetch(partial + cache_line_bytes - 1, 1);
-}
-
-Result<std::string_view> GroupTable::partial_of(const Keyed& one) {
-  if (one.kind == Kind::partial) return one.item;
-  if (auto made = layout_.make_partial(one.item, one.key, made_); !made)
+Result<std::string_view> GroupTable::partial_of(size_t i) {
+  if (kind_ == Kind::partial) return (*items_)[first_ + i];
+  if (auto made = layout_.make_partial(*items_, first_ + i, keyed_[i].key, made_); !made)
     return std::unexpected(made.error());
   return made_;
 }
 
-Result<GroupTable::Added> GroupTable::add(std::string_view item, Kind kind) {
-  return add(keyed(item, kind, key_room_));
-}
-
-Result<GroupTable::Added> GroupTable::add_next() {
-  auto added = add(at(added_).keyed);
-  if (added && *added != Added::full) ++added_;
-  return added;
-}
-
-Result<GroupTable::Added> GroupTable::add(const Keyed& one) {
+Result<GroupTable::Added> GroupTable::add(size_t i) {
+  const Keyed& one = keyed_[i];
   uint64_t slot = find_slot(one.hash, first_slot(one.hash));
   for (; slots()[slot] != 0; slot = find_slot(one.hash, slot + 1)) {
-    const uint64_t place = ((slots()[slot] & place_mask) - 1) * place_unit;
-    if (!are_equal(key_at(place), one.key)) continue;
-    auto* const partial = reinterpret_cast<char*>(data_.begin() + place);
-    auto status = one.kind == Kind::partial ? layout_.add_partial(partial, one.item)
-                                            : layout_.add_item(partial, one.item);
-    if (!status) return std::unexpected(status.error());
-    return Added::combined;
+    if (are_equal(key_at(place_at(slot)), one.key)) return combine(i, slot);
   }
   if (size_ >= slot_count_ / 2) return Added::full;
-  const auto partial = partial_of(one);
+  const auto partial = partial_of(i);
   if (!partial) return std::unexpected(partial.error());
-  const uint64_t stride = stride_of(partial->size());
-  if (stride > data_bytes_max_ - data_bytes_) return Added::full;
-  std::memcpy(data_.begin() + data_bytes_, partial->data(), partial->size());
-  slots()[slot] = one.hash << tag_shift | (data_bytes_ / place_unit + 1);
-  data_bytes_ += stride;
+  if (!append(*partial, one.hash, slot)) return Added::full;
   ++size_;
   return Added::inserted;
+}
+
+Result<GroupTable::Added> GroupTable::combine(size_t i, uint64_t slot) {
+  for (;;) {
+    const uint64_t place = place_at(slot);
+    auto* const partial = reinterpret_cast<char*>(data_.begin() + place);
+    const auto added = kind_ == Kind::partial ? layout_.add_partial(partial, (*items_)[first_ + i])
+                                              : layout_.add_item(partial, *items_, first_ + i);
+    if (!added) return std::unexpected(added.error());
+    if (*added) return Added::combined;
+    layout_.lines()->widen(partial_at(place), made_);
+    if (!append(made_, keyed_[i].hash, slot)) return Added::full;
+    RowHead{RowHead::at(partial).row_bytes, dead_key_bytes}.store(partial);
+  }
 }
 
 // As a sort of strings wants them.
@@ -401,6 +427,7 @@ Status GroupTable::sort() {
   const bool numeric = layout_.item_format().numeric();
   uint64_t place = 0;
   for (Pair& pair : pairs) {
+    while (is_dead(place)) place += stride_of(partial_at(place).size());
     pair = {numeric ? layout_.prefix_of_key(key_at(place)) : 0, place};
     place += stride_of(partial_at(place).size());
   }

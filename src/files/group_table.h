@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "files/group_lines.h"
 #include "os/memory.h"
@@ -40,10 +41,12 @@ class GroupLayout {
   // nullptr: the items are of a fixed size.
   GroupLines* lines() const { return lines_.get(); }
 
-  // A part of the item, or made in `room`.
-  std::string_view key_of_item(std::string_view item, std::string& room) const {
-    return lines_ ? lines_->key_of_item(item, room)
-                  : item.substr(item_.key_offset, item_.key_bytes);
+  // The columns of rows of CSV that items need to have (bowtie::BatchReader).
+  std::vector<size_t> columns() const { return lines_ ? lines_->columns() : std::vector<size_t>(); }
+  // The key of item `i`: a part of it, or made in `room`.
+  std::string_view key_of_item(const bowtie::Items& items, size_t i, std::string& room) const {
+    return lines_ ? lines_->key_of_item(items, i, room)
+                  : items[i].substr(item_.key_offset, item_.key_bytes);
   }
   std::string_view key_of_partial(std::string_view partial) const {
     return lines_ ? record::key_of_row(partial)
@@ -58,12 +61,15 @@ class GroupLayout {
   // are none.
   uint64_t prefix_of_key(std::string_view key) const;
 
-  // The partial of one item, in `to`. Errors, of these three: a sum of unsigned values does not fit 8 bytes;
+  // The partial of item `i`, in `to`. Errors, of these three: a sum of unsigned values does not fit 8 bytes;
   // those of GroupLines.
-  Status make_partial(std::string_view item, std::string_view key, std::string& to) const;
-  // An item, or a partial, of the same key joins a partial.
-  Status add_item(char* partial, std::string_view item) const;
-  Status add_partial(char* partial, std::string_view other) const;
+  Status make_partial(const bowtie::Items& items, size_t i, std::string_view key,
+                      std::string& to) const;
+  // An item, or a partial, of the same key joins a partial. False, and nothing has changed: the partial is too narrow
+  // (GroupLines::widen()).
+  Result<bool> add_item(char* partial, const bowtie::Items& items, size_t i) const;
+  Result<bool> add_partial(char* partial, std::string_view other) const;
+  Status join(std::string& partial, std::string_view other) const;
   // Appends the result that a finished partial stands for. Errors: a sum does not fit 8 bytes.
   Status append_result(std::string_view partial, std::string& to) const;
 
@@ -80,7 +86,7 @@ class GroupLayout {
   Values values_of_item(std::string_view item) const;
   Values values_of_partial(const char* aggregates) const;
   void write_values(const Values& values, char* aggregates) const;
-  Status combine(char* partial, const Values& values) const;
+  Result<bool> combine(char* partial, const Values& values) const;
   // Where a partial's aggregates begin.
   size_t aggregates_offset() const { return partial_.key_bytes; }
 
@@ -99,8 +105,10 @@ uint32_t bucket_of(std::string_view key, uint32_t level, uint32_t buckets);
 // behind the other. Half of the slots stay free, so that probes are short, and so that sort() finds
 // its memory there: two slots a partial are a pair of eight bytes of the key and the place.
 //
-// A place in a large table is in no cache. So items and partials are taken up, and added some calls later: meanwhile
-// the slot, and then the partial to which it leads, are on their way from memory.
+// A place in a large table is in no cache. So many items are looked up before the first of them is added: meanwhile
+// their slots, and then the partials to which these lead, are on their way from memory.
+//
+// A partial that is too narrow for its sums (group_lines.h) is written once more, wide, and the narrow one is dead.
 //
 // Memory is taken from the system as partials come, and never more than was given.
 //
@@ -120,27 +128,13 @@ class GroupTable {
 
   enum class Kind { item, partial };
   enum class Added { combined, inserted, full };
-  // `full`: nothing has changed. Errors: those of the layout.
-  Result<Added> add(std::string_view item, Kind kind);
-  // All that a look finds is in the cache: nothing is won by what follows.
-  bool is_small() const { return size_ < small_size; }
-
-  // Takes up an item, or a partial; its bytes are copied. REQUIRES: they are at most taken_bytes_max, and
-  // pending() < pending_max.
-  void take(std::string_view item, Kind kind);
-  static constexpr size_t pending_max = 32;
-  static constexpr size_t taken_bytes_max = KiB;
-  size_t pending() const { return taken_ - added_; }
-  void drop_pending() { added_ = taken_; }
-  // Adds what was taken up first, as add() does. REQUIRES: pending() > 0.
-  Result<Added> add_next();
-  size_t next_bytes() const { return pending_[added_ % pending_max].item.size(); }
-  // Instead: the partial of what was taken up first, which is no longer pending; the partial of an item, or a partial
-  // itself. Readable until the next call.
-  Result<std::string_view> partial_of_next() { return partial_of(at(added_++).keyed); }
-  Result<std::string_view> partial_of(std::string_view item, Kind kind) {
-    return partial_of(keyed(item, kind, key_room_));
-  }
+  // Looks up items, or partials, from number `first` on, and returns how many. They stay readable while they are added.
+  size_t look_up(const bowtie::Items& items, size_t first, Kind kind);
+  // Adds number `i` of those that were looked up. `full`: nothing has changed. Errors: those of the layout.
+  Result<Added> add(size_t i);
+  // Instead: its partial. Readable until the next call.
+  Result<std::string_view> partial_of(size_t i);
+  size_t item_bytes(size_t i) const { return (*items_)[first_ + i].size(); }
 
   uint64_t size() const { return size_; }
   void clear();
@@ -154,9 +148,10 @@ class GroupTable {
     for (uint64_t i = 0; i < size_; ++i) {
       if (is_sorted_) {
         place = pairs()[i].value;
-        if (i + pending_max < size_)
-          __builtin_prefetch(data_.begin() + pairs()[i + pending_max].value);
+        if (i + looked_up_max < size_)
+          __builtin_prefetch(data_.begin() + pairs()[i + looked_up_max].value);
       }
+      while (is_dead(place)) place += stride_of(partial_at(place).size());
       const std::string_view partial = partial_at(place);
       if (Status status = use(partial); !status) return status;
       if (!is_sorted_) place += stride_of(partial.size());
@@ -177,29 +172,24 @@ class GroupTable {
   }
   static uint64_t stride_of(uint64_t partial_bytes);
 
-  static constexpr uint64_t small_size = 4096;
+  // All that a look finds is in the cache: nothing is won by a prefetch.
+  bool is_small() const { return size_ < 4096; }
+  static constexpr size_t looked_up_max = 32;
 
-  // An item or a partial with its key.
   struct Keyed {
-    std::string_view item;
-    Kind kind = Kind::item;
     std::string_view key;
     uint64_t hash = 0;
+    std::string room;  // of a key that is made
   };
-  // Invariant: it does not move while it is pending, for its views are of its strings.
-  struct Pending {
-    std::string item;
-    std::string room;
-    Keyed keyed;
-  };
-  // `room` holds a key that is made.
-  Keyed keyed(std::string_view item, Kind kind, std::string& room) const;
-  Pending& at(size_t number) { return pending_[number % pending_max]; }
   // From `slot` on the first one that is free, or has the tag of a hash.
   uint64_t find_slot(uint64_t hash, uint64_t slot) const;
   uint64_t first_slot(uint64_t hash) const;
-  Result<std::string_view> partial_of(const Keyed& one);
-  Result<Added> add(const Keyed& one);
+  uint64_t place_at(uint64_t slot) const;
+  // The partial there was written once more.
+  bool is_dead(uint64_t place) const;
+  // Writes a partial behind the others, for this slot. False: it has no room.
+  bool append(std::string_view partial, uint64_t hash, uint64_t slot);
+  Result<Added> combine(size_t i, uint64_t slot);
 
   GroupLayout layout_;
   os::Reservation slots_;
@@ -211,10 +201,10 @@ class GroupTable {
   uint64_t data_bytes_ = 0;
   bool is_sorted_ = false;
   uint64_t sort_bytes_ = 0;
-  std::unique_ptr<Pending[]> pending_ = std::make_unique<Pending[]>(pending_max);
-  size_t taken_ = 0;
-  size_t added_ = 0;
-  std::string key_room_;
+  const bowtie::Items* items_ = nullptr;  // those that were looked up, from first_ on
+  size_t first_ = 0;
+  Kind kind_ = Kind::item;
+  std::unique_ptr<Keyed[]> keyed_ = std::make_unique<Keyed[]>(looked_up_max);
   std::string made_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <utility>
 
 namespace penstock::record {
 namespace {
@@ -21,6 +22,8 @@ bool is_digit(char c) {
 constexpr uint64_t few_max = 1'000'000'000'000'000'000;
 // As many as a number of 128 bits may have.
 constexpr int digits_max = 39;
+// NarrowDecimal::whole_digits where no number but zero was added.
+constexpr int8_t narrow_of_zero = std::numeric_limits<int8_t>::min();
 
 constexpr auto powers_of_ten = [] {
   std::array<uint64_t, 19> powers = {1};
@@ -97,6 +100,12 @@ int Decimal::compare(const Decimal& other) const {
   return left < right ? -1 : left > right;
 }
 
+std::optional<NarrowDecimal> Decimal::narrow() const {
+  const auto few = static_cast<int64_t>(digits);
+  if (few != digits || !std::in_range<uint8_t>(places)) return {};
+  return NarrowDecimal{.digits = few, .places = static_cast<uint8_t>(places)};
+}
+
 void Decimal::append_to(std::string& to) const {
   std::array<char, digits_max> room;
   char* at = room.end();
@@ -120,6 +129,24 @@ DecimalSum::DecimalSum(const Decimal& number)
       places_(number.places) {
   if (number.digits != 0)
     whole_digits_ = digits_of(number.digits) - static_cast<int>(number.places);
+}
+
+DecimalSum DecimalSum::of(const NarrowDecimal& narrow) {
+  DecimalSum sum;
+  sum.low_ = static_cast<__uint128_t>(__int128_t{narrow.digits});
+  sum.high_ = narrow.digits < 0 ? -1 : 0;
+  sum.places_ = narrow.places;
+  if (narrow.whole_digits != narrow_of_zero) sum.whole_digits_ = narrow.whole_digits;
+  return sum;
+}
+
+std::optional<NarrowDecimal> DecimalSum::narrow() const {
+  const bool is_of_zero = whole_digits_ == of_zero;
+  const auto sum = total();
+  auto narrow = sum ? sum->narrow() : std::nullopt;
+  if (!narrow || (!is_of_zero && whole_digits_ <= narrow_of_zero)) return {};
+  narrow->whole_digits = is_of_zero ? narrow_of_zero : static_cast<int8_t>(whole_digits_);
+  return narrow;
 }
 
 void DecimalSum::add_places(unsigned places) {

@@ -10,10 +10,21 @@
 
 namespace penstock::record {
 
+// A number, or a sum, of few digits.
+struct [[gnu::packed]] NarrowDecimal {
+  int64_t digits = 0;
+  uint8_t places = 0;
+  int8_t whole_digits = 0;  // of sums
+};
+
 // Up to 38 digits.
 struct Decimal {
   __int128_t digits = 0;  // without the point
   unsigned places = 0;    // behind it
+
+  static Decimal of(const NarrowDecimal& narrow) { return {narrow.digits, narrow.places}; }
+  // Empty if the number has too many digits.
+  std::optional<NarrowDecimal> narrow() const;
 
   // Nothing: it is no number such as "7", "-0.50" or " +12. ", or too long a one.
   static std::optional<Decimal> parse(std::string_view text);
@@ -28,6 +39,9 @@ class DecimalSum {
  public:
   DecimalSum() = default;
   explicit DecimalSum(const Decimal& number);
+  static DecimalSum of(const NarrowDecimal& narrow);
+  // Empty if the sum, or what it is made of, has too many digits.
+  std::optional<NarrowDecimal> narrow() const;
 
   // False, and nothing has changed: one of the numbers has too many digits beside another one's places.
   bool add(const DecimalSum& other);
