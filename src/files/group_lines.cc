@@ -239,17 +239,18 @@ uint64_t GroupLines::count_of_partial(std::string_view partial) const {
                                 RowHead::at(partial.data()).key_bytes);
 }
 
-Result<GroupLines::Value> GroupLines::value_of(std::string_view text, size_t i) {
-  Value value;
-  if (is_blank(text)) return value;
+Status GroupLines::read_value(std::string_view text, size_t i, Value& value) {
   const auto number = Decimal::parse(text);
+  value.any = number.has_value();
   if (!number) {
+    if (is_blank(text)) return {};
     bad_value_ = BadValue{options_.values[i], value_columns_[i], std::string(text)};
     return failure(ErrorCode::corrupt, "read a number", "group");
   }
-  value = {.any = true, .min = *number, .max = *number};
   if (aggregates_.sum) value.sum = DecimalSum(*number);
-  return value;
+  if (aggregates_.min) value.min = *number;
+  if (aggregates_.max) value.max = *number;
+  return {};
 }
 
 Result<bool> GroupLines::add_item(char* partial, const bowtie::Items& items, size_t i) {
@@ -261,9 +262,8 @@ Result<bool> GroupLines::add_item(char* partial, const bowtie::Items& items, siz
     } else if (value_columns_[k] < fields_.size()) {
       text = fields_[value_columns_[k]];
     }
-    auto value = value_of(text, k);
-    if (!value) return std::unexpected(value.error());
-    more_[k] = *value;
+    if (auto status = read_value(text, k, more_[k]); !status)
+      return std::unexpected(status.error());
   }
   return add(partial, 1);
 }

@@ -95,7 +95,7 @@ class GroupLines {
   void store_value(const Value& value, char*& to) const;
   size_t value_bytes(bool is_wide) const;
   bool fits_narrow(const Value& value) const;
-  Result<Value> value_of(std::string_view text, size_t i);
+  Status read_value(std::string_view text, size_t i, Value& value);
   Status add_value(size_t i, const Value& more, Value& value) const;
   Result<bool> add(char* partial, uint64_t count);
   std::unexpected<Error> too_long(size_t i) const;

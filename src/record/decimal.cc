@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <utility>
 
 namespace penstock::record {
 namespace {
@@ -20,10 +19,6 @@ bool is_digit(char c) {
 }
 
 constexpr uint64_t few_max = 1'000'000'000'000'000'000;
-// As many as a number of 128 bits may have.
-constexpr int digits_max = 39;
-// NarrowDecimal::whole_digits where no number but zero was added.
-constexpr int8_t narrow_of_zero = std::numeric_limits<int8_t>::min();
 
 constexpr auto powers_of_ten = [] {
   std::array<uint64_t, 19> powers = {1};
@@ -100,12 +95,6 @@ int Decimal::compare(const Decimal& other) const {
   return left < right ? -1 : left > right;
 }
 
-std::optional<NarrowDecimal> Decimal::narrow() const {
-  const auto few = static_cast<int64_t>(digits);
-  if (few != digits || !std::in_range<uint8_t>(places)) return {};
-  return NarrowDecimal{.digits = few, .places = static_cast<uint8_t>(places)};
-}
-
 void Decimal::append_to(std::string& to) const {
   std::array<char, digits_max> room;
   char* at = room.end();
@@ -131,24 +120,6 @@ DecimalSum::DecimalSum(const Decimal& number)
     whole_digits_ = digits_of(number.digits) - static_cast<int>(number.places);
 }
 
-DecimalSum DecimalSum::of(const NarrowDecimal& narrow) {
-  DecimalSum sum;
-  sum.low_ = static_cast<__uint128_t>(__int128_t{narrow.digits});
-  sum.high_ = narrow.digits < 0 ? -1 : 0;
-  sum.places_ = narrow.places;
-  if (narrow.whole_digits != narrow_of_zero) sum.whole_digits_ = narrow.whole_digits;
-  return sum;
-}
-
-std::optional<NarrowDecimal> DecimalSum::narrow() const {
-  const bool is_of_zero = whole_digits_ == of_zero;
-  const auto sum = total();
-  auto narrow = sum ? sum->narrow() : std::nullopt;
-  if (!narrow || (!is_of_zero && whole_digits_ <= narrow_of_zero)) return {};
-  narrow->whole_digits = is_of_zero ? narrow_of_zero : static_cast<int8_t>(whole_digits_);
-  return narrow;
-}
-
 void DecimalSum::add_places(unsigned places) {
   if (whole_digits_ == of_zero) places_ = places;
   for (; places_ < places; ++places_) {
@@ -161,24 +132,13 @@ void DecimalSum::add_places(unsigned places) {
   }
 }
 
-bool DecimalSum::add(const DecimalSum& other) {
+bool DecimalSum::add_of_other_places(DecimalSum other) {
   const unsigned places = std::max(places_, other.places_);
   const int whole_digits = std::max(whole_digits_, other.whole_digits_);
-  if (whole_digits != of_zero && whole_digits > digits_max - static_cast<int64_t>(places))
-    return false;
-  DecimalSum more = other;
-  more.add_places(places);
+  if (whole_digits > digits_max - static_cast<int64_t>(places)) return false;
+  other.add_places(places);
   add_places(places);
-  low_ += more.low_;
-  high_ += more.high_ + (low_ < more.low_ ? 1 : 0);
-  whole_digits_ = whole_digits;
-  return true;
-}
-
-std::optional<Decimal> DecimalSum::total() const {
-  const auto digits = static_cast<__int128_t>(low_);
-  if (high_ != (digits < 0 ? -1 : 0)) return {};
-  return Decimal{digits, places_};
+  return add(other);
 }
 
 }  // namespace penstock::record

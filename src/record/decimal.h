@@ -2,13 +2,18 @@
 
 // Decimal numbers as text has them, added exactly.
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace penstock::record {
+
+// The most digits of a number of 128 bits.
+inline constexpr int digits_max = 39;
 
 // A number, or a sum, of few digits.
 struct [[gnu::packed]] NarrowDecimal {
@@ -24,7 +29,11 @@ struct Decimal {
 
   static Decimal of(const NarrowDecimal& narrow) { return {narrow.digits, narrow.places}; }
   // Empty if the number has too many digits.
-  std::optional<NarrowDecimal> narrow() const;
+  std::optional<NarrowDecimal> narrow() const {
+    const auto few = static_cast<int64_t>(digits);
+    if (few != digits || !std::in_range<uint8_t>(places)) return {};
+    return NarrowDecimal{.digits = few, .places = static_cast<uint8_t>(places)};
+  }
 
   // Nothing: it is no number such as "7", "-0.50" or " +12. ", or too long a one.
   static std::optional<Decimal> parse(std::string_view text);
@@ -39,22 +48,50 @@ class DecimalSum {
  public:
   DecimalSum() = default;
   explicit DecimalSum(const Decimal& number);
-  static DecimalSum of(const NarrowDecimal& narrow);
+  static DecimalSum of(const NarrowDecimal& narrow) {
+    DecimalSum sum;
+    sum.low_ = static_cast<__uint128_t>(__int128_t{narrow.digits});
+    sum.high_ = narrow.digits < 0 ? -1 : 0;
+    sum.places_ = narrow.places;
+    if (narrow.whole_digits != narrow_of_zero) sum.whole_digits_ = narrow.whole_digits;
+    return sum;
+  }
   // Empty if the sum, or what it is made of, has too many digits.
-  std::optional<NarrowDecimal> narrow() const;
+  std::optional<NarrowDecimal> narrow() const {
+    const bool is_of_zero = whole_digits_ == of_zero;
+    const auto sum = total();
+    auto narrow = sum ? sum->narrow() : std::nullopt;
+    if (!narrow || (!is_of_zero && whole_digits_ <= narrow_of_zero)) return {};
+    narrow->whole_digits = is_of_zero ? narrow_of_zero : static_cast<int8_t>(whole_digits_);
+    return narrow;
+  }
 
   // False, and nothing has changed: one of the numbers has too many digits beside another one's places.
-  bool add(const DecimalSum& other);
+  bool add(const DecimalSum& other) {
+    if (other.places_ != places_) return add_of_other_places(other);
+    const int whole_digits = std::max(whole_digits_, other.whole_digits_);
+    if (whole_digits > digits_max - static_cast<int64_t>(places_)) return false;
+    low_ += other.low_;
+    high_ += other.high_ + (low_ < other.low_ ? 1 : 0);
+    whole_digits_ = whole_digits;
+    return true;
+  }
   // The sum; empty if it has too many digits.
-  std::optional<Decimal> total() const;
+  std::optional<Decimal> total() const {
+    const auto digits = static_cast<__int128_t>(low_);
+    if (high_ != (digits < 0 ? -1 : 0)) return {};
+    return Decimal{digits, places_};
+  }
 
  private:
   static constexpr int of_zero = std::numeric_limits<int>::min();
+  static constexpr int8_t narrow_of_zero = std::numeric_limits<int8_t>::min();
 
+  bool add_of_other_places(DecimalSum other);
   void add_places(unsigned places);
 
   // high * 2^128 + low, without the point. Invariant: every number that was added, with `places`, has at most
-  // `digits_max` (decimal.cc) digits, so that 2^60 of them fit.
+  // `digits_max` digits, so that 2^60 of them fit.
   __uint128_t low_ = 0;
   int64_t high_ = 0;
   unsigned places_ = 0;

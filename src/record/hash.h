@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "base/random.h"
 #include "record/codec.h"
@@ -21,16 +20,21 @@ inline uint64_t fold_multiply(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
+// Fewer than eight bytes, padded with zeros. (A copy into a number would be read before its bytes have come together.)
+inline uint64_t load_few(const std::byte* data, size_t bytes) {
+  if (bytes >= 4)
+    return load<uint32_t>(data) | uint64_t{load<uint32_t>(data + bytes - 4)} << 8 * (bytes - 4);
+  uint64_t few = 0;
+  for (size_t i = 0; i < bytes; ++i) few |= std::to_integer<uint64_t>(data[i]) << 8 * i;
+  return few;
+}
+
 inline uint64_t hash_bytes(const std::byte* data, size_t bytes) {
   constexpr uint64_t factor = 0xd6e8feb86659fd93u;
   uint64_t hash = mix64(bytes);
   for (; bytes >= 8; data += 8, bytes -= 8)
     hash = fold_multiply(hash ^ load<uint64_t>(data), factor);
-  if (bytes > 0) {
-    uint64_t rest = 0;
-    std::memcpy(&rest, data, bytes);
-    hash = fold_multiply(hash ^ rest, factor);
-  }
+  if (bytes > 0) hash = fold_multiply(hash ^ load_few(data, bytes), factor);
   return mix64(hash);
 }
 

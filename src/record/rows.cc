@@ -13,15 +13,18 @@ size_t find(std::string_view text, char what, size_t from) {
   return std::min(text.find(what, from), text.size());
 }
 
-// Behind the quote that ends the field which begins with one at `at`; past the end of the row if
-// none does. `has_quotes`: some are written twice.
-size_t end_of_quoted(std::string_view row, size_t at, bool& has_quotes) {
-  for (++at;;) {
+bool is_quoted(std::string_view row, size_t at) {
+  return at < row.size() && row[at] == quote;
+}
+
+// The field that begins with a quote at `at`.
+FieldPlace quoted_field(std::string_view row, size_t at) {
+  FieldPlace field{.begin = at, .quotes = FieldPlace::Quotes::around};
+  for (++at;; ++at) {
     at = find(row, quote, at) + 1;
-    if (at > row.size()) return at;
-    if (at == row.size() || row[at] != quote) return at;
-    has_quotes = true;
-    ++at;
+    field.end = at;
+    if (!is_quoted(row, at)) return field;
+    field.quotes = FieldPlace::Quotes::doubled;
   }
 }
 
@@ -66,10 +69,11 @@ size_t walk_row(std::string_view text, char separator, char line_end, bool is_la
                 std::optional<RowFault>& fault, Use use) {
   const Marks marks(separator, line_end);
   for (size_t at = 0;;) {
-    FieldPlace field{.begin = at, .is_quoted = at < text.size() && text[at] == quote};
+    FieldPlace field;
     size_t end = 0;  // of the field with the carriage return that the row may end with
-    if (field.is_quoted) {
-      end = field.end = end_of_quoted(text, at, field.has_quotes);
+    if (is_quoted(text, at)) {
+      field = quoted_field(text, at);
+      end = field.end;
       if (end > text.size()) {
         if (is_last) fault = {at, "a quote that nothing closes", true};
         return 0;
@@ -82,15 +86,16 @@ size_t walk_row(std::string_view text, char separator, char line_end, bool is_la
         return 0;
       }
     } else {
-      end = field.end = marks.find(text, at);
-      if (end < text.size() && text[end] == quote) {
+      end = marks.find(text, at);
+      field = {.begin = at, .end = end};
+      if (is_quoted(text, end)) {
         fault = {end, "a quote inside of a field that has none in front"};
         return 0;
       }
     }
     if (end == text.size() && !is_last) return 0;
     const bool is_end = end == text.size() || text[end] == line_end;
-    if (is_end && !field.is_quoted && end > at && text[end - 1] == '\r') --field.end;
+    if (is_end && field.end == end && end > at && text[end - 1] == '\r') --field.end;
     use(field);
     if (is_end) return std::min(end + 1, text.size());
     at = end + 1;
@@ -99,9 +104,8 @@ size_t walk_row(std::string_view text, char separator, char line_end, bool is_la
 
 // The field that begins at `at`. The next one begins behind its end and the separator.
 FieldPlace field_at(std::string_view row, char separator, size_t at) {
-  FieldPlace field{.begin = at, .is_quoted = at < row.size() && row[at] == quote};
-  field.end = field.is_quoted ? end_of_quoted(row, at, field.has_quotes) : find(row, separator, at);
-  return field;
+  return is_quoted(row, at) ? quoted_field(row, at)
+                            : FieldPlace{.begin = at, .end = find(row, separator, at)};
 }
 
 }  // namespace
@@ -132,10 +136,9 @@ std::optional<RowFault> fault_of_row(std::string_view row, char separator, char 
   return fault;
 }
 
-std::string_view FieldPlace::value(std::string_view row, std::string& room) const {
-  if (!is_quoted) return row.substr(begin, end - begin);
+std::string_view FieldPlace::unquoted(std::string_view row, std::string& room) const {
   std::string_view text = row.substr(begin + 1, end - begin - 2);
-  if (!has_quotes) return text;
+  if (quotes == Quotes::around) return text;
   room.clear();
   while (!text.empty()) {
     const size_t pair = find(text, quote, 0);

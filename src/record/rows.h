@@ -4,6 +4,7 @@
 // hold separators, line ends and quotes, each of these written twice.
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,13 +29,17 @@ std::optional<RowFault> fault_of_row(std::string_view row, char separator, char 
 
 // The place of a field in its row, quotes included.
 struct FieldPlace {
+  enum class Quotes : uint8_t { none, around, doubled };  // doubled: around it, and others inside
   size_t begin = 0;
   size_t end = 0;  // past the end of the row where nothing closes its quotes
-  bool is_quoted = false;
-  bool has_quotes = false;  // in quotes, and each written twice
+  Quotes quotes = Quotes::none;
 
   // A part of the row, or made in `room`.
-  std::string_view value(std::string_view row, std::string& room) const;
+  std::string_view value(std::string_view row, std::string& room) const {
+    return quotes == Quotes::none ? row.substr(begin, end - begin) : unquoted(row, room);
+  }
+  // REQUIRES: it is quoted.
+  std::string_view unquoted(std::string_view row, std::string& room) const;
 };
 
 // The value of field `column` (from 0 on) of a row without its end: a part of it, or made in
