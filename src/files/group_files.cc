@@ -12,6 +12,7 @@
 #include "base/printable.h"
 #include "bowtie/addresses.h"
 #include "bowtie/computations.h"
+#include "files/group_merge.h"
 #include "files/top_results.h"
 #include "files/walk.h"
 #include "record/rows.h"
@@ -45,8 +46,7 @@
 // How many lines are in a file is not known before. A small file is taken to fit, and gets no
 // buckets, so that its lines may be long; if it does not fit after all, it is read once more.
 //
-// Sorted results need no buckets: a full table is sorted and becomes a stretch of a temporary, and the
-// stretches are merged, which combines the partials of a key. (Results in any order go to buckets
+// Sorted results need no buckets (group_merge.h). (Results in any order go to buckets
 // all the same: these need no sort, and no merge.)
 //
 // Memory: a quarter for the blocks of a pass, the rest for the table. The table rests while its
@@ -55,7 +55,6 @@
 namespace penstock::files {
 namespace {
 
-using bowtie::ItemReader;
 using bowtie::OutputStream;
 using bowtie::Streams;
 
@@ -77,34 +76,12 @@ constexpr uint64_t lines_expansion = 64;
 // The bytes of a line, where it is reckoned how many there are.
 constexpr uint64_t line_bytes_usual = 32;
 
-// A stretch of a file with groups, or partials of them.
-struct Stretch {
-  std::shared_ptr<file::File> file;
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
-  uint64_t partials = 0;
-};
-
-bowtie::Input input_of(const Stretch& stretch) {
-  return {.file = stretch.file.get(), .offset = stretch.offset, .bytes = stretch.bytes};
-}
-
 // A result that may be among the first.
 struct Counted {
   uint64_t count;
   std::string partial;
   uint64_t bytes() const { return partial.capacity(); }
 };
-
-// Bytes of all inputs; 0 if that is not known.
-uint64_t bytes_of(const std::vector<bowtie::Input>& inputs) {
-  uint64_t bytes = 0;
-  for (const bowtie::Input& input : inputs) {
-    if (input.bytes == bowtie::unknown_bytes) return 0;
-    bytes += input.bytes;
-  }
-  return bytes;
-}
 
 class Group {
  public:
@@ -128,7 +105,6 @@ class Group {
   }
   bool may_hold(const Source& source) const;
   uint32_t buckets_for(const Source& source) const;
-  uint32_t streams_that_hold_partials(uint64_t memory_bytes) const;
   Status split(const Source& source, uint32_t level);
   Status take(const Source& source, uint32_t level, std::vector<Stretch>& buckets);
   Status open_temporaries(const Source& source, std::vector<Stretch>& buckets);
@@ -143,25 +119,23 @@ class Group {
                    std::vector<Stretch>& buckets);
   Status finish_buckets(std::vector<Stretch> buckets, uint32_t level);
   Status finish_those_that_fit(const std::vector<Stretch>& buckets, std::vector<Stretch>& large);
-  Status write_stretch(OutputStream& output);
   Status write_result(OutputStream& output, std::string_view partial);
   bool comes_first(const Counted& a, const Counted& b) const;
   Status append_result_to(OutputStream& output, std::string_view partial);
   Status append_head_to(OutputStream& output);
   Status merge_stretches();
-  Status merge_some(const std::vector<Stretch>& some, const bowtie::Output& output, bool last);
-  Status merge_streams(Streams& streams, bool last);
   Status pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie::Output> outputs,
-              const bowtie::Computation& computation);
-  record::Format widest_format() const;
-  bowtie::Output sorted_output() const;
+              const bowtie::Computation& computation) {
+    return passes_.pass(inputs, std::move(outputs), computation, {.memory_bytes = pass_bytes_});
+  }
   bowtie::Output result_output() const;
 
   const GroupFilesOptions& options_;
   const GroupLayout layout_;
   FileRun run_;
+  GroupPasses passes_{run_, layout_};
+  GroupMerge merge_{passes_, layout_};  // of sorted results that do not fit in one table
   uint64_t pass_bytes_ = 0;
-  uint64_t longest_partial_bytes_ = 0;  // of those that went to temporaries
   std::optional<GroupTable> table_;
   std::optional<TopResults<Counted>> top_;
   file::File output_;
@@ -178,9 +152,6 @@ class Group {
   bool overflowed_ = false;  // a table that may not spill was full
   uint64_t added_ = 0;       // to the table since it was empty
   uint64_t bypassing_ = 0;   // so many more
-  // Sorted results that do not fit in one table.
-  std::shared_ptr<file::File> sorted_file_;
-  std::vector<Stretch> sorted_;
   std::string scratch_;
 };
 
@@ -190,53 +161,14 @@ bowtie::Output Group::result_output() const {
           .bytes_max = bowtie::outputs_address_bytes()};
 }
 
-bowtie::Output Group::sorted_output() const {
-  return {.file = sorted_file_.get(),
-          .offset = sorted_.empty() ? 0 : sorted_.back().offset + sorted_.back().bytes,
-          .bytes_max = bowtie::outputs_address_bytes()};
-}
-
-// What decides how far the streams of a pass come back: the widest of three kinds of items; an odd
-// size where they differ, since one of them may lie across two blocks.
-record::Format Group::widest_format() const {
-  record::Format widest = layout_.item_format();
-  if (!widest.fixed()) return widest;
-  const uint32_t partial_bytes = layout_.partial_format().record_bytes;
-  const uint32_t result_bytes = layout_.result_format().record_bytes;
-  if (partial_bytes != widest.record_bytes || result_bytes != widest.record_bytes)
-    widest.record_bytes = std::max({widest.record_bytes, partial_bytes, result_bytes}) | 1;
-  return widest;
-}
-
-Status Group::pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie::Output> outputs,
-                   const bowtie::Computation& computation) {
-  if (auto status = run_.interrupted(); !status) return status;
-  return run_.pass(inputs, std::move(outputs), computation,
-                   {.format = widest_format(),
-                    .memory_bytes = pass_bytes_,
-                    .inputs_in_turn = true,
-                    .phase = "group",
-                    .total_bytes = bytes_of(inputs)});
-}
-
 // True if the table holds the source whatever its keys are. A source of unknown length has to be far smaller than the table.
 bool Group::may_hold(const Source& source) const {
   if (source.items) return table_->holds(*source.items, source.bytes);
   return source.bytes < table_->memory_bytes() / lines_expansion;
 }
 
-// The most streams of a pass that can still read the longest partial back. The more streams, the shorter an item may be.
-uint32_t Group::streams_that_hold_partials(uint64_t memory_bytes) const {
-  const record::Format format = widest_format();
-  uint32_t streams = streams_max(format, memory_bytes);
-  while (streams > 2 &&
-         item_bytes_max_of_pass(format, streams, memory_bytes) < longest_partial_bytes_)
-    --streams;
-  return streams;
-}
-
 uint32_t Group::buckets_for(const Source& source) const {
-  const uint32_t most = std::min(buckets_max, streams_that_hold_partials(pass_bytes_) * 3 / 4);
+  const uint32_t most = std::min(buckets_max, passes_.streams_max(pass_bytes_) * 3 / 4);
   if (source.bytes == bowtie::unknown_bytes) return std::min(most, buckets_usual);
   uint64_t needed = 0;
   if (source.items) {
@@ -254,7 +186,7 @@ Status Group::to_bucket(Streams& streams, std::string_view partial, uint32_t lev
                         std::vector<Stretch>& buckets) {
   const auto bucket =
       bucket_of(layout_.key_of_partial(partial), level, static_cast<uint32_t>(buckets.size()));
-  longest_partial_bytes_ = std::max<uint64_t>(longest_partial_bytes_, partial.size());
+  passes_.note(partial);
   buckets[bucket].bytes += partial.size();
   ++buckets[bucket].partials;
   if (!streams.output(bucket).append(partial.data(), partial.size())) return streams.status();
@@ -265,7 +197,7 @@ Status Group::to_bucket(Streams& streams, std::string_view partial, uint32_t lev
 Status Group::give_out(Streams& streams, uint32_t level, std::vector<Stretch>& buckets) {
   spilled_ = true;
   if (options_.sorted) {
-    auto status = write_stretch(streams.output(0));
+    auto status = merge_.add(*table_, streams.output(0));
     table_->clear();
     added_ = 0;
     return status;
@@ -361,16 +293,12 @@ Status Group::split(const Source& source, uint32_t level) {
 }
 
 Status Group::open_temporaries(const Source& source, std::vector<Stretch>& buckets) {
-  if (!options_.sorted) buckets.resize(buckets_for(source));
-  auto open = [&](std::shared_ptr<file::File>& into) -> Status {
-    auto file = run_.temporary();
-    if (!file) return std::unexpected(file.error());
-    into = std::move(*file);
-    return {};
-  };
-  if (options_.sorted) return open(sorted_file_);
+  if (options_.sorted) return merge_.open();
+  buckets.resize(buckets_for(source));
   for (Stretch& bucket : buckets) {
-    if (auto status = open(bucket.file); !status) return status;
+    auto file = passes_.temporary();
+    if (!file) return std::unexpected(file.error());
+    bucket.file = std::move(*file);
   }
   return {};
 }
@@ -382,7 +310,7 @@ Status Group::take(const Source& source, uint32_t level, std::vector<Stretch>& b
   added_ = bypassing_ = 0;
   // As many inputs at a time as have room beside the buckets; a bucket goes on where it was.
   const auto taken = static_cast<uint32_t>(buckets.size()) + 2;
-  const uint32_t most = streams_that_hold_partials(pass_bytes_);
+  const uint32_t most = passes_.streams_max(pass_bytes_);
   const size_t batch = std::max<uint32_t>(1, most - std::min(most, taken));
   for (size_t at = 0; at < source.inputs.size(); at += batch) {
     const size_t end = std::min(source.inputs.size(), at + batch);
@@ -392,7 +320,7 @@ Status Group::take(const Source& source, uint32_t level, std::vector<Stretch>& b
                          .offset = bucket.bytes,
                          .bytes_max = bowtie::outputs_address_bytes() / buckets.size()});
     }
-    if (options_.sorted && may_spill_) outputs.push_back(sorted_output());
+    if (options_.sorted && may_spill_) outputs.push_back(merge_.output());
     auto status = pass({source.inputs.begin() + static_cast<ptrdiff_t>(at),
                         source.inputs.begin() + static_cast<ptrdiff_t>(end)},
                        std::move(outputs), [&](Streams& streams) -> Status {
@@ -424,7 +352,7 @@ Status Group::finish_buckets(std::vector<Stretch> buckets, uint32_t level) {
   while (!buckets.empty()) {
     const Stretch bucket = std::move(buckets.back());
     buckets.pop_back();
-    status = split({.inputs = {input_of(bucket)},
+    status = split({.inputs = {bucket.input()},
                     .kind = Kind::partial,
                     .items = bucket.partials,
                     .bytes = bucket.bytes},
@@ -437,13 +365,13 @@ Status Group::finish_buckets(std::vector<Stretch> buckets, uint32_t level) {
 // One after the other, as many in a pass as have room. A bucket whose partials grow too wide for the table is a large one.
 Status Group::finish_those_that_fit(const std::vector<Stretch>& buckets,
                                     std::vector<Stretch>& large) {
-  const size_t batch = streams_that_hold_partials(pass_bytes_) - 1;
+  const size_t batch = passes_.streams_max(pass_bytes_) - 1;
   bypassing_ = 0;
   may_spill_ = false;
   for (size_t at = 0; at < buckets.size(); at += batch) {
     std::vector<bowtie::Input> inputs;
     for (size_t i = at; i < std::min(buckets.size(), at + batch); ++i)
-      inputs.push_back(input_of(buckets[i]));
+      inputs.push_back(buckets[i].input());
     auto status = pass(inputs, {result_output()}, [&](Streams& streams) -> Status {
       std::vector<Stretch> none;
       for (uint32_t i = 0; i < streams.inputs(); ++i) {
@@ -466,28 +394,6 @@ Status Group::finish_those_that_fit(const std::vector<Stretch>& buckets,
 // The table's groups are complete.
 Status Group::write_table(OutputStream& output) {
   return table_->for_each([&](std::string_view partial) { return write_result(output, partial); });
-}
-
-Status Group::write_stretch(OutputStream& output) {
-  if (auto status = table_->sort(); !status) return status;
-  Stretch stretch{.file = sorted_file_};
-  if (!sorted_.empty()) stretch.offset = sorted_.back().offset + sorted_.back().bytes;
-  stretch.partials = table_->size();
-  // A merge of two stretches has three streams.
-  const uint64_t bytes_max = item_bytes_max_of_pass(widest_format(), 3, run_.usable_bytes());
-  auto status = table_->for_each([&](std::string_view partial) -> Status {
-    if (partial.size() > bytes_max)
-      return failure(ErrorCode::out_of_memory,
-                     fmt::format("merge a group of {} bytes", partial.size()), "group",
-                     "a larger -S");
-    longest_partial_bytes_ = std::max<uint64_t>(longest_partial_bytes_, partial.size());
-    stretch.bytes += partial.size();
-    return output.append(partial.data(), partial.size()) ? Status{} : output.status();
-  });
-  if (!status) return status;
-  run_.count_temporary_bytes(stretch.bytes);
-  sorted_.push_back(std::move(stretch));
-  return {};
 }
 
 Status Group::write_result(OutputStream& output, std::string_view partial) {
@@ -527,98 +433,16 @@ Status Group::append_head_to(OutputStream& output) {
   return output.append(head.data(), head.size()) ? Status{} : output.status();
 }
 
-// ---- Sorted results.
-
-// Merges the inputs. Partials of one key come in the order of their stretches; the first takes up the others.
-Status Group::merge_streams(Streams& streams, bool last) {
-  struct Head {
-    uint64_t prefix;
-    uint32_t input;
-  };
-  std::vector<ItemReader> readers;
-  std::vector<Head> heap;
-  for (uint32_t i = 0; i < streams.inputs(); ++i)
-    readers.emplace_back(streams.input(i), layout_.partial_format(), streams.window_bytes_max());
-  auto key = [&](uint32_t i) { return layout_.key_of_partial(readers[i].item()); };
-  const bool numeric = layout_.item_format().numeric();
-  auto after = [&](const Head& a, const Head& b) {
-    if (a.prefix != b.prefix) return a.prefix > b.prefix;
-    const int order = numeric ? 0 : key(a.input).compare(key(b.input));
-    return order != 0 ? order > 0 : a.input > b.input;
-  };
-  auto seat = [&](uint32_t i) -> Status {
-    if (!readers[i].next()) return readers[i].status();
-    heap.push_back({layout_.prefix_of_key(key(i)), i});
-    std::push_heap(heap.begin(), heap.end(), after);
-    return {};
-  };
-  for (uint32_t i = 0; i < streams.inputs(); ++i) {
-    if (auto status = seat(i); !status) return status;
-  }
-  OutputStream& output = streams.output(0);
-  std::string present;
-  auto write = [&]() -> Status {
-    if (present.empty()) return {};
-    if (last) return write_result(output, present);
-    return output.append(present.data(), present.size()) ? Status{} : output.status();
-  };
-  while (!heap.empty()) {
-    std::pop_heap(heap.begin(), heap.end(), after);
-    const uint32_t input = heap.back().input;
-    heap.pop_back();
-    const std::string_view partial = readers[input].item();
-    const bool goes_on = !present.empty() && layout_.key_of_partial(present) == key(input);
-    Status status = goes_on ? layout_.join(present, partial) : write();
-    if (!status) return status;
-    if (!goes_on) present.assign(partial);
-    if (status = seat(input); !status) return status;
-  }
-  return write();
-}
-
-Status Group::merge_some(const std::vector<Stretch>& some, const bowtie::Output& output,
-                         bool last) {
-  std::vector<bowtie::Input> inputs;
-  for (const Stretch& stretch : some) inputs.push_back(input_of(stretch));
-  if (auto status = run_.interrupted(); !status) return status;
-  return run_.pass(inputs, {output}, [&](Streams& streams) { return merge_streams(streams, last); },
-                   {.format = widest_format(),
-                    .memory_bytes = run_.usable_bytes(),
-                    .phase = "merge",
-                    .total_bytes = bytes_of(inputs)});
-}
-
 Status Group::merge_stretches() {
-  if (sorted_.empty()) return {};
-  buckets_ = static_cast<uint32_t>(sorted_.size());
+  if (merge_.stretches() == 0) return {};
+  buckets_ = static_cast<uint32_t>(merge_.stretches());
   table_.reset();
-  sorted_file_.reset();  // its stretches hold it
-  const size_t fan_in = std::max(streams_that_hold_partials(run_.usable_bytes()), 3u) - 1;
-  while (sorted_.size() > fan_in) {
-    ++deepest_;
-    auto file = run_.temporary();
-    if (!file) return std::unexpected(file.error());
-    const std::shared_ptr<file::File> merged_file = std::move(*file);
-    std::vector<Stretch> merged;
-    uint64_t end = 0;
-    for (size_t at = 0; at < sorted_.size(); at += fan_in) {
-      const std::vector<Stretch> some(
-          sorted_.begin() + static_cast<ptrdiff_t>(at),
-          sorted_.begin() + static_cast<ptrdiff_t>(std::min(sorted_.size(), at + fan_in)));
-      Stretch one{.file = merged_file, .offset = end};
-      for (const Stretch& stretch : some) one.bytes += stretch.bytes;
-      auto status = merge_some(
-          some, {.file = merged_file.get(), .offset = end, .bytes_max = one.bytes}, false);
-      if (!status) return status;
-      one.bytes = run_.output_bytes();
-      end += one.bytes;
-      run_.count_temporary_bytes(one.bytes);
-      merged.push_back(std::move(one));
-    }
-    sorted_ = std::move(merged);
-  }
-  ++deepest_;
-  return merge_some(sorted_, result_output(), true);
+  const auto levels = merge_.merge(result_output(), [this](auto& output, auto partial) {
+    return write_result(output, partial);
+  });
+  if (!levels) return std::unexpected(levels.error());
+  deepest_ += *levels;
+  return {};
 }
 
 Result<GroupFilesStats> Group::go() {

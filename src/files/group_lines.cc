@@ -305,11 +305,10 @@ void GroupLines::append_keys(std::string_view line, std::string& to) const {
   }
 }
 
-Status GroupLines::append_result(std::string_view partial, std::string& to) const {
+Status GroupLines::append_result(std::string_view partial, std::string& to) {
   const std::string_view key = record::key_of_row(partial);
   const char* from = key.data() + key.size() + (aggregates_.count ? count_bytes : 0);
-  std::vector<Value> values(sums_.size());
-  for (Value& value : values) load_value(from, value);
+  for (Value& value : sums_) load_value(from, value);
   const std::string_view shown(from, partial.data() + partial.size());
   const std::string count = aggregates_.count ? std::to_string(count_of_partial(partial)) : "";
   if (aggregates_.like_uniq) {
@@ -325,8 +324,8 @@ Status GroupLines::append_result(std::string_view partial, std::string& to) cons
     to += key;
   }
   if (aggregates_.count && style_.csv) (to += separator_) += count;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const Value& value = values[i];
+  for (size_t i = 0; i < sums_.size(); ++i) {
+    const Value& value = sums_[i];
     auto add = [&](const std::optional<Decimal>& number) {
       to += separator_;
       if (value.any) number->append_to(to);

@@ -78,7 +78,7 @@ class GroupLines {
   // Appends the result of a group. A line has the count, the text of each key as the first line has it, and the sum, minimum
   // and maximum of each value, with the separator or tabs between them; a row has the keys, the count, the values.
   // Errors: unsupported, where a sum has too many digits.
-  Status append_result(std::string_view partial, std::string& to) const;
+  Status append_result(std::string_view partial, std::string& to);
 
  private:
   // The aggregates of one value.

@@ -361,11 +361,7 @@ size_t GroupTable::look_up(const bowtie::Items& items, size_t first, Kind kind) 
   if (is_small()) return looked_up.size();
   for (const Keyed& one : looked_up) {
     const uint64_t slot = find_slot(one.hash, first_slot(one.hash));
-    if (slots()[slot] == 0) continue;
-    const std::byte* const partial = data_.begin() + place_at(slot);
-    constexpr size_t cache_line_bytes = 64;
-    __builtin_prefetch(partial, 1);
-    if (layout_.lines() != nullptr) __builtin_prefetch(partial + cache_line_bytes - 1, 1);
+    if (slots()[slot] != 0) prefetch(place_at(slot));
   }
   return looked_up.size();
 }

@@ -148,8 +148,7 @@ class GroupTable {
     for (uint64_t i = 0; i < size_; ++i) {
       if (is_sorted_) {
         place = pairs()[i].value;
-        if (i + looked_up_max < size_)
-          __builtin_prefetch(data_.begin() + pairs()[i + looked_up_max].value);
+        if (i + looked_up_max < size_) prefetch(pairs()[i + looked_up_max].value);
       }
       while (is_dead(place)) place += stride_of(partial_at(place).size());
       const std::string_view partial = partial_at(place);
@@ -185,6 +184,11 @@ class GroupTable {
   uint64_t find_slot(uint64_t hash, uint64_t slot) const;
   uint64_t first_slot(uint64_t hash) const;
   uint64_t place_at(uint64_t slot) const;
+  // A usual partial may lie across two cache lines.
+  void prefetch(uint64_t place) const {
+    __builtin_prefetch(data_.begin() + place, 1);
+    __builtin_prefetch(data_.begin() + place + layout_.usual_bytes() - 1, 1);
+  }
   // The partial there was written once more.
   bool is_dead(uint64_t place) const;
   // Writes a partial behind the others, for this slot. False: it has no room.
