@@ -20,8 +20,22 @@ command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 targets=()
 [ $# -gt 0 ] && targets=(--target "$@")
 
+# Copies ninja's lines to the log. On a terminal, one line counts what is built.
+counted() {
+  local line count
+  while IFS= read -r line; do
+    printf '%s\n' "$line"
+    count=${line#\[} count=${count%%\]*}
+    [[ -t 2 && $line == \[*/*\]* ]] && printf '\rbuild: %s of %s, log in %s\033[K' "${count%/*}" "${count#*/}" "${log#"$root"/}" >&2
+  done
+  [ ! -t 2 ] || printf '\r\033[K' >&2
+}
+
+if [ ! -e "$build/build.ninja" ]; then
+  echo "build: the first time takes some minutes of all processors" >&2
+fi
 if ! (cd "$root" && cmake --preset "$preset" "${launcher[@]}" 9>&- &&
-  cmake --build "$build" "${targets[@]}" 9>&-) >"$log" 2>&1 </dev/null; then
+  cmake --build "$build" "${targets[@]}" 9>&-) </dev/null 2>&1 | counted >"$log"; then
   cat "$log" >&2
   echo "build: preset $preset failed" >&2
   exit 2
