@@ -162,7 +162,7 @@ TEST_F(MemoryOfACall, OfASortIsWithinItsAccount) {
 TEST_F(MemoryOfACall, OfCompressedInputsIsWithinItsAccount) {
   std::string text = source::random_text(4 * MiB, 1);
   for (size_t i = 60; i < text.size(); i += 61) text[i] = '\n';
-  const char* names[] = {"gz", "zst", "lz4", "xz", "bz2"};
+  const char* names[] = {"gz", "zst", "lz4", "xz", "lz", "bz2"};
   for (size_t i = 0; i < std::size(names); ++i) {
     const std::string frame = source::all_formats[i](text);
     std::ofstream file(path(names[i]), std::ios::binary);
@@ -170,7 +170,7 @@ TEST_F(MemoryOfACall, OfCompressedInputsIsWithinItsAccount) {
     file << source::all_formats[i]("the end\n");
   }
   expect_kept("compressed lines",
-              [&] { return sort_files(options({"gz", "zst", "lz4", "xz", "bz2"}, {})); });
+              [&] { return sort_files(options({"gz", "zst", "lz4", "xz", "lz", "bz2"}, {})); });
 }
 
 TEST_F(MemoryOfACall, OfTheOtherOperationsIsWithinItsAccount) {

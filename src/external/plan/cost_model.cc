@@ -55,20 +55,49 @@ using Clock = std::chrono::steady_clock;
 constexpr uint64_t trial_bytes_min = 8 * MiB;
 constexpr uint64_t trial_bytes_max = 16 * MiB;
 constexpr uint32_t trial_places = 256;
-// Of what a trial takes, what the same bytes take in a long run, where caches and branches are warm.
-constexpr double number_split_of_trial = 0.75;
-constexpr double number_sort_of_trial = 0.7;
-constexpr double short_number_sort_of_trial = 0.55;
-// How rates change with what a trial does not have: by such a share with each doubling.
+// The number of buckets of a trial.
 constexpr double trial_buckets = 16;
-constexpr double text_split_growth = 0.2;
-constexpr double text_sort_growth = 0.08;
-constexpr double number_sort_growth = 0.01;
+
+// How the rates of items in a long run follow from those of a trial.
+struct ItemCosts {
+  // Factors on a trial's rates: in a long run caches and branches are warm.
+  double split_of_trial;
+  double sort_of_trial;
+  // The least share of the usual rates that a trial is believed. (A clock may tick too seldom, and a
+  // neighbour take the processor; the difference of two trials of texts is less certain.)
+  double trial_least;
+  // Growth of the rates with each doubling: of the buckets, and of the bytes that are sorted at once.
+  double split_growth;
+  double sort_growth;
+  // Share of a distribution's rate that a look whether items are in order takes.
+  double look_share;
+};
+constexpr ItemCosts number_costs = {.split_of_trial = 0.75,
+                                    .sort_of_trial = 0.7,
+                                    .trial_least = 0.15,
+                                    .split_growth = 0,
+                                    .sort_growth = 0.01,
+                                    .look_share = 0.5};
+constexpr ItemCosts short_number_costs = {.split_of_trial = 0.75,
+                                          .sort_of_trial = 0.55,
+                                          .trial_least = 0.15,
+                                          .split_growth = 0,
+                                          .sort_growth = 0.01,
+                                          .look_share = 0.5};
+constexpr ItemCosts text_costs = {.split_of_trial = 1,
+                                  .sort_of_trial = 1,
+                                  .trial_least = 0.4,
+                                  .split_growth = 0.2,
+                                  .sort_growth = 0.08,
+                                  .look_share = 0.6};
+
+const ItemCosts& costs_of(const record::Format& format) {
+  if (!format.numeric()) return text_costs;
+  return format.record_bytes < sizeof(uint64_t) ? short_number_costs : number_costs;
+}
+
 constexpr double split_lanes_max = 3;
-// To look whether numbers, and texts, are in order, of what it takes to distribute them; to merge
-// them, of what it takes to sort them.
-constexpr double number_look_share = 0.5;
-constexpr double text_look_share = 0.6;
+// Share of a sort's rate that a merge takes.
 constexpr double merge_share = 1;
 // Of what a bucket of texts takes, its copy to the output, which is one thread's.
 constexpr double text_copy_share = 0.2;
@@ -199,22 +228,14 @@ std::optional<ItemRates> try_items(const SortOptions& options, const SortInput& 
     return std::max(0.0, (*more).*seconds - (*few).*seconds) /
            static_cast<double>(more->bytes - few->bytes);
   };
-  double split_of_trial = 1;
-  double sort_of_trial = 1;
-  if (options.format.numeric()) {
-    split_of_trial = number_split_of_trial;
-    sort_of_trial =
-        options.format.record_bytes < 8 ? short_number_sort_of_trial : number_sort_of_trial;
-  }
   const ItemRates usual = usual_rates(options.format, input.sample.item_bytes);
-  // (A clock that ticks too seldom, or a neighbour, is no reason to plan with nothing. What two trials of texts differ by
-  // is less certain than what is usual.)
-  const double least = options.format.numeric() ? 0.15 : 0.4;
-  return ItemRates{.split_seconds_per_byte = std::max(least * usual.split_seconds_per_byte,
-                                                      split_of_trial * rate(&Trial::split_seconds)),
-                   .sort_seconds_per_byte = std::max(least * usual.sort_seconds_per_byte,
-                                                     sort_of_trial * rate(&Trial::sort_seconds)),
-                   .sorted_bytes = static_cast<double>(more->bytes) / 4};
+  const ItemCosts& costs = costs_of(options.format);
+  return ItemRates{
+      .split_seconds_per_byte = std::max(costs.trial_least * usual.split_seconds_per_byte,
+                                         costs.split_of_trial * rate(&Trial::split_seconds)),
+      .sort_seconds_per_byte = std::max(costs.trial_least * usual.sort_seconds_per_byte,
+                                        costs.sort_of_trial * rate(&Trial::sort_seconds)),
+      .sorted_bytes = static_cast<double>(more->bytes) / 4};
 }
 
 // The best of some looks; another one is taken while each is a fifth faster than the best before.
@@ -305,9 +326,8 @@ double Costs::seconds_of_requests(const SortPhase& phase, uint64_t request_bytes
 // A thread that distributes numbers alone has nobody beside it but the one that uses memory first. Several
 // wait for their turns, and for each other's memory. (Texts that are copied side by side were measured with two alone.)
 PhaseWork Costs::split_work(const SortPhase& phase, const BucketPlan& plan) const {
-  const bool numeric = options_.format.numeric();
-  double rate = items_.split_seconds_per_byte;
-  if (!numeric) rate *= growth(text_split_growth, plan.buckets, trial_buckets);
+  const double rate = items_.split_seconds_per_byte *
+                      growth(costs_of(options_.format).split_growth, plan.buckets, trial_buckets);
   return {.processor_seconds = rate * static_cast<double>(phase.bytes_read) +
                                seconds_of_requests(phase, plan.read_block_bytes),
           .lanes = lanes(std::min<double>(plan.split_threads, split_lanes_max)),
@@ -316,9 +336,9 @@ PhaseWork Costs::split_work(const SortPhase& phase, const BucketPlan& plan) cons
 
 PhaseWork Costs::sort_work(const SortPhase& phase, const BucketPlan& plan) const {
   const auto bytes = static_cast<double>(phase.bytes_written);
-  const double rate = items_.sort_seconds_per_byte *
-                      growth(options_.format.numeric() ? number_sort_growth : text_sort_growth,
-                             bytes / std::max(1u, plan.buckets), items_.sorted_bytes);
+  const double rate = items_.sort_seconds_per_byte * growth(costs_of(options_.format).sort_growth,
+                                                            bytes / std::max(1u, plan.buckets),
+                                                            items_.sorted_bytes);
   const double seconds = rate * bytes;
   PhaseWork work = {
       .processor_seconds = seconds + seconds_of_requests(phase, JobRequests::bytes_max),
@@ -339,9 +359,8 @@ PhaseWork Costs::sort_work(const SortPhase& phase, const BucketPlan& plan) const
 }
 
 PhaseWork Costs::look_work() const {
-  const double share = options_.format.numeric() ? number_look_share : text_look_share;
-  return {.processor_seconds =
-              share * items_.split_seconds_per_byte * static_cast<double>(input_.bytes)};
+  return {.processor_seconds = costs_of(options_.format).look_share *
+                               items_.split_seconds_per_byte * static_cast<double>(input_.bytes)};
 }
 
 PhaseWork Costs::merge_work() const {
