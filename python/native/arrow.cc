@@ -1,6 +1,8 @@
 #include "arrow.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
 
 namespace penstock::python {
@@ -14,103 +16,87 @@ std::unexpected<Error> no_layout(const ArrowSchema& schema) {
             .hint = "another type, or the table without this column"});
 }
 
-Column fixed(size_t width, Order order) {
-  return {.layout = Layout::fixed, .order = order, .width = width};
-}
+constexpr auto is_signed = Order::signed_number;
+constexpr auto is_unsigned = Order::unsigned_number;
 
-// "19,10" or "19,10,256": the bits come last.
-size_t decimal_bytes(std::string_view format) {
-  const size_t comma = format.find(',');
-  const size_t second = format.find(',', comma + 1);
-  return second == std::string_view::npos
-             ? 16
-             : std::strtoul(format.data() + second + 1, nullptr, 10) / 8;
-}
+// Formats of Arrow's specification, and what begins with one that ends with a colon.
+struct Format {
+  std::string_view format;
+  Layout layout = Layout::fixed;
+  Order order = Order::none;
+  size_t width = 0;
+};
+constexpr Format formats[] = {
+    {"n", Layout::nothing, Order::bytes},
+    {"b", Layout::boolean, is_unsigned, 1},
+    {"c", Layout::fixed, is_signed, 1},
+    {"C", Layout::fixed, is_unsigned, 1},
+    {"s", Layout::fixed, is_signed, 2},
+    {"S", Layout::fixed, is_unsigned, 2},
+    {"i", Layout::fixed, is_signed, 4},
+    {"I", Layout::fixed, is_unsigned, 4},
+    {"l", Layout::fixed, is_signed, 8},
+    {"L", Layout::fixed, is_unsigned, 8},
+    {"e", Layout::fixed, Order::floating, 2},
+    {"f", Layout::fixed, Order::floating, 4},
+    {"g", Layout::fixed, Order::floating, 8},
+    {"z", Layout::text32, Order::bytes},
+    {"u", Layout::text32, Order::bytes},
+    {"Z", Layout::text64, Order::bytes},
+    {"U", Layout::text64, Order::bytes},
+    {"w:", Layout::fixed, Order::bytes},
+    {"d:", Layout::fixed, is_signed},
+    // Dates, times, timestamps, durations, intervals.
+    {"tdD", Layout::fixed, is_signed, 4},
+    {"tdm", Layout::fixed, is_signed, 8},
+    {"tts", Layout::fixed, is_signed, 4},
+    {"ttm", Layout::fixed, is_signed, 4},
+    {"ttu", Layout::fixed, is_signed, 8},
+    {"ttn", Layout::fixed, is_signed, 8},
+    {"tss:", Layout::fixed, is_signed, 8},
+    {"tsm:", Layout::fixed, is_signed, 8},
+    {"tsu:", Layout::fixed, is_signed, 8},
+    {"tsn:", Layout::fixed, is_signed, 8},
+    {"tDs", Layout::fixed, is_signed, 8},
+    {"tDm", Layout::fixed, is_signed, 8},
+    {"tDu", Layout::fixed, is_signed, 8},
+    {"tDn", Layout::fixed, is_signed, 8},
+    {"tiM", Layout::fixed, Order::none, 4},
+    {"tiD", Layout::fixed, Order::none, 8},
+    {"tin", Layout::fixed, Order::none, 16},
+    {"+l", Layout::list32},
+    {"+m", Layout::list32},
+    {"+L", Layout::list64},
+    {"+vl", Layout::view32},
+    {"+vL", Layout::view64},
+    {"+s", Layout::structure},
+    {"+w:", Layout::fixed_list},
+};
 
-Result<Column> primitive(const ArrowSchema& schema) {
-  const std::string_view format = schema.format;
-  switch (format[0]) {
-    case 'n':
-      return Column{.order = Order::bytes};
-    case 'b':
-      return Column{.layout = Layout::boolean, .order = Order::unsigned_number, .width = 1};
-    case 'c':
-      return fixed(1, Order::signed_number);
-    case 'C':
-      return fixed(1, Order::unsigned_number);
-    case 's':
-      return fixed(2, Order::signed_number);
-    case 'S':
-      return fixed(2, Order::unsigned_number);
-    case 'i':
-      return fixed(4, Order::signed_number);
-    case 'I':
-      return fixed(4, Order::unsigned_number);
-    case 'l':
-      return fixed(8, Order::signed_number);
-    case 'L':
-      return fixed(8, Order::unsigned_number);
-    case 'e':
-      return fixed(2, Order::floating);
-    case 'f':
-      return fixed(4, Order::floating);
-    case 'g':
-      return fixed(8, Order::floating);
-    case 'z':
-    case 'u':
-      return Column{.layout = Layout::text32, .order = Order::bytes};
-    case 'Z':
-    case 'U':
-      return Column{.layout = Layout::text64, .order = Order::bytes};
-    case 'w':
-      return fixed(std::strtoul(format.data() + 2, nullptr, 10), Order::bytes);
-    case 'd':
-      return fixed(decimal_bytes(format), Order::signed_number);
-    default:
-      return no_layout(schema);
-  }
-}
-
-Result<Column> temporal(const ArrowSchema& schema) {
-  const std::string_view format = schema.format;
-  if (format == "tdD" || format == "tts" || format == "ttm") return fixed(4, Order::signed_number);
-  if (format == "tiM") return fixed(4, Order::none);
-  if (format == "tiD") return fixed(8, Order::none);
-  if (format == "tin") return fixed(16, Order::none);
-  if (format == "tdm" || format == "ttu" || format == "ttn" || format.starts_with("ts") ||
-      format.starts_with("tD"))
-    return fixed(8, Order::signed_number);
-  return no_layout(schema);
-}
-
-Result<Column> nested(const ArrowSchema& schema) {
-  const std::string_view format = schema.format;
-  if (format == "+l" || format == "+m") return Column{.layout = Layout::list32};
-  if (format == "+L") return Column{.layout = Layout::list64};
-  if (format == "+vl") return Column{.layout = Layout::view32};
-  if (format == "+vL") return Column{.layout = Layout::view64};
-  if (format == "+s") return Column{.layout = Layout::structure};
-  if (format.starts_with("+w:")) {
-    return Column{.layout = Layout::fixed_list,
-                  .width = std::strtoul(format.data() + 3, nullptr, 10)};
-  }
-  return no_layout(schema);
+// The number at the end: of "w:16" bytes, of "+w:3" items, of "d:19,10" or "d:19,10,256" bits.
+size_t width_of(std::string_view format) {
+  if (!format.starts_with("d:"))
+    return std::strtoul(format.data() + format.find(':') + 1, nullptr, 10);
+  const size_t bits = format.find(',', format.find(',') + 1);
+  return bits == format.npos ? 16 : std::strtoul(format.data() + bits + 1, nullptr, 10) / 8;
 }
 
 }  // namespace
 
 Result<Column> column_of(const ArrowSchema& schema) {
-  if (schema.dictionary != nullptr || schema.format == nullptr || schema.format[0] == '\0')
-    return no_layout(schema);
-  auto column = schema.format[0] == '+'   ? nested(schema)
-                : schema.format[0] == 't' ? temporal(schema)
-                                          : primitive(schema);
-  if (!column) return column;
-  if (schema.name != nullptr) column->name = schema.name;
+  if (schema.dictionary != nullptr || schema.format == nullptr) return no_layout(schema);
+  const std::string_view text = schema.format;
+  const auto* const found = std::ranges::find_if(formats, [&](const Format& one) {
+    return one.format.ends_with(':') ? text.starts_with(one.format) : text == one.format;
+  });
+  if (found == std::end(formats)) return no_layout(schema);
+  Column column{.layout = found->layout, .order = found->order, .width = found->width};
+  if (found->format.ends_with(':') && found->width == 0) column.width = width_of(text);
+  if (schema.name != nullptr) column.name = schema.name;
   for (int64_t i = 0; i < schema.n_children; ++i) {
     auto child = column_of(*schema.children[i]);
     if (!child) return child;
-    column->children.push_back(std::move(*child));
+    column.children.push_back(std::move(*child));
   }
   return column;
 }

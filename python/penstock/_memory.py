@@ -34,6 +34,9 @@ class AsArray:
             raise ValueError(f"{a.dtype} becomes {np.dtype(dtype)} by a copy alone")
         return a.astype(a.dtype if dtype is None else dtype, copy=bool(copy))
 
+    def __len__(self: Any) -> int:
+        return len(self.array)
+
 
 def _refuse(dtype: np.dtype[Any]) -> TypeError:
     if dtype.byteorder == ">":

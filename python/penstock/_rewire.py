@@ -79,9 +79,6 @@ class Snapshot(AsArray):
         """Of the table: its first snapshot is of epoch 1, its next of 2."""
         return self._native.epoch
 
-    def __len__(self) -> int:
-        return len(self.array)
-
     def __repr__(self) -> str:
         return f"<penstock.Snapshot {self.epoch} of {len(self)} {self.array.dtype}>"
 
@@ -103,9 +100,6 @@ class Table(AsArray):
     def snapshot(self) -> Snapshot:
         """What the table holds now. Threads that write wait for no longer than it takes, which its size does not matter for."""
         return Snapshot(self._native.snapshot(), self.array.dtype, len(self))
-
-    def __len__(self) -> int:
-        return len(self.array)
 
     def __repr__(self) -> str:
         return f"<penstock.Table of {len(self)} {self.array.dtype}>"

@@ -127,12 +127,16 @@ def _batches(job: Job, pieces: Sequence[Piece], budget: _Budget, names: list[str
             yield from _open_table(path, job.table, budget)._batches
 
 
-def slice_group(job: Job, group: int, path: str, options: _penstock.SliceFilesOptions) -> dict[str, Any]:
+def _parts_of_run(job: Job, temp: str, output: str) -> tuple[Columns, _Budget, _penstock.FilesOptions, _penstock.Rows]:
     assert job.table is not None
+    columns, budget = _columns(job), _Budget(job.native_bytes)
+    rows = _rows(columns.plain, _keys(_by(job), job.table["nulls"], columns.schema), budget)
+    return columns, budget, _files(budget, [temp], output=os.fsencode(output)), rows
+
+
+def slice_group(job: Job, group: int, path: str, options: _penstock.SliceFilesOptions) -> dict[str, Any]:
     with _pool:
-        columns, budget = _columns(job), _Budget(job.native_bytes)
-        files = _files(budget, [os.path.dirname(path)], output=os.fsencode(path))
-        rows = _rows(columns.plain, _keys(_by(job), job.table["nulls"], columns.schema), budget)
+        columns, budget, files, rows = _parts_of_run(job, os.path.dirname(path), path)
         source = _Input(columns.schema, _batches(job, job.groups[group].pieces, budget), budget, columns)
         with Batches(_penstock.slice_rows(files, options, rows, 1), [source], columns, _Bar(worker.go_on), True) as run:
             for _ in run:
@@ -170,13 +174,9 @@ def take_sample(job: Job, first: int, last: int, places: int) -> list[tuple[byte
 
 
 def write_part(job: Job, part: int, path: str, slices: list[Here], temp: str) -> dict[str, Any]:
-    assert job.table is not None
     with _pool:
-        columns = _columns(job)
-        budget = _Budget(job.native_bytes)
-        files = _files(budget, [temp])
+        columns, budget, files, rows = _parts_of_run(job, temp, "-")
         files.decompress = False
-        rows = _rows(columns.plain, _keys(_by(job), job.table["nulls"], columns.schema), budget)
         feed = add_slices(job, files, slices, b"")
         return worker.with_fed(files, feed, lambda: _write_rows(job, path, files, rows, columns, budget))
 
