@@ -26,12 +26,12 @@ T value_of(Result<T> result) {
   return std::move(*result);
 }
 
-// Paths, items and other text that may hold any bytes.
+// Text that may be no UTF-8, such as paths and items.
 inline std::string bytes_of(const nb::bytes& bytes) {
   return {bytes.c_str(), bytes.size()};
 }
 
-// What an operation tells, as JSON.
+// JSON of the result of an operation.
 template <class T>
 Result<std::string> json_of(const Result<T>& told) {
   if (!told) return std::unexpected(told.error());

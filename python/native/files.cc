@@ -176,7 +176,7 @@ nb::class_<Options> bind_table(nb::module_& module, const char* name) {
   return bound;
 }
 
-// What a command line makes of an option's word.
+// The kind of an option's value, for a command line.
 template <class Value>
 constexpr const char* kind_of = "str";
 template <>

@@ -42,15 +42,20 @@ def left_of(size: int) -> int:
     return size - taken
 
 
+def names_of(row: dict[str, Any]) -> list[str]:
+    """Names of an option here: its words, or its name where it has none."""
+    return str(row["words"] or f"--{row['name']}").split(",")
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the table that any sort by the package obeys. One without words has its name. What is not given is None."""
+    """Adds the options of the table that any sort by the package obeys. What is not given is None."""
     kinds: dict[str, dict[str, Any]] = {"bool": dict(action="store_const", const=True), "list": dict(action="append"), "int": dict(type=size_bytes),
                                         "byte": dict(type=lambda text: text or "\0"), "str": {}}  # (a NUL ends a word)
     for row in ROWS:
         if row["words"] == "FILE":
             parser.add_argument(row["name"], nargs="+", metavar="FILE")
         elif row["scope"] & (TABLES | CLUSTER | CLUSTER_TABLES):
-            parser.add_argument(*(row["words"] or f"--{row['name']}").split(","), dest=row["name"], required=row["name"] == "output",
+            parser.add_argument(*names_of(row), dest=row["name"], required=row["name"] == "output",
                                 help=row["help"].replace("%", "%%"), **kinds[row["kind"]])
 
 
@@ -60,7 +65,7 @@ def sort(given: argparse.Namespace) -> None:
     said = {row["name"]: value for row in ROWS if (value := getattr(given, row["name"], None)) is not None}
     for row in ROWS:
         if row["name"] in said and not row["scope"] & mode:
-            raise ValueError(f"{row['words'].split(',')[-1]}: a sort {MODES[mode]} does not take this option")
+            raise ValueError(f"{names_of(row)[-1]}: a sort {MODES[mode]} does not take this option")
     values: dict[str, Any] = {row["name"]: row.get("default") for row in ROWS} | said
     if mode == TABLES:
         sort_table(given.inputs, given.output, by=keys or (), memory=left_of(values["memory_bytes"]), temp=values["temp_directories"],

@@ -332,7 +332,7 @@ def partition_files(inputs: Path | Iterable[Path], output: Path, *, by: str = "h
 
 
 def value_of(value: Any) -> dict[str, Any]:
-    """What is added up, as options of a group that JSON can hold."""
+    """The value that a group adds up, as options that JSON can hold."""
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], int):
         dtype = np.dtype(value[1])
         if dtype.kind not in "iu":

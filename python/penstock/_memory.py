@@ -26,7 +26,7 @@ def check_no_mask(a: Any) -> Any:
 
 
 class AsArray:
-    """What has an `array` is one for NumPy, too."""
+    """Objects that are their `array` for NumPy."""
 
     def __array__(self: Any, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         a: NDArray[Any] = self.array

@@ -336,8 +336,8 @@ def _run(start: Callable[[_penstock.Rows, int], _penstock.RowRun], inputs: Seque
 
 # ---- Where ranges are cut: at rows by chance.
 
-PLACES_PER_PART = 256  # of so many rows of a sample for each part the sizes of parts differ by a 16th of the mean
-UNITS_PER_PART, UNITS_MIN = 4, 64  # that are read for a sample
+PLACES_PER_PART = 256  # rows of a sample: sizes of parts then have a standard deviation of a 16th of their mean
+UNITS_PER_PART, UNITS_MIN = 4, 64  # row groups and files that a sample reads
 KEY_BYTES = 1024  # of memory for each row of a sample, on the average
 HEAD_BYTES = 8  # of a row of the library
 NO_KEY = HEAD_BYTES.to_bytes(4, "little") + bytes(4)
@@ -349,8 +349,8 @@ def place_by_chance(place: int, places: int, total: int, chance: Any) -> int:
 
 
 def units_by_chance(rows: Sequence[int], parts: int, first: int, last: int, places: int, chance: Any) -> Counter[int]:
-    """Units of so many rows each to read for a sample, and how many rows to take of each, for places [first, last) among all rows. Of many units
-    one stands for its neighbours."""
+    """Chooses which units to read, and how many rows of each, for places [first, last) of a sample of all rows. `rows`: the rows of each unit.
+    Of many units one stands for its neighbours."""
     ends = list(accumulate(rows))
     step = max(1, len(rows) // max(UNITS_MIN, UNITS_PER_PART * parts))
     found = (bisect_right(ends, place_by_chance(place, places, ends[-1], chance)) for place in range(first, last))
@@ -655,7 +655,7 @@ def partition_table(data: Any, output: str | os.PathLike[str], *, by: str | Iter
             own.set_bounds_path(os.fsencode(file.name))
         if bounds is not None or how == "hash":
             report = to_rows("{}", own)
-        else:  # what is read once is sampled in a file
+        else:  # a stream is sampled on the disk
             whole = _penstock.PartitionFilesOptions()
             whole.by, whole.parts = "hash", 1
             everything = to_rows("all-{}", whole).parts[0].file

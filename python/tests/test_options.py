@@ -131,6 +131,24 @@ def test_the_command_line_says_what_the_table_says(owner, program):
             assert told[1] == row["default"], row["words"]
 
 
+@pytest.mark.parametrize("words, mode", [(["--by=a"], _penstock.TABLES), (["--engine=ray"], _penstock.CLUSTER), (["--engine=ray", "--by=a"], _penstock.CLUSTER_TABLES)])
+def test_the_command_of_the_package_refuses_what_its_mode_does_not_obey(words, mode, capsys):
+    from penstock.__main__ import ROWS as rows
+    from penstock.__main__ import main
+
+    modes = _penstock.TABLES | _penstock.CLUSTER | _penstock.CLUSTER_TABLES
+    refused = [row for row in rows if row["scope"] & modes and not row["scope"] & mode]
+    assert refused or mode == _penstock.CLUSTER
+    for row in refused:
+        name = (row["words"] or "--" + row["name"]).split(",")[-1]
+        assert main(["sort", *words, name if row["kind"] == "bool" else f"{name}=1", "-o", "OUT", "--", "IN"]) == 2
+        assert capsys.readouterr().err.startswith(f"penstock sort: {name}: a sort ")
+    for row in rows:
+        if row["words"] and not row["scope"] & modes:
+            with pytest.raises(SystemExit):
+                main(["sort", *words, row["words"].split(",")[-1], "-o", "OUT", "--", "IN"])
+
+
 def test_an_option_that_is_no_value_of_its_list_names_the_others(tmp_path):
     (tmp_path / "in").write_text("b\na\n")
     with pytest.raises(ValueError, match="mechanism=.*mremap"):

@@ -1,4 +1,4 @@
-"""What every task has on its node: an end that it hears, points where tests stop it, folders, and feeds of native operations."""
+"""Common ground of all tasks on their nodes: an end that they hear, points where tests stop them, folders, feeds of native operations."""
 
 from __future__ import annotations
 
