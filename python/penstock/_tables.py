@@ -369,19 +369,21 @@ class KeyReader:
     def take(self, batches: Iterator[pa.RecordBatch], count: int, chance: np.random.Generator) -> list[tuple[int, bytes]]:
         """`count` rows with their numbers, any as likely as any other: each draws, and the least draws are kept. Of long keys there are fewer."""
         kept: list[tuple[float, int, bytes]] = []
-        before, room = 0, count * KEY_BYTES
+        before, size, room, limit = 0, 0, count * KEY_BYTES, 1.0
         for batch in _Input(self._columns.schema, (each.select(self.names) for each in batches), self._budget, self._columns):
             draws = chance.random(batch.num_rows)
-            here = np.flatnonzero(draws < (kept[-1][0] if len(kept) == count else 1))
+            here = np.flatnonzero(draws < limit)
             if len(here) > count:
                 here = here[np.argpartition(draws[here], count)[:count]]
             keys = _penstock.keys_of_rows(self._rows, batch.take(_pyarrow().array(here)).__arrow_c_array__()[1])
-            kept = sorted([*kept, *zip(draws[here].tolist(), (before + here).tolist(), keys)])[:count]
-            while len(kept) > 1 and sum(len(key) for _, _, key in kept) > room:
-                count = len(kept) // 2
-                del kept[count:]
-            before += batch.num_rows
-        return [(number, key) for _, number, key in kept]
+            kept += zip(draws[here].tolist(), (before + here).tolist(), keys)
+            before, size = before + batch.num_rows, size + sum(map(len, keys))
+            if len(kept) >= 2 * count or size > room:
+                if size > room:
+                    count = max(1, min(count, len(kept)) // 2)
+                kept = sorted(kept)[:count]
+                limit, size = kept[-1][0], sum(len(key) for _, _, key in kept)
+        return [(number, key) for _, number, key in sorted(kept)[:count]]
 
 
 def _bounds(data: Any, parts: int, by: str | Iterable[By], nulls: str | None, budget: _Budget, format: str | None, reads: _Reads) -> bytes | None:
@@ -656,9 +658,9 @@ def partition_table(data: Any, output: str | os.PathLike[str], *, by: str | Iter
         if bounds is not None or how == "hash":
             report = to_rows("{}", own)
         else:  # a stream is sampled on the disk
-            whole = _penstock.PartitionFilesOptions()
-            whole.by, whole.parts = "hash", 1
-            everything = to_rows("all-{}", whole).parts[0].file
+            one = _penstock.PartitionFilesOptions()
+            one.by, one.parts = "hash", 1
+            everything = to_rows("all-{}", one).parts[0].file
             files = _files(budget, temp, [os.fsencode(everything)], os.fsencode(os.path.join(folder, "{}")))
             report = run(_penstock.partition_files, files, own, _Bar(None))
             os.unlink(everything)
