@@ -39,17 +39,13 @@ Status find_package(const std::string& python) {
       python, "-c",
       "import importlib.util as util; raise SystemExit(util.find_spec('penstock') is None)"};
   pid_t child = 0;
-  if (const int failed = ::posix_spawnp(&child, python.c_str(), nullptr, nullptr,
-                                        pointers_to(words).data(), environ);
-      failed != 0) {
-    return std::unexpected(Error{ErrorCode::not_found, "start Python, which sorts tables", python,
-                                 failed, "the package python3"});
-  }
   int status = 0;
-  if (::waitpid(child, &status, 0) == child && status == 0) return {};
-  return std::unexpected(
-      Error{ErrorCode::not_found, "find its package penstock, which sorts tables", python, 0,
-            "pip install . in the sources of penstock, and pip install pyarrow"});
+  const int failed =
+      ::posix_spawnp(&child, python.c_str(), nullptr, nullptr, pointers_to(words).data(), environ);
+  if (failed == 0 && ::waitpid(child, &status, 0) == child && status == 0) return {};
+  return std::unexpected(Error{
+      ErrorCode::not_found, "start Python with its package penstock, which sorts tables", python,
+      failed, "python3, pip install . in the sources of penstock, and pip install pyarrow"});
 }
 
 // Adds the options of the table that `mode` obeys and that were given, or have another value than the default. The package's
