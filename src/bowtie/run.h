@@ -107,7 +107,7 @@ struct Staircases {
   MeasuredStairs input, output;
 };
 
-// What a run did. Of a plan: the sums over its passes.
+// What a run did.
 struct RunResult {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
@@ -131,17 +131,13 @@ struct RunResult {
   Schedule schedule;                     // as it was carried out (of a policy of one's own: empty)
   std::optional<Prediction> prediction;  // equation 2 with it, where the device is known
   std::string emulated;  // the emulated device on which all this happened; empty: none
-  // With RunOptions::record_staircases. Of a plan one for each shape of its bowties, as far as
-  // staircases_max.
-  std::vector<Staircases> staircases;
+  std::vector<Staircases> staircases;  // with RunOptions::record_staircases
 
   uint64_t switches() const { return read_switches + write_switches; }
   double bytes_per_s() const {
     return seconds > 0 ? static_cast<double>(bytes_read + bytes_written) / seconds : 0;
   }
 };
-
-inline constexpr size_t staircases_max = 8;
 
 // The same options, for what inputs that come in order leave of the memory, and with blocks for
 // these: large ones where there is room, as their threads change at each. REQUIRES: block_bytes is
@@ -161,14 +157,21 @@ Result<RunResult> run(std::vector<Input> inputs, std::vector<Output> outputs,
 
 struct PlanRunOptions {
   RunOptions run;  // schedule and scheduler are not used: the plan has its own
-  // Where the files between the passes go, in turns. They have no names where the file system
-  // allows that, and their space is free as soon as the bowtie that reads them has ended.
-  std::vector<std::string> temporary_directories;
+  // Makes a file for the data between two passes, which is gone when it is closed: as soon as the merge that reads it
+  // has ended.
+  std::function<Result<std::unique_ptr<file::File>>()> temporary;
 };
+
+struct PlanRunResult {
+  uint64_t temporary_bytes = 0;  // written between the passes
+  uint64_t output_bytes = 0;
+  std::vector<Staircases> staircases;  // one for each shape of its merges, as far as staircases_max
+};
+inline constexpr size_t staircases_max = 8;
 
 // Merges by a plan for so many inputs and one output (planner.h), pass by pass. `computation` merges some of the inputs,
 // or what was merged of them, into one. Fails where the plan is for other numbers of files.
-Result<RunResult> run_plan(const Plan& plan, std::vector<Input> inputs, Output output,
-                           const Computation& computation, const PlanRunOptions& options);
+Result<PlanRunResult> run_plan(const Plan& plan, std::vector<Input> inputs, Output output,
+                               const Computation& computation, const PlanRunOptions& options);
 
 }  // namespace penstock::bowtie

@@ -4,15 +4,13 @@
 // of dividing evenly: file k of F goes to merge k B / F. Files are merged with their neighbours, so that the order of the
 // inputs is kept (a stable merge stays stable).
 //
-// Only files between two passes are ours: temporaries without names, taken from the directories in
-// turns. The files that a merge has read are closed when it has ended, which gives their space
-// back while the pass still goes on; so the most that lies on the disks is one pass's data and what
-// one merge writes. The first pass reads the user's inputs, the last one writes the user's output.
+// Only files between two passes are ours: temporaries. Those that a merge has read are closed when it
+// has ended, which gives their space back while the pass still goes on; so the most that lies on the disks is one pass's
+// data and what one merge writes. The first pass reads the user's inputs, the last one writes the user's output.
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <memory>
 #include <span>
 
@@ -46,53 +44,13 @@ void add(std::vector<Staircases>& sums, Staircases one) {
   same->output.add(one.output);
 }
 
-void add(RunResult& sum, RunResult one) {
-  sum.bytes_read += one.bytes_read;
-  sum.bytes_written += one.bytes_written;
-  sum.read_switches += one.read_switches;
-  sum.write_switches += one.write_switches;
-  sum.actions += one.actions;
-  const bool first = sum.run_bytes_max == 0;
-  sum.run_bytes_min = first ? one.run_bytes_min : std::min(sum.run_bytes_min, one.run_bytes_min);
-  sum.run_bytes_max = std::max(sum.run_bytes_max, one.run_bytes_max);
-  sum.seconds += one.seconds;
-  sum.seconds_reading += one.seconds_reading;
-  sum.seconds_writing += one.seconds_writing;
-  sum.seconds_overlapped += one.seconds_overlapped;
-  sum.seconds_computing_alone += one.seconds_computing_alone;
-  sum.blocks_peak = std::max(sum.blocks_peak, one.blocks_peak);
-  sum.block_bytes = std::max(sum.block_bytes, one.block_bytes);
-  sum.schedule = one.schedule;
-  sum.emulated = std::move(one.emulated);
-  for (Staircases& stairs : one.staircases) add(sum.staircases, std::move(stairs));
-  if (const uint64_t switches = sum.switches(); switches > 0) {
-    sum.run_bytes =
-        static_cast<double>(sum.bytes_read + sum.bytes_written) / static_cast<double>(switches);
-  }
-  if (!one.prediction) return;
-  if (!sum.prediction) {
-    sum.prediction = one.prediction;
-    return;
-  }
-  Prediction& prediction = *sum.prediction;
-  prediction.traffic.read_bytes += one.prediction->traffic.read_bytes;
-  prediction.traffic.written_bytes += one.prediction->traffic.written_bytes;
-  prediction.traffic.switches += one.prediction->traffic.switches;
-  prediction.seconds += one.prediction->seconds;
-  prediction.throughput_bytes_per_s =
-      (prediction.traffic.read_bytes + prediction.traffic.written_bytes) / prediction.seconds;
-  prediction.cache_may_hide_switches |= one.prediction->cache_may_hide_switches;
-  prediction.too_short_for_steady_state |= one.prediction->too_short_for_steady_state;
-  prediction.run_below_block |= one.prediction->run_below_block;
-}
-
 class PlanRun {
  public:
   PlanRun(const Plan& plan, Output output, const Computation& computation,
           const PlanRunOptions& options)
       : plan_(plan), output_(std::move(output)), computation_(computation), options_(options) {}
 
-  Result<RunResult> run(std::vector<Input> inputs) {
+  Result<PlanRunResult> run(std::vector<Input> inputs) {
     for (Input& input : inputs) data_.push_back({std::move(input), nullptr});
     if (data_.size() > few_files) (void)os::raise_open_files_limit();
     for (const Pass& pass : plan_.passes) {
@@ -125,9 +83,9 @@ class PlanRun {
     Output output = output_;
     std::unique_ptr<file::File> between;
     if (&pass != &plan_.passes.back()) {
-      auto file = temporary();
+      auto file = options_.temporary();
       if (!file) return std::unexpected(file.error());
-      between = std::make_unique<file::File>(std::move(*file));
+      between = std::move(*file);
       output = {.file = between.get()};
     }
     RunOptions run_options = options_.run;
@@ -140,28 +98,11 @@ class PlanRun {
     if (run_options.block_bytes != 0) run_options = beside_in_order(inputs, std::move(run_options));
     auto one = bowtie::run(std::move(inputs), {std::move(output)}, computation_, run_options);
     if (!one) return std::unexpected(one.error());
-    result_.output_bytes = one->output_bytes;
-    made.push_back({{.file = between.get(), .bytes = one->output_bytes[0]}, std::move(between)});
-    add(result_, std::move(*one));
+    const uint64_t bytes = one->output_bytes[0];
+    (between != nullptr ? result_.temporary_bytes : result_.output_bytes) += bytes;
+    for (Staircases& stairs : one->staircases) add(result_.staircases, std::move(stairs));
+    made.push_back({{.file = between.get(), .bytes = bytes}, std::move(between)});
     return {};
-  }
-
-  Result<file::File> temporary() {
-    const auto& directories = options_.temporary_directories;
-    if (directories.empty()) {
-      return failure(ErrorCode::invalid_argument, "keep the data between two passes",
-                     plan_.factors(), "a directory for temporaries");
-    }
-    auto file = file::File::create_temporary(directories[next_directory_++ % directories.size()],
-                                             options_.run.caching);
-    if (file) {
-      file->keep_checks();
-      return file;
-    }
-    Error error = file.error();
-    if (error.system_errno == EMFILE)
-      error.hint = "a plan with fewer files between its passes, or a higher limit (ulimit -n)";
-    return std::unexpected(std::move(error));
   }
 
   const Plan& plan_;
@@ -169,14 +110,13 @@ class PlanRun {
   const Computation& computation_;
   const PlanRunOptions& options_;
   std::vector<Data> data_;  // what the next pass reads
-  size_t next_directory_ = 0;
-  RunResult result_;
+  PlanRunResult result_;
 };
 
 }  // namespace
 
-Result<RunResult> run_plan(const Plan& plan, std::vector<Input> inputs, Output output,
-                           const Computation& computation, const PlanRunOptions& options) {
+Result<PlanRunResult> run_plan(const Plan& plan, std::vector<Input> inputs, Output output,
+                               const Computation& computation, const PlanRunOptions& options) {
   if (plan.passes.empty() || plan.passes.front().files_in != inputs.size() ||
       plan.passes.back().files_out != 1) {
     return failure(ErrorCode::invalid_argument,

@@ -348,13 +348,6 @@ bowtie::RunOptions FileRun::run_options(const PassOptions& options, uint32_t str
   return run;
 }
 
-Status FileRun::note(const Result<bowtie::RunResult>& result,
-                     const std::vector<bowtie::Input>& inputs) {
-  if (!result) return std::unexpected(named(result.error(), inputs));
-  if (!result->output_bytes.empty()) output_bytes_ = result->output_bytes.front();
-  return {};
-}
-
 // A side whose only stream passes through has no staircase.
 void FileRun::note_staircases(const bowtie::Staircases& stairs, const char* phase) {
   auto note = [&](uint32_t streams, const bowtie::MeasuredStairs& measured,
@@ -388,38 +381,33 @@ Status FileRun::pass(const std::vector<bowtie::Input>& inputs, std::vector<bowti
     run.scheduler = in_turn.get();
   }
   auto result = bowtie::run(inputs, std::move(outputs), computation, run);
-  if (result) {
-    for (bowtie::Staircases& stairs : result->staircases) {
-      // To the schedule they are one input, which keeps no stairs.
-      if (in_turn != nullptr) stairs.schedule = in_turn->schedule();
-      if (options.inputs_in_turn) stairs.input = {};
-      note_staircases(stairs, options.phase);
-    }
+  if (!result) return std::unexpected(named(result.error(), inputs));
+  for (bowtie::Staircases& stairs : result->staircases) {
+    // To the schedule they are one input, which keeps no stairs.
+    if (in_turn != nullptr) stairs.schedule = in_turn->schedule();
+    if (options.inputs_in_turn) stairs.input = {};
+    note_staircases(stairs, options.phase);
   }
-  return note(result, inputs);
+  if (!result->output_bytes.empty()) output_bytes_ = result->output_bytes.front();
+  return {};
 }
 
 Status FileRun::plan(const bowtie::Plan& plan, const std::vector<bowtie::Input>& inputs,
                      const bowtie::Output& output, const bowtie::Computation& merge,
                      const PassOptions& options) {
-  tell_about_temporaries();
   uint32_t streams = 0;
   for (const bowtie::Pass& pass : plan.passes)
     streams = std::max(streams, pass.fan_in + pass.fan_out);
   const bowtie::PlanRunOptions run{.run = run_options(options, streams),
-                                   .temporary_directories = temp_directories_};
+                                   .temporary = [this] { return temporary(); }};
   const auto result = bowtie::run_plan(plan, inputs, output, merge, run);
-  if (result) {
-    // What is no output went to temporaries.
-    uint64_t between_bytes = result->bytes_written;
-    for (const uint64_t bytes : result->output_bytes)
-      between_bytes -= std::min(between_bytes, bytes);
-    count_temporary_bytes(between_bytes);
-    for (const bowtie::Staircases& stairs : result->staircases)
-      note_staircases(stairs, options.phase);
-  }
-  // Its numbers are those of one bowtie among many.
-  return note(result, {});
+  // Its numbers of inputs are those of one merge among many.
+  if (!result) return std::unexpected(named(result.error(), {}));
+  count_temporary_bytes(result->temporary_bytes);
+  output_bytes_ = result->output_bytes;
+  for (const bowtie::Staircases& stairs : result->staircases)
+    note_staircases(stairs, options.phase);
+  return {};
 }
 
 // What the executor knows as a number, the user knows by name.
@@ -441,16 +429,13 @@ Error FileRun::named(Error error, const std::vector<bowtie::Input>& inputs) {
   return error;
 }
 
-void FileRun::tell_about_temporaries() {
-  if (told_ || !options_.notice) return;
-  told_ = true;
-  const std::string notice =
-      file::notice_of_temporaries(options_.temp_directories, temp_directories_);
-  if (!notice.empty()) options_.notice(notice);
-}
-
 Result<std::unique_ptr<file::File>> FileRun::temporary() {
-  tell_about_temporaries();
+  if (!told_ && options_.notice) {
+    told_ = true;
+    const std::string notice =
+        file::notice_of_temporaries(options_.temp_directories, temp_directories_);
+    if (!notice.empty()) options_.notice(notice);
+  }
   auto file = file::File::create_temporary(temp_directories_[turn_++ % temp_directories_.size()]);
   if (!file) return std::unexpected(file.error());
   file->keep_checks();

@@ -130,10 +130,8 @@ class FileRun {
   // Takes off what an input begins with.
   Result<TakenHeader> take_header(bowtie::Input& input);
   Status add_instead(size_t number, const file::File* file);
-  void tell_about_temporaries();
   Error named(Error error, const std::vector<bowtie::Input>& inputs);
   bowtie::RunOptions run_options(const PassOptions& options, uint32_t streams);
-  Status note(const Result<bowtie::RunResult>& result, const std::vector<bowtie::Input>& inputs);
   void note_staircases(const bowtie::Staircases& stairs, const char* phase);
 
   const FilesOptions& options_;
