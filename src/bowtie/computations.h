@@ -22,8 +22,8 @@
 
 namespace penstock::bowtie {
 
-// Most items that are shown to a function at once: few enough for what is
-// known of them to stay in the first cache.
+// The most items that are shown to a function at once: few enough for what is known of them to stay in
+// the first cache.
 inline constexpr size_t batch_items_max = 256;
 
 // Items in a row, shown to a function all at once, because a call per item would cost more than
@@ -44,7 +44,7 @@ class Items {
   }
   // Of fixed items: they lie one behind the other.
   const std::byte* data() const { return data_; }
-  // Of all. REQUIRES: they lie one behind the other.
+  // The bytes of all. REQUIRES: they lie one behind the other.
   size_t bytes() const {
     if (fixed()) return count_ * item_bytes_;
     return count_ == 0 ? 0

@@ -136,7 +136,7 @@ class StretchReader {
         pieces_(pieces),
         engine_(engine) {}
 
-  // Of each stretch `stretch_bytes` are read, and all its items; `keys_alone`: the key of one record.
+  // Reads `stretch_bytes` of each stretch and collects its items; with `keys_alone` it reads the key of one record.
   Result<Sample> read(const SamplePlan& plan, bool keys_alone);
 
  private:

@@ -313,7 +313,7 @@ void Slicing::spread() {
   }
 }
 
-// The items that have parts go to the file.
+// Writes the items that have parts.
 Status Slicing::flush() {
   if (parts_.empty()) return {};
   if (auto status = wait_for_write(); !status) return status;

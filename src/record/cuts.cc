@@ -25,12 +25,13 @@ Cuts::Cuts(const ItemOrder& order, std::vector<ItemKey> keys, std::vector<uint64
   }
 }
 
+// A length in the order's direction. Rests that go on behind a prefix have the same.
 uint8_t Cuts::length_of(std::string_view rest) const {
   const auto length = static_cast<uint8_t>(std::min(rest.size(), sizeof(uint64_t) + 1));
   return order_.descending() ? static_cast<uint8_t>(~length) : length;
 }
 
-// How many cuts have a smaller prefix, for several prefixes side by side.
+// Counts the cuts with a smaller prefix, for several prefixes side by side.
 template <size_t count>
 void Cuts::search(const uint64_t* prefixes, size_t* cuts) const {
   const uint64_t* const all = prefixes_.data();
@@ -43,7 +44,7 @@ void Cuts::search(const uint64_t* prefixes, size_t* cuts) const {
   }
 }
 
-// The first cut from `cut` on that is behind the item. REQUIRES: those in front of `cut` have a smaller prefix.
+// Finds the first cut from `cut` on that is behind the item. REQUIRES: those in front of `cut` have a smaller prefix.
 size_t Cuts::pass_equals(size_t cut, uint64_t prefix, std::string_view rest,
                          uint64_t position) const {
   const uint8_t length = length_of(rest);

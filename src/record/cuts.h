@@ -12,7 +12,7 @@
 
 namespace penstock::record {
 
-// The part that begins with cut i - 1 and ends in front of cut i is number i.
+// Cuts in order: part i begins with cut i - 1 and ends in front of cut i.
 //
 // Thread safety: as a const object from any thread.
 class Cuts {
@@ -40,11 +40,10 @@ class Cuts {
   uint8_t length_of(std::string_view rest) const;
 
   ItemOrder order_;
-  std::string common_;  // what all texts begin with
+  std::string common_;  // the beginning of all texts
   std::vector<std::string> rests_;
   std::vector<uint64_t> prefixes_;  // of the rests, or the numbers
-  std::vector<uint8_t>
-      lengths_;  // of the rests, in the order's direction; those longer than a prefix are equal
+  std::vector<uint8_t> lengths_;    // of the rests, see length_of()
   std::vector<uint64_t> positions_;
 };
 

@@ -13,11 +13,11 @@
 
 namespace penstock::external {
 
-// Numbers: the least keys of all buckets but the first. `sample` need not be sorted. At most
+// Finds the least keys of all buckets but the first, for keys that are numbers. `sample` need not be sorted. At most
 // `buckets_max` buckets.
 std::vector<uint64_t> number_bounds(std::vector<uint64_t> sample, uint32_t buckets_max);
 
-// The same for keys that are strings of bytes, in ascending order.
+// Cuts keys that are strings of bytes, in ascending order. `sample` need not be sorted. At most `buckets_max` buckets.
 record::Cuts text_cuts(const record::Format& format, std::vector<std::string> sample,
                        uint32_t buckets_max);
 

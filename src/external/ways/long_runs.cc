@@ -84,7 +84,7 @@ struct CutSample {
   std::vector<record::ItemKey> bounds;
 };
 
-// A key belongs to one bucket: of a sample with few keys there are fewer buckets.
+// Cuts a sample for so many buckets, or fewer if it has few keys: each belongs to one bucket.
 CutSample cut(const record::ItemOrder& order, files::Sample sample, uint32_t buckets) {
   const std::vector<record::ItemKey> quantiles = sample.quantiles(order, buckets);
   const bool numeric = order.format().numeric();
