@@ -135,8 +135,8 @@ std::string GroupLines::head_of(std::string_view header,
 // ---- Partials.
 
 size_t GroupLines::value_bytes(bool is_wide) const {
-  const size_t number_bytes = is_wide ? sizeof(Decimal) : sizeof(NarrowDecimal);
-  const size_t sum_bytes = is_wide ? sizeof(DecimalSum) : sizeof(NarrowDecimal);
+  const size_t number_bytes = is_wide ? sizeof(Decimal) : NarrowDecimal::bytes;
+  const size_t sum_bytes = is_wide ? sizeof(DecimalSum) : NarrowDecimal::bytes;
   return 1 + aggregates_.sum * sum_bytes + (aggregates_.min + aggregates_.max) * number_bytes;
 }
 
@@ -155,8 +155,8 @@ void GroupLines::load_value(const char*& from, Value& value) const {
       std::memcpy(&number, from, sizeof number);
       from += sizeof number;
     } else {
-      number = Number::of(record::load<NarrowDecimal>(from));
-      from += sizeof(NarrowDecimal);
+      number = Number::of(NarrowDecimal::at(from));
+      from += NarrowDecimal::bytes;
     }
   };
   if (aggregates_.sum) load(value.sum);
@@ -167,11 +167,15 @@ void GroupLines::load_value(const char*& from, Value& value) const {
 // REQUIRES: it is wide, or fits_narrow().
 void GroupLines::store_value(const Value& value, char*& to) const {
   *to++ = static_cast<char>((value.any ? any_bit : 0) | (value.is_wide ? wide_bit : 0));
-  auto put = [&](const auto& bytes) {
-    std::memcpy(to, &bytes, sizeof bytes);
-    to += sizeof bytes;
+  auto store = [&](const auto& number) {
+    if (value.is_wide) {
+      std::memcpy(to, &number, sizeof number);
+      to += sizeof number;
+    } else {
+      number.narrow()->store(to);
+      to += NarrowDecimal::bytes;
+    }
   };
-  auto store = [&](const auto& number) { value.is_wide ? put(number) : put(*number.narrow()); };
   if (aggregates_.sum) store(value.sum);
   if (aggregates_.min) store(value.min);
   if (aggregates_.max) store(value.max);

@@ -30,16 +30,6 @@ __uint128_t magnitude_of(__int128_t number) {
   return number < 0 ? -static_cast<__uint128_t>(number) : static_cast<__uint128_t>(number);
 }
 
-int digits_of(__int128_t number) {
-  __uint128_t rest = magnitude_of(number);
-  int digits = 0;
-  for (; rest >= few_max; rest /= 10) ++digits;
-  // The bits times log10(2) are the digits, or one less.
-  const auto few = static_cast<uint64_t>(rest);
-  const auto least = static_cast<unsigned>(std::bit_width(few)) * 1233 >> 12;
-  return digits + static_cast<int>(least + (few >= powers_of_ten[least]));
-}
-
 // The digits with so many places; false: they are too many.
 bool digits_with(const Decimal& number, unsigned places, __int128_t& digits) {
   digits = number.digits;
@@ -112,12 +102,14 @@ void Decimal::append_to(std::string& to) const {
   if (places > 0) to.insert(to.size() - places, 1, '.');
 }
 
-DecimalSum::DecimalSum(const Decimal& number)
-    : low_(static_cast<__uint128_t>(number.digits)),
-      high_(number.digits < 0 ? -1 : 0),
-      places_(number.places) {
-  if (number.digits != 0)
-    whole_digits_ = digits_of(number.digits) - static_cast<int>(number.places);
+int DecimalSum::digits_of(__int128_t number) {
+  __uint128_t rest = magnitude_of(number);
+  int digits = 0;
+  for (; rest >= few_max; rest /= 10) ++digits;
+  // The bits times log10(2) are the digits, or one less.
+  const auto few = static_cast<uint64_t>(rest);
+  const auto least = static_cast<unsigned>(std::bit_width(few)) * 1233 >> 12;
+  return digits + static_cast<int>(least + (few >= powers_of_ten[least]));
 }
 
 void DecimalSum::add_places(unsigned places) {

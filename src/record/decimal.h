@@ -3,7 +3,9 @@
 // Decimal numbers as text has them, added exactly.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <string>
@@ -15,11 +17,25 @@ namespace penstock::record {
 // The most digits of a number of 128 bits.
 inline constexpr int digits_max = 39;
 
-// A number, or a sum, of few digits.
-struct [[gnu::packed]] NarrowDecimal {
+// A number, or a sum, of few digits: 8 bytes of digits, and one each of the other two.
+struct NarrowDecimal {
   int64_t digits = 0;
   uint8_t places = 0;
   int8_t whole_digits = 0;  // of sums
+
+  static constexpr size_t bytes = 10;
+  // Field by field: a load that spans the stores of several waits for all of them.
+  static NarrowDecimal at(const char* from) {
+    NarrowDecimal narrow{.places = static_cast<uint8_t>(from[8]),
+                         .whole_digits = static_cast<int8_t>(from[9])};
+    std::memcpy(&narrow.digits, from, sizeof digits);
+    return narrow;
+  }
+  void store(char* to) const {
+    std::memcpy(to, &digits, sizeof digits);
+    to[8] = static_cast<char>(places);
+    to[9] = static_cast<char>(whole_digits);
+  }
 };
 
 // Up to 38 digits.
@@ -47,7 +63,12 @@ struct Decimal {
 class DecimalSum {
  public:
   DecimalSum() = default;
-  explicit DecimalSum(const Decimal& number);
+  explicit DecimalSum(const Decimal& number)
+      : low_(static_cast<__uint128_t>(number.digits)),
+        high_(number.digits < 0 ? -1 : 0),
+        places_(number.places),
+        whole_digits_(number.digits == 0 ? of_zero
+                                         : digits_of(number.digits) - static_cast<int>(places_)) {}
   static DecimalSum of(const NarrowDecimal& narrow) {
     DecimalSum sum;
     sum.low_ = static_cast<__uint128_t>(__int128_t{narrow.digits});
@@ -87,6 +108,7 @@ class DecimalSum {
   static constexpr int of_zero = std::numeric_limits<int>::min();
   static constexpr int8_t narrow_of_zero = std::numeric_limits<int8_t>::min();
 
+  static int digits_of(__int128_t number);
   bool add_of_other_places(DecimalSum other);
   void add_places(unsigned places);
 

@@ -75,8 +75,12 @@ TEST(DecimalSum, DoesNotDependOnTheOrder) {
     // In two parts, which are added.
     DecimalSum sums[2];
     bool fit = true;
-    for (const std::string& number : numbers)
-      fit = fit && sums[random.below(2)].add(DecimalSum(*Decimal::parse(number)));
+    for (const std::string& number : numbers) {
+      DecimalSum& sum = sums[random.below(2)];
+      fit = fit && sum.add(DecimalSum(*Decimal::parse(number)));
+      // A narrow sum is the sum.
+      if (const auto narrow = sum.narrow()) sum = DecimalSum::of(*narrow);
+    }
     fit = fit && sums[0].add(sums[1]);
     EXPECT_EQ(fit ? text_of(sums[0]) : "too long", wanted);
   }
@@ -105,6 +109,18 @@ TEST(Decimal, IsComparedAsANumber) {
     }
   }
   EXPECT_EQ(Decimal::parse("1.50")->compare(*Decimal::parse("1.5")), 0);
+}
+
+TEST(Decimal, IsNarrowWhereItHasFewDigits) {
+  for (const char* text : {"0", "-1.50", "9223372036854775807", "-9223372036854775808"}) {
+    const auto narrow = Decimal::parse(text)->narrow();
+    ASSERT_TRUE(narrow) << text;
+    std::string written;
+    Decimal::of(*narrow).append_to(written);
+    EXPECT_EQ(written, text);
+  }
+  EXPECT_FALSE(Decimal::parse("9223372036854775808")->narrow());
+  EXPECT_FALSE(Decimal::parse("0." + std::string(256, '0'))->narrow());
 }
 
 }  // namespace
