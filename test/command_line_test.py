@@ -118,6 +118,7 @@ OPTIONS = {
     "--check": ("sort check", ["-c"]),
     "-C": ("sort", ["-C"]),
     "--resume": ("sort plan", ["--resume"]),
+    "--verify": ("sort", ["--verify"]),
     "--stats": ("sort merge debug", ["--stats", "STATS"]),
     "--report": ("sort merge debug", ["--report", "STATS"]),
     "--debug": ("sort merge debug", ["--debug"]),

@@ -12,7 +12,7 @@
 namespace penstock::cli {
 namespace {
 
-struct GroupArguments : FilesWords {
+struct GroupArguments : RunWords {
   GroupFilesOptions group;
   std::vector<std::string> values;
   bool is_signed = false;

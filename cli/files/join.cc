@@ -13,7 +13,7 @@
 namespace penstock::cli {
 namespace {
 
-struct JoinArguments : FilesWords {
+struct JoinArguments : RunWords {
   JoinFilesOptions join;
   // Of lines.
   std::vector<std::string> left_fields, right_fields, fields;  // -1, -2, -j
@@ -108,7 +108,7 @@ int run_join(JoinArguments& arguments, const Parser& parser) {
   }
   const auto options = lines_options(arguments);
   if (!options) return report("join", options.error());
-  FilesWords words = arguments;
+  RunWords words = arguments;
   words.format.keys.clear();
   // -t '': the whole line is the field.
   std::optional<std::string>& separator = words.format.text.separator;

@@ -10,7 +10,7 @@
 namespace penstock::cli {
 namespace {
 
-struct MergeArguments : FilesWords {
+struct MergeArguments : RunWords {
   MergeFilesOptions merge;
 };
 

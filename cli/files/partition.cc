@@ -9,7 +9,7 @@
 namespace penstock::cli {
 namespace {
 
-struct PartitionArguments : FilesWords {
+struct PartitionArguments : RunWords {
   std::string by = "hash";
   PartitionFilesOptions partition;
   PartitionArguments() { can_compress = false; }

@@ -48,7 +48,6 @@ struct PlanArguments : SortWords {
   std::string size;
   std::optional<uint32_t> inputs_wanted;
   std::optional<uint32_t> outputs_wanted;
-  bool json = false;
   bool verbose = false;
 };
 

@@ -2,31 +2,26 @@
 // know.
 
 #include <fmt/core.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "api/item_format.h"
 #include "api/options.h"
 #include "base/misuse.h"
 #include "base/printable.h"
-#include "cli/common/binary_input.h"
 #include "cli/common/command.h"
 #include "cli/common/compressed_word.h"
 #include "cli/common/modes.h"
 #include "cli/common/output_words.h"
 #include "cli/common/print.h"
-#include "cli/common/progress_line.h"
-#include "cli/common/stop_signals.h"
 #include "cli/common/write_file.h"
 #include "cli/sort/debug.h"
 #include "cli/sort/sort_report.h"
@@ -41,14 +36,10 @@ namespace penstock::cli {
 namespace {
 
 struct SortArguments : SortWords {
-  TellingWords telling;
-  OutputRules output_rules;
-  std::string compressed;
   std::string check;  // "" (no), "true" (-c), "diagnose-first", "quiet", "silent"
   bool check_quietly = false;
   std::string stats_path;
   std::string report_path;
-  bool json = false;
   bool debug = false;
   bool is_program = false;  // started under the name "sort"
   PackageWords package;
@@ -92,15 +83,6 @@ Status validate(const SortArguments& arguments) {
                   "-o FILE, or --stats FILE");
   }
   return {};
-}
-
-// How a run ends that did not do what was asked: by the signal that stopped it, or with a message.
-int report_failure(const Error& error, const StopSignals& signals) {
-  if (error.code == ErrorCode::interrupted && signals.caught() != 0) return signals.die();
-  // Whoever read our output has what he wanted ("penstock sort FILE | head"): end as other filters
-  // do.
-  if (error.system_errno == EPIPE) return die_by(SIGPIPE);
-  return report("sort", error);
 }
 
 // What is told of a sort must not take the place of what it reads or writes.
@@ -157,31 +139,14 @@ int tell(const SortArguments& arguments, const FilesOptions& options, const Sort
 }
 
 int sort(const SortArguments& arguments, SortRequest& request) {
-  FilesOptions& options = request.files;
-  StopOptions stop = stop_options("sort", options.output, options.output_rules);
-  stop.reads_stdin = std::ranges::find(options.inputs, "-") != options.inputs.end();
-  StopSignals signals(stop);
-  options.cancel = &signals.flag();
-  Result<SortStats> stats = [&]() -> Result<SortStats> {
-    ProgressLine line(arguments.telling);
-    if (const std::string notice = memory_notice(arguments); !notice.empty())
-      line.tell("sort", notice);
-    for (const std::string& notice :
-         {arguments.telling.quiet ? std::string()
-                                  : binary_notice(options.inputs, options.items, options.source),
-          uncompressed_notice(arguments.compressed, arguments.output)}) {
-      if (!notice.empty()) line.tell("sort", notice);
-    }
-    options.notice = [&](const std::string& text) { line.tell("sort", text); };
-    if (line.wanted()) options.progress = [&](const FilesProgress& now) { line.show(now); };
-    const auto share =
-        take_of_memory_pool(arguments, options.memory_bytes, options.cancel, options.notice);
-    if (!share) return std::unexpected(share.error());
-    return sort_files(options, request.sort);
-  }();
-  if (!stats) return report_failure(stats.error(), signals);
-
-  return tell(arguments, options, *stats);
+  std::optional<SortStats> stats;
+  const int code = carry_out("sort", arguments, request.files, [&]() -> Status {
+    auto done = sort_files(request.files, request.sort);
+    if (!done) return std::unexpected(done.error());
+    stats = std::move(*done);
+    return {};
+  });
+  return code == exit_ok ? tell(arguments, request.files, *stats) : code;
 }
 
 // What GNU sort does and penstock sort does not, unless it is said: the environment's locale, inputs taken as they are, no
@@ -230,10 +195,6 @@ int run(const Parser& parser, SortArguments& arguments) {
   if (Status valid = validate(arguments); !valid) return report("sort", valid.error());
   Result<SortRequest> request = sort_request(arguments);
   if (!request) return report("sort", request.error());
-  request->files.output_rules = arguments.output_rules;
-  auto compressed = compressed_format(arguments.compressed, arguments.output);
-  if (!compressed) return report("sort", compressed.error());
-  request->files.compressed = *compressed;
   if (Status apart = check_told_apart(arguments, request->files); !apart)
     return report("sort", apart.error());
   if (arguments.debug) {
