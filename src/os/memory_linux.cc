@@ -154,6 +154,19 @@ Result<Reservation> zeroed(uint64_t bytes, std::string attempted, std::string su
   return memory;
 }
 
+Result<Reservation> huge_buffer(uint64_t bytes, std::string subject, std::string hint,
+                                uint64_t touched_bytes) {
+  auto memory = zeroed(bytes, "commit " + std::to_string(bytes) + " bytes of memory",
+                       std::move(subject), std::move(hint), huge_page_bytes);
+  if (!memory) return memory;
+  memory->charge();
+  const uint64_t huge_bytes = round_down(memory->bytes(), huge_page_bytes);
+  // Where the system has no huge pages requests are slower, and nothing else.
+  if (std::min(huge_bytes, touched_bytes) >= huge_page_bytes)
+    (void)advise_huge(memory->begin(), huge_bytes, true);
+  return memory;
+}
+
 int commit(std::byte* address, size_t bytes) {
   return map_fixed(address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
 }

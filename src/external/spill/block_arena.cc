@@ -23,15 +23,8 @@ Status BlockArena::open(uint64_t bytes, size_t block_bytes) {
 Status BlockArena::take_memory(uint64_t bytes) {
   if (memory_.bytes() == bytes) return {};
   close();
-  auto memory = os::Reservation::reserve(bytes);
+  auto memory = os::huge_buffer(bytes, "sort", "a smaller -S");
   if (!memory) return std::unexpected(memory.error());
-  memory->charge();
-  if (int error = os::commit(memory->begin(), bytes); error != 0) {
-    return system_error(error, "commit " + std::to_string(bytes / MiB) + " MiB", "sort",
-                        "a smaller -S");
-  }
-  // Where the system has no huge pages requests are slower, and nothing else.
-  (void)os::advise_huge(memory->begin(), round_down(bytes, os::huge_page_bytes), true);
   memory_ = std::move(*memory);
   return {};
 }

@@ -152,13 +152,10 @@ class TopNumbers {
     const uint64_t most = number_capacity<T>(options_, memory_bytes);
     capacity_ = std::min<uint64_t>(most, 2 * count_ + 4 * new_items_min);
     PENSTOCK_CHECK(capacity_ >= count_ + chunk_items, "room was asked for");
-    auto memory = os::Reservation::reserve(round_up(capacity_ * sizeof(T), os::huge_page_bytes));
+    auto memory =
+        os::huge_buffer(round_up(capacity_ * sizeof(T), os::huge_page_bytes), "candidates");
     if (!memory) return std::unexpected(memory.error());
-    memory->charge();
     memory_ = std::move(*memory);
-    if (const int error = os::commit(memory_.begin(), memory_.bytes()); error != 0)
-      return system_error(error, "commit memory", "candidates");
-    (void)os::advise_huge(memory_.begin(), memory_.bytes(), true);
     return {};
   }
 
@@ -290,11 +287,10 @@ class TopTexts {
         std::max(text_bytes_min, static_cast<uint64_t>(3 * each * static_cast<double>(count_))));
     charge_ = MemoryCharge(charged_bytes());
     for (os::Reservation* part : {&items_, &entries_}) {
-      auto memory = os::Reservation::reserve(round_up(memory_bytes_, os::huge_page_bytes));
+      auto memory = os::zeroed(round_up(memory_bytes_, os::huge_page_bytes), "commit memory",
+                               "candidates", {}, os::huge_page_bytes);
       if (!memory) return std::unexpected(memory.error());
       *part = std::move(*memory);
-      if (const int error = os::commit(part->begin(), part->bytes()); error != 0)
-        return system_error(error, "commit memory", "candidates");
       (void)os::advise_huge(part->begin(), part->bytes(), true);
     }
     return {};

@@ -91,11 +91,8 @@ template <class T>
 Result<CacheSort<T>> CacheSort<T>::open(size_t items_max, const KeyOrder& order) {
   size_t bytes = round_up(bytes_needed(items_max), os::page_bytes);
   if (bytes > os::huge_page_bytes / 2) bytes = round_up(bytes, os::huge_page_bytes);
-  auto memory =
-      os::zeroed(bytes, "get memory to sort in", "scratch memory", {}, os::huge_page_bytes);
+  auto memory = os::huge_buffer(bytes, "scratch memory");
   if (!memory) return std::unexpected(memory.error());
-  memory->charge();
-  if (bytes >= os::huge_page_bytes) (void)os::advise_huge(memory->begin(), bytes, true);
   CacheSort sorter(memory->begin(), items_max, order);
   sorter.owned_ = std::move(*memory);
   return sorter;
