@@ -7,13 +7,14 @@
 
 #include "base/bits.h"
 #include "base/thread.h"
+#include "file/request_ring.h"
 #include "penstock/base.h"
-#include "record/transfer.h"
 
 namespace penstock::record {
 namespace {
 
 constexpr uint64_t read_bytes = 2 * MiB;
+constexpr unsigned reads_in_flight = 4;
 
 // The bytes [begin, end) of a file.
 struct Part {
@@ -37,7 +38,7 @@ std::vector<Part> parts_of(uint64_t bytes, unsigned threads) {
 class PartCheck {
  public:
   PartCheck(const file::File& file, const CheckFileOptions& options, Part part)
-      : file_(file), part_(part), next_(part.begin), checker_(options.check, part.begin) {}
+      : file_(file), part_(part), checker_(options.check, part.begin) {}
 
   void run() { status_ = read_all(); }
 
@@ -46,45 +47,30 @@ class PartCheck {
 
  private:
   Status read_all() {
-    auto engine = file::Engine::open({.depth = transfers_in_flight});
-    if (!engine) return std::unexpected(engine.error());
-    std::vector<Transfer> transfers;
-    for (unsigned i = 0; i < transfers_in_flight; ++i) transfers.emplace_back(read_bytes);
-    for (Transfer& transfer : transfers) submit_next(**engine, transfer);
-    Status status;
-    bool more = true;
-    for (size_t turn = 0; more && status; ++turn) {
-      Transfer& transfer = transfers[turn % transfers.size()];
-      more = transfer.submitted;
-      if (more) status = take(**engine, transfer, more);
+    file::RequestRing ring;
+    if (auto opened = ring.open({.depth = reads_in_flight,
+                                 .buffer_bytes = read_bytes,
+                                 .total_bytes = part_.end - part_.begin});
+        !opened)
+      return opened;
+    for (uint64_t next = part_.begin; next < part_.end || !ring.idle();) {
+      if (next < part_.end && !ring.full()) {
+        const uint64_t bytes = std::min(read_bytes, part_.end - next);
+        ring.submit({.file = &file_, .offset = next, .data = ring.next_buffer(), .bytes = bytes});
+        next += bytes;
+        continue;
+      }
+      const file::Request& read = ring.wait_oldest();
+      if (auto status = ring.status(); !status) return status;
+      checker_.add({read.data, read.done_bytes});
+      if (read.done_bytes < read.bytes)
+        return failure(ErrorCode::io, "read to the end: it became shorter meanwhile", file_.path());
     }
-    for (Transfer& transfer : transfers) (void)transfer.wait(**engine);  // the buffers end here
-    return status;
-  }
-
-  // Checks what a read has brought and begins another; says whether there may be more.
-  Status take(file::Engine& engine, Transfer& transfer, bool& more) {
-    const auto bytes = transfer.wait(engine);
-    if (!bytes) return std::unexpected(bytes.error());
-    checker_.add({transfer.buffer.get(), *bytes});
-    more = *bytes == transfer.request.bytes;
-    if (!more) {
-      return failure(ErrorCode::io, "read to the end: it became shorter meanwhile", file_.path());
-    }
-    submit_next(engine, transfer);
     return {};
-  }
-
-  void submit_next(file::Engine& engine, Transfer& transfer) {
-    const uint64_t bytes = std::min(read_bytes, part_.end - next_);
-    if (bytes == 0) return;
-    transfer.submit(engine, file::Operation::read, file_, next_, bytes);
-    next_ += bytes;
   }
 
   const file::File& file_;
   const Part part_;
-  uint64_t next_;  // where the next read begins
   Checker checker_;
   Status status_;
 };

@@ -9,8 +9,8 @@
 #include "base/bits.h"
 #include "base/mutex.h"
 #include "base/thread.h"
+#include "file/request_ring.h"
 #include "penstock/base.h"
-#include "record/transfer.h"
 
 // Threads take block numbers from a counter and make their blocks side by side. Where a block goes
 // follows from the lengths of those before it, which for lines are known only when they are made.
@@ -22,6 +22,7 @@ namespace penstock::record {
 namespace {
 
 constexpr uint64_t block_bytes_wanted = 2 * MiB;
+constexpr unsigned writes_in_flight = 4;
 
 // Items of a block: a multiple of the sector's bytes, so that blocks of fixed items are whole
 // sectors.
@@ -55,51 +56,42 @@ class Generation {
 
  private:
   Status make_blocks() {
-    auto engine = file::Engine::open({.depth = transfers_in_flight});
-    if (!engine) return std::unexpected(engine.error());
-    std::vector<Transfer> transfers;
-    for (unsigned i = 0; i < transfers_in_flight; ++i) {
-      transfers.emplace_back(block_items_ * generator_.item_bytes_max());
-    }
-    Status status;
-    size_t turn = 0;
+    file::RequestRing ring;
+    if (auto opened = ring.open({.depth = writes_in_flight,
+                                 .buffer_bytes = block_items_ * generator_.item_bytes_max(),
+                                 .total_bytes = generator_.total_bytes()});
+        !opened)
+      return opened;
     // Relaxed: the counter hands out numbers, nothing else.
-    for (uint64_t block = next_block_.fetch_add(1, std::memory_order_relaxed);
-         status && block < blocks_; block = next_block_.fetch_add(1, std::memory_order_relaxed)) {
-      status = make_block(**engine, transfers[turn++ % transfers.size()], block);
+    for (uint64_t block = next_block_.fetch_add(1, std::memory_order_relaxed); block < blocks_;
+         block = next_block_.fetch_add(1, std::memory_order_relaxed)) {
+      if (auto made = make_block(ring, block); !made) return made;
     }
-    for (Transfer& transfer : transfers) {  // all of them, as the buffers end here
-      if (auto complete = wait(**engine, transfer); status && !complete) status = complete;
-    }
-    return status;
+    return ring.wait_all();
   }
 
-  Status make_block(file::Engine& engine, Transfer& transfer, uint64_t block) {
+  Status make_block(file::RequestRing& ring, uint64_t block) {
     // Relaxed: pairs with the signal handler's or the test's store, which hands over nothing else.
     if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) {
       return failure(ErrorCode::interrupted, "write all items", file_.path());
     }
-    if (auto complete = wait(engine, transfer); !complete) return complete;
+    if (ring.full()) (void)ring.wait_oldest();
+    if (auto written = ring.status(); !written) return written;
     const uint64_t first = block * block_items_;
     const size_t bytes = generator_.fill(
-        first, std::min(block_items_, generator_.options().count - first), transfer.buffer.get());
+        first, std::min(block_items_, generator_.options().count - first), ring.next_buffer());
     const auto offset = await_turn(block);
     if (!offset) return {};  // another thread has failed
-    if (file_.seekable()) {
-      pass_turn(bytes);
-      transfer.submit(engine, file::Operation::write, file_, *offset, bytes);
-      return {};
-    }
-    transfer.submit(engine, file::Operation::write, file_, *offset, bytes);
-    const Status complete = wait(engine, transfer);
-    if (complete) pass_turn(bytes);
-    return complete;
-  }
-
-  static Status wait(file::Engine& engine, Transfer& transfer) {
-    const auto done = transfer.wait(engine);
-    if (!done) return std::unexpected(done.error());
-    return {};
+    if (file_.seekable()) pass_turn(bytes);
+    ring.submit({.operation = file::Operation::write,
+                 .file = &file_,
+                 .offset = *offset,
+                 .data = ring.next_buffer(),
+                 .bytes = bytes});
+    if (file_.seekable()) return {};
+    Status written = ring.wait_all();
+    if (written) pass_turn(bytes);
+    return written;
   }
 
   std::optional<uint64_t> await_turn(uint64_t block) {
