@@ -54,44 +54,25 @@ Status restore_blocks(const BucketJob& job, const record::Format& format, const 
 
 static_assert(JobRequests::bytes_max % file::sector_bytes == 0);
 
-JobRequests::JobRequests() {
-  for (file::Request& slot : slots_) free_.push_back(&slot);
-}
-
-Status JobRequests::open(uint64_t total_bytes) {
-  auto engine = file::Engine::open({.depth = depth, .total_bytes = total_bytes});
-  if (!engine) return std::unexpected(engine.error());
-  engine_ = std::move(*engine);
-  return {};
-}
-
-void JobRequests::submit(BucketJob& job, const file::Request& request) {
-  file::Request& slot = *free_.back();
-  free_.pop_back();
-  slot = request;
-  slot.owner = &job;
+void JobRequests::submit(BucketJob& job, file::Request request) {
+  request.owner = &job;
   ++job.requests_left;
-  engine_->submit(slot);
+  ring_.submit(request);
 }
 
 Result<BucketJob*> JobRequests::wait() {
-  file::Request* request = engine_->wait_any();
-  PENSTOCK_CHECK(request != nullptr, "a request in flight ends");
-  free_.push_back(request);
-  auto* job = static_cast<BucketJob*>(request->owner);
-  const bool reads = request->operation == file::Operation::read;
-  if (request->error != 0) return std::unexpected(file::error_of(*request));
-  uint64_t needed = request->bytes;
-  if (reads && job->stored_blocks.empty()) {
+  const file::Request& request = ring_.wait_any();
+  if (auto status = ring_.status(); !status) return std::unexpected(status.error());
+  auto* job = static_cast<BucketJob*>(request.owner);
+  uint64_t needed = request.bytes;
+  if (request.operation == file::Operation::read && job->stored_blocks.empty()) {
     // Behind the last item there may be less than a sector: a run that ended cut its temporaries to
     // what they hold.
-    const auto place = static_cast<uint64_t>(request->data - job->region);
+    const auto place = static_cast<uint64_t>(request.data - job->region);
     needed = std::min(needed, job->read_bytes - place);
   }
-  if (request->done_bytes < needed) {
-    return reads ? failure(ErrorCode::corrupt, "read back what was written", request->file->path())
-                 : failure(ErrorCode::io, "write all of it", request->file->path());
-  }
+  if (request.done_bytes < needed)
+    return failure(ErrorCode::corrupt, "read back what was written", request.file->path());
   return --job->requests_left == 0 && job->submitted ? job : nullptr;
 }
 

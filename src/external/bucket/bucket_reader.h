@@ -4,7 +4,6 @@
 // far ahead as memory allows, while others sort them there and write.
 
 #include <chrono>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -12,7 +11,7 @@
 #include "external/context.h"
 #include "external/spill/block_arena.h"
 #include "external/split/split.h"
-#include "file/engine.h"
+#include "file/request_ring.h"
 
 namespace penstock::external {
 
@@ -58,19 +57,18 @@ class JobRequests {
   static constexpr size_t bytes_max = 2 * MiB;
   static constexpr unsigned depth = 32;
 
-  JobRequests();
   // REQUIRED before submit(). `total_bytes`: of all requests together.
-  Status open(uint64_t total_bytes);
-  bool full() const { return free_.empty(); }
-  bool idle() const { return free_.size() == depth; }
-  void submit(BucketJob& job, const file::Request& request);
+  Status open(uint64_t total_bytes) {
+    return ring_.open({.depth = depth, .total_bytes = total_bytes});
+  }
+  bool full() const { return ring_.full(); }
+  bool idle() const { return ring_.idle(); }
+  void submit(BucketJob& job, file::Request request);
   // Until one has ended. The job of which it was the last; nullptr: it was not.
   Result<BucketJob*> wait();
 
  private:
-  file::Request slots_[depth];
-  std::vector<file::Request*> free_;
-  std::unique_ptr<file::Engine> engine_;  // goes first: it waits for what is in flight
+  file::RequestRing ring_;
 };
 
 struct BucketReaderOptions {

@@ -4,13 +4,9 @@
 // filled and written in turn.
 
 #include <cstring>
-#include <memory>
-#include <optional>
-#include <vector>
 
 #include "external/bucket.h"
-#include "file/engine.h"
-#include "os/memory.h"
+#include "file/request_ring.h"
 
 namespace penstock::external {
 
@@ -21,7 +17,7 @@ class OutputBlocks {
  public:
   // `total_bytes`: what is appended, at most.
   Status open(size_t block_bytes, uint32_t blocks, uint64_t total_bytes);
-  bool is_open() const { return engine_ != nullptr; }
+  bool is_open() const { return ring_.is_open(); }
 
   // What is appended goes there, and on from there. REQUIRES: what was appended before is flushed.
   void begin(const Target& target);
@@ -44,26 +40,20 @@ class OutputBlocks {
   // What was appended is on its way.
   void flush();
   // What is on its way has arrived.
-  Status wait();
+  Status wait() { return ring_.wait_all(); }
   // The first write that failed.
-  Status status() const;
+  Status status() const { return ring_.status(); }
 
  private:
   void begin_block();
   void next_block();
-  void finish(uint32_t block);
 
   size_t block_bytes_ = 0;
-  os::Reservation memory_;
   Target target_;               // of what the present block begins with
   std::byte* start_ = nullptr;  // of what it holds
   std::byte* at_ = nullptr;
   size_t room_ = 0;
-  uint32_t block_ = 0;
-  std::vector<file::Request> requests_;  // of each block
-  std::vector<bool> pending_;
-  std::optional<Error> error_;
-  std::unique_ptr<file::Engine> engine_;  // goes first: it waits for what is in flight
+  file::RequestRing ring_;
 };
 
 }  // namespace penstock::external

@@ -63,11 +63,10 @@ BlockKeeper::BlockKeeper(const BlockKeeperOptions& options, const SpillPlace& pl
       arena_(arena),
       growing_(options.buckets),
       spilled_from_(place.stays() ? 0 : options.buckets),
-      lists_(lists_bytes()),
-      requests_(arena.blocks()) {}
+      lists_(lists_bytes()) {}
 
 uint64_t BlockKeeper::lists_bytes() const {
-  return arena_.blocks() * sizeof(file::Request) + written_blocks_ * list_bytes_per_block;
+  return requests_max * sizeof(file::Request) + written_blocks_ * list_bytes_per_block;
 }
 
 Status BlockKeeper::open() {
@@ -75,9 +74,7 @@ Status BlockKeeper::open() {
 }
 
 Status BlockKeeper::open_spills() {
-  auto engine = file::Engine::open({.depth = requests_max});
-  if (!engine) return std::unexpected(engine.error());
-  engine_ = std::move(*engine);
+  if (auto opened = ring_.open({.depth = requests_max}); !opened) return opened;
   return spills_.open(place_, std::min(files::spill_parts_max, options_.buckets),
                       arena_.block_bytes(), options_.compresses);
 }
@@ -104,7 +101,7 @@ std::byte* BlockKeeper::next_block(uint32_t bucket) {
 
 uint32_t BlockKeeper::take_block() {
   while (spilled_from_ > 0 &&
-         arena_.blocks_free() + in_flight_ + leaving_.size() < options_.write_blocks)
+         arena_.blocks_free() + ring_.in_flight() + leaving_.size() < options_.write_blocks)
     spill_down_to(spilled_from_ - 1);
   provide(1);
   return arena_.take();
@@ -114,7 +111,7 @@ void BlockKeeper::provide(uint64_t blocks) {
   for (;;) {
     write_filled();
     if (arena_.blocks_free() >= blocks + spare_blocks()) return;
-    if (in_flight_ > 0) {
+    if (!ring_.idle()) {
       finish_write();
     } else if (!leaving_.empty()) {
       fills_.wait_for(leaving_.front().fills);
@@ -172,7 +169,7 @@ Result<Split> BlockKeeper::finish(const RegionBytes& region_bytes) {
     if (blocks + 1 > arena_.blocks()) spill_down_to(bucket);
   }
   for (uint32_t bucket = spilled_from_; bucket < options_.buckets; ++bucket) spill_rest(bucket);
-  while (in_flight_ > 0) finish_write();
+  while (!ring_.idle()) finish_write();
   if (auto status = this->status(); !status) return std::unexpected(status.error());
   Split split;
   for (uint32_t bucket = 0; bucket < options_.buckets; ++bucket) {
@@ -207,6 +204,7 @@ void BlockKeeper::write_filled() {
 }
 
 void BlockKeeper::start_write(uint32_t bucket, uint32_t block, uint64_t bytes) {
+  if (ring_.full()) finish_write();
   if (!error_ && spills_.empty()) {
     if (auto status = open_spills(); !status) error_ = status.error();
   }
@@ -233,14 +231,12 @@ void BlockKeeper::start_write(uint32_t bucket, uint32_t block, uint64_t bytes) {
   const stream::Extent extent = spill.place(static_cast<uint32_t>(stored_bytes));
   append_to_list(growing.spilled, spill.number_of(extent));
   // Whole sectors, whatever stands behind the items: all of it goes direct.
-  requests_[block] = {.operation = file::Operation::write,
-                      .file = extent.file,
-                      .offset = extent.offset,
-                      .data = arena_.block(block),
-                      .bytes = round_up(stored_bytes, file::sector_bytes),
-                      .tag = block};
-  engine_->submit(requests_[block]);
-  ++in_flight_;
+  ring_.submit({.operation = file::Operation::write,
+                .file = extent.file,
+                .offset = extent.offset,
+                .data = arena_.block(block),
+                .bytes = round_up(stored_bytes, file::sector_bytes),
+                .tag = block});
   spilled_bytes_ += bytes;
   stored_bytes_ += stored_bytes;
 }
@@ -265,12 +261,9 @@ uint32_t BlockKeeper::compress(uint32_t block, uint64_t bytes, uint64_t* stored_
 }
 
 void BlockKeeper::finish_write() {
-  file::Request* request = engine_->wait_any();
-  PENSTOCK_CHECK(request != nullptr, "a write that is in flight ends");
-  --in_flight_;
-  if (request->error != 0 && !error_)
-    error_ = system_error(request->error, "write", spills_.name()).error();
-  arena_.give(static_cast<uint32_t>(request->tag));
+  const file::Request& request = ring_.wait_any();
+  if (auto status = ring_.status(); !status && !error_) error_ = status.error();
+  arena_.give(static_cast<uint32_t>(request.tag));
 }
 
 }  // namespace penstock::external

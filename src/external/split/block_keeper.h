@@ -6,7 +6,6 @@
 
 #include <deque>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -14,7 +13,7 @@
 #include "external/spill/block_arena.h"
 #include "external/split/fills.h"
 #include "external/split/split.h"
-#include "file/engine.h"
+#include "file/request_ring.h"
 
 namespace penstock::external {
 
@@ -107,13 +106,11 @@ class BlockKeeper {
   uint64_t written_blocks_ = 0;
   MemoryCharge lists_;  // of what is known of them, and of the requests
   uint64_t spilled_bytes_ = 0;
-  uint64_t stored_bytes_ = 0;            // of these, on the disk
-  std::vector<file::Request> requests_;  // one for each block
-  uint32_t in_flight_ = 0;
+  uint64_t stored_bytes_ = 0;  // of these, on the disk
   Fills fills_;
-  std::deque<Leaving> leaving_;           // in the order in which they are written
-  std::optional<Error> error_;            // the first
-  std::unique_ptr<file::Engine> engine_;  // goes first: it waits for what is in flight
+  std::deque<Leaving> leaving_;  // in the order in which they are written
+  std::optional<Error> error_;   // the first
+  file::RequestRing ring_;
 };
 
 }  // namespace penstock::external
