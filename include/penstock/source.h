@@ -79,9 +79,8 @@ struct Stretch {
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };
-// `head`, and behind it the stretches, one after the other: read directly and ahead, by a thread of the
-// source's own, in 4 MiB of memory; it has both from the first read() on until the end was read. A file is open
-// while it is read. Errors: not_found; corrupt, for a file that
+// `head`, and behind it the stretches, one after the other: read directly and ahead, in 4 MiB of memory, which
+// the source has from the first read() on until the end was read. A file is open while it is read. Errors: not_found; corrupt, for a file that
 // ends before its stretch does.
 std::unique_ptr<Source> stretches_source(std::vector<Stretch> stretches, std::string head = {});
 // What `compressed` gives, decompressed as SourceOptions says.
