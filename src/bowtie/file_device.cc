@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "bowtie/device_measurement.h"
 #include "file/extents.h"
-#include "os/memory.h"
+#include "file/request_ring.h"
 
 namespace penstock::bowtie {
 namespace {
@@ -67,10 +67,8 @@ class Files final : public FileDevice {
 
   const FileDeviceOptions options_;
   const uint64_t zone_bytes_;
-  os::Reservation memory_;
   std::vector<file::File> files_;
-  std::vector<file::Request> requests_;
-  std::unique_ptr<file::Engine> engine_;  // goes first: it waits for what is in flight
+  file::RequestRing ring_;
   std::map<std::pair<uint32_t, uint32_t>, Cursors> cursors_;
   uint64_t sectors_written_ = 0;
 };
@@ -101,26 +99,18 @@ Status Files::open() {
     files_.push_back(std::move(*file));
   }
 
-  auto memory = os::Reservation::reserve(options_.depth * options_.request_bytes);
-  if (!memory) return std::unexpected(memory.error());
-  memory_ = std::move(*memory);
-  if (int error = os::commit(memory_.begin(), memory_.bytes()); error != 0) {
-    return system_error(error, "commit memory", "buffers");
-  }
-  (void)os::advise_huge(memory_.begin(), memory_.bytes(), true);
+  if (auto opened = ring_.open({.depth = options_.depth,
+                                .buffer_bytes = options_.request_bytes,
+                                .kind = options_.engine,
+                                .subject = "buffers"});
+      !opened)
+    return opened;
   Random random(1);
-  for (size_t i = 0; i < memory_.bytes(); i += sizeof(uint64_t)) {
+  const std::span<std::byte> buffers = ring_.buffers();
+  for (size_t i = 0; i < buffers.size(); i += sizeof(uint64_t)) {
     const uint64_t word = random.next();
-    std::memcpy(memory_.begin() + i, &word, sizeof word);
+    std::memcpy(&buffers[i], &word, sizeof word);
   }
-  requests_.resize(options_.depth);
-  for (unsigned i = 0; i < options_.depth; ++i) {
-    requests_[i].data = memory_.begin() + i * options_.request_bytes;
-    requests_[i].bytes = options_.request_bytes;
-  }
-  auto engine = file::Engine::open({.depth = options_.depth, .kind = options_.engine});
-  if (!engine) return std::unexpected(engine.error());
-  engine_ = std::move(*engine);
   return {};
 }
 
@@ -144,50 +134,45 @@ Result<double> Files::time(uint64_t runs, uint64_t ramp_runs, NextRun&& next_run
   uint64_t complete = 0;    // runs
   uint64_t left_bytes = 0;  // of the present run: not submitted yet
 
-  auto submit_next = [&](file::Request& request) {
+  const auto submit_next = [&] {
     if (left_bytes == 0) {
-      if (submitted == runs) return;
       run = next_run(submitted);
       left_bytes = open_bytes[submitted] = run.bytes;
       ++submitted;
     }
-    request.operation = run.operation;
-    request.file = &files_[run.zone];
-    request.offset = run.offset + run.bytes - left_bytes;
-    request.tag = submitted - 1;
+    file::Request request{.operation = run.operation,
+                          .file = &files_[run.zone],
+                          .offset = run.offset + run.bytes - left_bytes,
+                          .data = ring_.next_buffer(),
+                          .bytes = options_.request_bytes,
+                          .tag = submitted - 1};
     if (run.operation == Operation::write) stamp(request);
     left_bytes -= request.bytes;
-    engine_->submit(request);
+    ring_.submit(request);
+  };
+  // What is in flight comes back before anything else is done with it.
+  const auto failed = [&](Error error) -> Result<double> {
+    (void)ring_.wait_all();
+    return std::unexpected(std::move(error));
   };
 
   std::chrono::steady_clock::time_point begin, end;
-  Status failed;
-  for (file::Request& request : requests_) submit_next(request);
-  while (file::Request* done = engine_->wait_any()) {
-    // What is in flight must come back before anything else is done with it.
-    if (!failed) continue;
-    const char* verb = done->operation == Operation::read ? "read" : "write";
-    if (done->error != 0) {
-      failed = system_error(done->error, verb, options_.directory);
-      continue;
-    }
-    if (done->done_bytes != done->bytes) {
-      failed = failure(ErrorCode::io, fmt::format("{} a whole request", verb), options_.directory);
-      continue;
-    }
+  for (;;) {
+    while (!ring_.full() && (left_bytes > 0 || submitted < runs)) submit_next();
+    if (ring_.idle()) break;
+    const file::Request& done = ring_.wait_any();
+    if (auto status = ring_.status(); !status) return failed(status.error());
+    if (done.done_bytes != done.bytes)
+      return failed({ErrorCode::io, "read a whole request", options_.directory});
     // Relaxed: a lone flag.
-    if (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed)) {
-      failed = failure(ErrorCode::interrupted, attempted, options_.directory);
-      continue;
-    }
-    open_bytes[done->tag] -= done->bytes;
+    if (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed))
+      return failed({ErrorCode::interrupted, attempted, options_.directory});
+    open_bytes[done.tag] -= done.bytes;
     for (; complete < submitted && open_bytes[complete] == 0; ++complete) {
       if (complete + 1 == ramp_runs) begin = std::chrono::steady_clock::now();
       if (complete + 1 == runs - ramp_runs) end = std::chrono::steady_clock::now();
     }
-    submit_next(*done);
   }
-  if (!failed) return std::unexpected(failed.error());
   PENSTOCK_CHECK(complete == runs, "every run completes");
   // A clock may stand still between two completions that one call reports.
   return std::max(std::chrono::duration<double>(end - begin).count(), 1e-9);

@@ -5,7 +5,6 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -16,8 +15,8 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "file/emulation.h"
-#include "file/engine.h"
 #include "file/extents.h"
+#include "file/request_ring.h"
 #include "penstock/base.h"
 
 namespace penstock::trace {
@@ -82,15 +81,11 @@ class OnTheRealDevice {
 
 Result<ReplayBuffers> ReplayBuffers::make(unsigned buffers, size_t buffer_bytes) {
   ReplayBuffers made;
-  auto memory = os::Reservation::reserve(buffers * buffer_bytes);
+  auto memory = os::huge_buffer(buffers * buffer_bytes, "buffers");
   if (!memory) return std::unexpected(memory.error());
   made.memory_ = std::move(*memory);
   made.buffer_bytes_ = buffer_bytes;
   made.random_.resize(buffers);
-  if (int error = os::commit(made.memory_.begin(), made.memory_.bytes()); error != 0) {
-    return system_error(error, "commit memory", "buffers");
-  }
-  (void)os::advise_huge(made.memory_.begin(), made.memory_.bytes(), true);
   return made;
 }
 
@@ -209,38 +204,27 @@ Status ReplayRegion::fill(const std::atomic<bool>* cancel, const ReplayProgress&
   const OnTheRealDevice real;
   auto buffers = ReplayBuffers::make(fill_depth, fill_bytes);
   if (!buffers) return std::unexpected(buffers.error());
-  std::array<file::Request, fill_depth> requests;
-  auto engine = file::Engine::open({.depth = fill_depth});  // goes first: waits for its requests
-  if (!engine) return std::unexpected(engine.error());
-
-  uint64_t submitted = 0, done = 0;
-  auto submit_next = [&](file::Request& request) {
-    if (submitted == bytes_) return;
-    const auto buffer = static_cast<unsigned>(&request - requests.data());
-    request.operation = file::Operation::write;
-    request.file = &file_;
-    request.offset = submitted;
-    request.data = buffers->at(buffer);
-    request.bytes = std::min<uint64_t>(fill_bytes, bytes_ - submitted);
-    buffers->renew(buffer, request.bytes);
-    submitted += request.bytes;
-    (*engine)->submit(request);
-  };
-  for (file::Request& request : requests) submit_next(request);
-  Status failed;
-  while (file::Request* request = (*engine)->wait_any()) {
-    if (!failed) continue;  // what is in flight comes back first
-    if (request->error != 0) {
-      failed = system_error(request->error, "fill the region of the replay", place_);
-    } else if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) {  // a lone flag
-      failed = failure(ErrorCode::interrupted, "fill the region of the replay", place_);
-    } else {
-      done += request->bytes;
-      if (progress) progress(done, bytes_);
-      submit_next(*request);
+  file::RequestRing ring;  // goes first: it waits for its requests
+  if (Status opened = ring.open({.depth = fill_depth}); !opened) return opened;
+  for (uint64_t submitted = 0, done = 0; done < bytes_;) {
+    if (submitted < bytes_ && !ring.full()) {
+      const auto buffer = static_cast<unsigned>(submitted / fill_bytes % fill_depth);
+      const uint64_t bytes = std::min<uint64_t>(fill_bytes, bytes_ - submitted);
+      buffers->renew(buffer, bytes);
+      ring.submit({.operation = file::Operation::write,
+                   .file = &file_,
+                   .offset = submitted,
+                   .data = buffers->at(buffer),
+                   .bytes = bytes});
+      submitted += bytes;
+      continue;
     }
+    done += ring.wait_oldest().bytes;
+    if (Status status = ring.status(); !status) return status;
+    if (cancel != nullptr && cancel->load(std::memory_order_relaxed))  // a lone flag
+      return failure(ErrorCode::interrupted, "fill the region of the replay", place_);
+    if (progress) progress(done, bytes_);
   }
-  if (!failed) return failed;
   if (Status synced = file_.sync(); !synced) return synced;
   filled_ = true;
   return {};
