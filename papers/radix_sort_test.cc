@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "record/generator.h"
+#include "generate/generator.h"
 
 // One property suite: every distribution, every item type, every mechanism; sizes around the sort's
 // own thresholds.
@@ -34,12 +34,12 @@ record::Type type_of() {
 }
 
 template <class T>
-std::vector<T> generate(record::Distribution distribution, size_t count) {
+std::vector<T> generate(generate::Distribution distribution, size_t count) {
   std::vector<T> items(count);
   auto generator =
-      record::Generator::open({.format = {.type = type_of<T>(), .record_bytes = sizeof(T)},
-                               .distribution = distribution,
-                               .count = count});
+      generate::Generator::open({.format = {.type = type_of<T>(), .record_bytes = sizeof(T)},
+                                 .distribution = distribution,
+                                 .count = count});
   EXPECT_TRUE(generator) << generator.error().message();
   if (generator && count > 0) generator->fill(0, count, reinterpret_cast<std::byte*>(items.data()));
   return items;
@@ -100,9 +100,9 @@ class RadixSortTest : public testing::TestWithParam<pool::Mechanism> {
   void check_distributions() {
     size_t count = RadixSort<T>::cache_items_max +
                    70001;  // more than the cache sort takes at once, when keys are few
-    for (record::Distribution distribution : record::distributions_of(type_of<T>())) {
+    for (generate::Distribution distribution : generate::distributions_of(type_of<T>())) {
       Sorter{GetParam()}.check(generate<T>(distribution, count),
-                               std::string(record::name_of(distribution)));
+                               std::string(generate::name_of(distribution)));
     }
   }
 };
@@ -122,8 +122,8 @@ TEST_P(RadixSortTest, SortsSizesAroundItsThresholds) {
        {size_t{0}, size_t{1}, size_t{2}, leaf_items_max - 1, leaf_items_max, leaf_items_max + 1,
         size_t{4096}, RadixSort<uint64_t>::cache_items_target, RadixSort<uint64_t>::cache_items_max,
         RadixSort<uint64_t>::cache_items_max + 1}) {
-    Sorter{GetParam()}.check(generate<uint64_t>(record::Distribution::uniform, count), "uniform");
-    Sorter{GetParam()}.check(generate<uint64_t>(record::Distribution::all_equal, count),
+    Sorter{GetParam()}.check(generate<uint64_t>(generate::Distribution::uniform, count), "uniform");
+    Sorter{GetParam()}.check(generate<uint64_t>(generate::Distribution::all_equal, count),
                              "all-equal");
   }
 }

@@ -21,16 +21,16 @@
 #include "base/random.h"
 #include "base/trials.h"
 #include "external/sort_fixture.h"
+#include "generate/generator.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
 #include "record/checker.h"
-#include "record/generator.h"
 #include "test/support/injection.h"
 
 namespace penstock::external {
 namespace {
 
-using record::Distribution;
+using generate::Distribution;
 using record::Format;
 using record::Type;
 
@@ -86,12 +86,12 @@ TEST_P(EveryFormat, SortsEveryDistribution) {
     GTEST_SKIP() << pool::name_of(mechanism) << " is not to be had on this kernel";
   }
   size_t turn = mechanism == pool::Mechanism::mremap ? 0 : 1;
-  for (Distribution distribution : record::distributions_of(format.type)) {
+  for (Distribution distribution : generate::distributions_of(format.type)) {
     // A sanitizer makes everything several times slower: there each distribution runs on one of the
     // two mechanisms, in turn.
     if (os::shadowed && turn++ % 2 == 1) continue;
     if (!tried()) continue;
-    SCOPED_TRACE(std::string(record::name_of(distribution)));
+    SCOPED_TRACE(std::string(generate::name_of(distribution)));
     SortOptions chosen = options(format);
     chosen.mechanism = mechanism;
     SortStats stats = sort_and_check(chosen, generate(format, distribution, input_bytes));

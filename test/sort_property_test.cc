@@ -24,12 +24,12 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "base/trials.h"
+#include "generate/generator.h"
 #include "os/limits.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
 #include "penstock/base.h"
 #include "penstock/sort.h"
-#include "record/generator.h"
 #include "record/items.h"
 
 // One property suite for the sort of memory: every type, distribution, size, option and kind of
@@ -146,7 +146,7 @@ struct Pattern {
   // The bits of key i of `count`, of which the lowest `bits` are used.
   std::function<uint64_t(Random&, uint64_t i, uint64_t count, unsigned bits)> word;
   // Instead, where it is one of the generators.
-  record::Distribution distribution = record::Distribution::uniform;
+  generate::Distribution distribution = generate::Distribution::uniform;
 };
 
 uint64_t from_top(uint64_t word, unsigned bits) {
@@ -208,8 +208,8 @@ record::Type generator_of() {
 template <class T>
 std::vector<Pattern> all_patterns() {
   std::vector<Pattern> patterns = own_patterns();
-  for (record::Distribution distribution : record::distributions_of(generator_of<T>())) {
-    patterns.push_back({.name = std::string(record::name_of(distribution)),
+  for (generate::Distribution distribution : generate::distributions_of(generator_of<T>())) {
+    patterns.push_back({.name = std::string(generate::name_of(distribution)),
                         .word = nullptr,
                         .distribution = distribution});
   }
@@ -239,11 +239,11 @@ void fill(const Pattern& pattern, uint64_t seed, std::span<T> items) {
   const bool narrow =
       type == record::Type::u32 || type == record::Type::i32 || type == record::Type::f32;
   const uint32_t bytes = narrow ? 4 : 8;
-  auto generator =
-      record::Generator::open({.format = {.type = type, .record_bytes = bytes, .key_bytes = bytes},
-                               .distribution = pattern.distribution,
-                               .count = items.size(),
-                               .seed = seed});
+  auto generator = generate::Generator::open(
+      {.format = {.type = type, .record_bytes = bytes, .key_bytes = bytes},
+       .distribution = pattern.distribution,
+       .count = items.size(),
+       .seed = seed});
   ASSERT_TRUE(generator) << generator.error().message();
   std::vector<std::byte> words(items.size() * bytes);
   generator->fill(0, items.size(), words.data());

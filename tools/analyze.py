@@ -20,7 +20,7 @@ BUILD = ROOT / "build/analysis"
 LOOKED_AT = ("src", "cli")
 # Tests, and the programs that they look at, which do wrong by intent.
 LEFT_OUT = re.compile(r"_test\.cc$|/target/")
-HEADERS = f"^{re.escape(str(ROOT))}/(src|include|cli|papers|bench|test|fuzz|examples|python)/"
+HEADERS = f"^{re.escape(str(ROOT))}/(src|include|cli|generate|papers|bench|test|fuzz|examples|python)/"
 
 
 def configure():

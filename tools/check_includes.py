@@ -3,8 +3,9 @@
 
 The order of the layers is the table of src/README.md. Checked are:
   1. a file of a layer includes only its own layer and those above it in the table;
-  2. what stands above the layers (the programs, papers/) is included by none of them; papers/, the methods that were
-     published and that the product does not use, by benches alone. (Tests in test/ are not looked at.)
+  2. what stands above the layers (the programs, papers/, generate/) is included by none of them; papers/, the methods that were
+     published and that the product does not use, by benches alone; generate/, inputs for sorts, by the program, benches and tests.
+     (Tests in test/ are not looked at.)
   3. the libraries of the programs (command line, JSON) are not included under src/ or include/, but for JSON in src/api;
   4. system calls on memory, signals and files are made in os/ and file/ alone. Tests and benches may make any;
   5. threads start in base/thread.h alone, which says what signals they take;
@@ -19,7 +20,7 @@ import sys
 import tempfile
 
 # The folders above the layers, and those of them that each may include.
-ABOVE = {"cli": (), "bench": ("papers",), "papers": ()}
+ABOVE = {"cli": ("generate",), "bench": ("papers", "generate"), "papers": (), "generate": ()}
 PROGRAM_LIBRARIES = re.compile(r"(CLI/|nlohmann/)")
 SYSTEM_LAYERS = ("src/os", "src/file")
 SYSTEM_HEADERS = {
@@ -96,6 +97,8 @@ def check_file(root, path, order):
         if quoted and "/" not in included and layer == "include/penstock":
             continue  # beside it
         if quoted and included.startswith("test/support/") and (is_test(name) or program == "bench"):
+            continue
+        if quoted and included.startswith("generate/") and is_test(name):
             continue
         if quoted or included.startswith("penstock/"):
             target = layer_of_include(included)

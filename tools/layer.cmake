@@ -12,11 +12,11 @@
 set(PENSTOCK_UNITY 0 CACHE STRING "how many files of a layer are compiled at once, or 0: each alone")
 set(PENSTOCK_TEST_OPTIMIZATION "" CACHE STRING "optimization of tests, as in -O0, or empty: as the library")
 set(PENSTOCK_LIBRARY_OPTIMIZATION "" CACHE STRING "optimization of most layers, as in -O0, or empty: the build's")
-set(PENSTOCK_LAYERS_THAT_COMPUTE "^(base|file|record|scatter|partition|sort|papers|bowtie|files|external)$")
+set(PENSTOCK_LAYERS_THAT_COMPUTE "^(base|file|record|generate|scatter|partition|sort|papers|bowtie|files|external)$")
 
 # Layers by what the tests of all of them need.
 set(PENSTOCK_LAYERS_BELOW_THE_SORTS "^(base|os|file|pool|fault|stream|source|rewire|test)$")
-set(PENSTOCK_LAYERS_WITH_THREADS "^(os|file|pool|fault|stream|source|rewire|partition|sort|papers|bowtie|files|external|api|trace)$")
+set(PENSTOCK_LAYERS_WITH_THREADS "^(os|file|pool|fault|stream|source|rewire|partition|sort|papers|generate|bowtie|files|external|api|trace)$")
 set(PENSTOCK_LAYERS_WITH_LOOPS "^(sort|scatter|partition)$")
 set(PENSTOCK_LAYERS_WITHOUT_RIGHTS "^(pool|fault|stream|rewire)$")
 
@@ -43,7 +43,7 @@ function(penstock_unity target)
   endif()
 endfunction()
 
-# penstock_layer(NAME DEPS...): one folder of src/, or papers/, is one layer. The *.cc of it and of its folders are the
+# penstock_layer(NAME DEPS...): one folder of src/, or papers/ or generate/, is one layer. The *.cc of it and of its folders are the
 # layer's sources, each *_test.cc there is a test program of its own (named NAME_x_test). Folders named target/ are programs
 # under test. The layers named after NAME are the ones it may use.
 function(penstock_layer name)

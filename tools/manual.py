@@ -15,7 +15,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOOLS = ROOT / "build/sphinx"  # what tools/manual.txt lists, installed by tools/setup.sh
-SOURCE_FILES = r"(?:src|cli|include|papers|bench|test|tools|examples|fuzz|bindings|packaging)/"
+SOURCE_FILES = r"(?:src|cli|include|generate|papers|bench|test|tools|examples|fuzz|bindings|packaging)/"
 
 
 def run(*words, **options):

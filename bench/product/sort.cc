@@ -48,9 +48,9 @@
 #include "base/random.h"
 #include "bench/harness/bench.h"
 #include "bench/rivals/sorts.h"
+#include "generate/generator.h"
 #include "os/memory.h"
 #include "penstock/base.h"
-#include "record/generator.h"
 #include "record/hash.h"
 
 namespace penstock::bench {
@@ -170,10 +170,10 @@ class Array {
 // ---- inputs and results
 
 template <class T>
-Status generate(record::Distribution distribution, std::span<T> out) {
+Status generate(generate::Distribution distribution, std::span<T> out) {
   auto format = format_of<T>();
   if (!format) return std::unexpected(format.error());
-  auto generator = record::Generator::open(
+  auto generator = generate::Generator::open(
       {.format = *format, .distribution = distribution, .count = out.size()});
   if (!generator) return std::unexpected(generator.error());
   auto fill = [&](size_t first, size_t end) {
@@ -286,11 +286,11 @@ class Bench {
   }
   static Result<Course> make_course(size_t items, Pages pages);
   // The race over `items` freshly made items at the beginning of the course.
-  Result<Race<T>> race_of(const Course& course, record::Distribution distribution, size_t items,
+  Result<Race<T>> race_of(const Course& course, generate::Distribution distribution, size_t items,
                           unsigned threads) const;
   Result<Standings> run(const Race<T>& race);
   // A pilot, then the race among those who are fast enough.
-  Result<Standings> run_with_pilot(const Course& course, record::Distribution distribution,
+  Result<Standings> run_with_pilot(const Course& course, generate::Distribution distribution,
                                    unsigned threads, size_t part_items = 0);
   bool verify(const Race<T>& race) const;
   // Rows for all contenders.
@@ -323,7 +323,7 @@ Result<typename Bench<T>::Course> Bench<T>::make_course(size_t items, Pages page
 }
 
 template <class T>
-Result<Race<T>> Bench<T>::race_of(const Course& course, record::Distribution distribution,
+Result<Race<T>> Bench<T>::race_of(const Course& course, generate::Distribution distribution,
                                   size_t items, unsigned threads) const {
   const std::span<T> input = course.input.span().first(items);
   const std::span<T> work = course.work.span().first(items);
@@ -410,8 +410,9 @@ Result<Standings> Bench<T>::run(const Race<T>& race) {
 }
 
 template <class T>
-Result<Standings> Bench<T>::run_with_pilot(const Course& course, record::Distribution distribution,
-                                           unsigned threads, size_t part_items) {
+Result<Standings> Bench<T>::run_with_pilot(const Course& course,
+                                           generate::Distribution distribution, unsigned threads,
+                                           size_t part_items) {
   const size_t items = course.input.count();
   auto pilot = race_of(course, distribution, std::max(items / pilot_share, part_items), threads);
   if (!pilot) return std::unexpected(pilot.error());
@@ -477,7 +478,7 @@ std::string power(size_t items) {
 
 template <class T>
 Status Bench<T>::large() {
-  constexpr auto uniform = record::Distribution::uniform;
+  constexpr auto uniform = generate::Distribution::uniform;
   const size_t items =
       size_t{1} << (options_.quick ? Kind<T>::large_log2_quick : Kind<T>::large_log2);
   const std::string size = fmt::format("2p{}", std::countr_zero(items));
@@ -536,7 +537,7 @@ Status Bench<T>::large() {
 template <class T>
 Status Bench<T>::huge() {
   if (Kind<T>::huge_log2 == 0 || options_.quick) return {};
-  constexpr auto uniform = record::Distribution::uniform;
+  constexpr auto uniform = generate::Distribution::uniform;
   const size_t items = size_t{1} << Kind<T>::huge_log2;
   Names field;
   {
@@ -571,10 +572,11 @@ Status Bench<T>::distributions() {
   auto course = make_course(items, Pages::huge);
   if (!course) return std::unexpected(course.error());
   double least = std::numeric_limits<double>::infinity();
-  for (record::Distribution distribution : record::distributions_of(format->type)) {
+  for (generate::Distribution distribution : generate::distributions_of(format->type)) {
     auto standings = run_with_pilot(*course, distribution, 1);
     if (!standings) return std::unexpected(standings.error());
-    add_best(fmt::format("{} {}", power(items), record::name_of(distribution)), *standings, items);
+    add_best(fmt::format("{} {}", power(items), generate::name_of(distribution)), *standings,
+             items);
     least = std::min(least, standings->vs_best_rival());
   }
   report_.ratio(with_type("vs_best_rival_min_distribution"), least);
@@ -589,7 +591,7 @@ Status Bench<T>::small() {
   if (!course) return std::unexpected(course.error());
   double least = std::numeric_limits<double>::infinity();
   for (unsigned log2 = 8; log2 <= 20 && size_t{1} << log2 <= items; log2 += 2) {
-    auto standings = run_with_pilot(*course, record::Distribution::uniform, 1, size_t{1} << log2);
+    auto standings = run_with_pilot(*course, generate::Distribution::uniform, 1, size_t{1} << log2);
     if (!standings) return std::unexpected(standings.error());
     add_best(fmt::format("arrays of 2^{}", log2), *standings, items);
     least = std::min(least, standings->vs_best_rival());

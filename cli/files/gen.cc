@@ -20,8 +20,8 @@
 #include "cli/common/size.h"
 #include "cli/common/stop_signals.h"
 #include "file/file.h"
-#include "record/generate_file.h"
-#include "record/generator.h"
+#include "generate/generate_file.h"
+#include "generate/generator.h"
 
 namespace penstock::cli {
 namespace {
@@ -74,7 +74,7 @@ Result<uint64_t> count_of(const GenArguments& arguments, const record::Format& f
   return *bytes / format.record_bytes;
 }
 
-Result<record::Generator> generator_of(const GenArguments& arguments) {
+Result<generate::Generator> generator_of(const GenArguments& arguments) {
   const auto items = arguments.format.items();
   if (!items) return std::unexpected(items.error());
   auto format = api::format_of(*items);
@@ -82,15 +82,15 @@ Result<record::Generator> generator_of(const GenArguments& arguments) {
   if (!arguments.format.keys.empty() &&
       (format->keys != nullptr || format->key_offset != 0 || format->key_bytes != 10))
     return misuse("put a key there", "--key " + arguments.format.keys.front(), "--key 0:10");
-  auto distribution = record::parse_distribution(arguments.distribution);
+  auto distribution = generate::parse_distribution(arguments.distribution);
   if (!distribution) return std::unexpected(distribution.error());
   auto count = count_of(arguments, *format);
   if (!count) return std::unexpected(count.error());
-  if (arguments.t && *distribution != record::Distribution::bexp) {
+  if (arguments.t && *distribution != generate::Distribution::bexp) {
     return misuse("use this option with this distribution", "--t", "--dist bexp");
   }
 
-  record::GeneratorOptions options;
+  generate::GeneratorOptions options;
   options.format = *format;
   options.distribution = *distribution;
   options.count = *count;
@@ -98,12 +98,12 @@ Result<record::Generator> generator_of(const GenArguments& arguments) {
   options.t = arguments.t.value_or(options.t);
   options.ascii = arguments.ascii;
   options.start = arguments.start;
-  if (*distribution == record::Distribution::zipf) {
+  if (*distribution == generate::Distribution::zipf) {
     options.zipf_exponent = arguments.skew.value_or(options.zipf_exponent);
   } else {
     options.skew = arguments.skew;
   }
-  return record::Generator::open(options);
+  return generate::Generator::open(options);
 }
 
 int run_gen(const GenArguments& arguments) {
@@ -112,10 +112,10 @@ int run_gen(const GenArguments& arguments) {
   StopOptions stop = stop_options("gen", arguments.output, arguments.output_rules);
   if (!stop.outcome_at_once.empty()) stop.outcome = "no output was written";  // nor anything read
   const StopSignals signals(stop);
-  const auto bytes = record::generate_file(*generator, arguments.output,
-                                           {.threads = arguments.threads,
-                                            .output_rules = arguments.output_rules,
-                                            .stop = &signals.flag()});
+  const auto bytes = generate::generate_file(*generator, arguments.output,
+                                             {.threads = arguments.threads,
+                                              .output_rules = arguments.output_rules,
+                                              .stop = &signals.flag()});
   if (bytes) return exit_ok;
   const Error& error = bytes.error();
   if (error.code == ErrorCode::interrupted && signals.caught() != 0) return signals.die();

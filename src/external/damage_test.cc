@@ -25,7 +25,7 @@
 namespace penstock::external {
 namespace {
 
-using record::Distribution;
+using generate::Distribution;
 using record::Format;
 using record::Type;
 

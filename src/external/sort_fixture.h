@@ -24,10 +24,10 @@
 #include "file/emulation.h"
 #include "file/engine.h"
 #include "file/whole_file_fixture.h"
+#include "generate/generator.h"
 #include "os/memory.h"
 #include "penstock/base.h"
 #include "record/checker.h"
-#include "record/generator.h"
 #include "test/support/injection.h"
 
 namespace penstock::external {
@@ -57,11 +57,11 @@ class SortFixture : public testing::Test {
   }
   // Calls take(data) with one piece after the other.
   template <class Take>
-  static void generate(const record::Format& format, record::Distribution distribution,
+  static void generate(const record::Format& format, generate::Distribution distribution,
                        uint64_t bytes, Take take) {
     const uint64_t count = bytes / (format.fixed() ? format.record_bytes : 40);
     auto generator =
-        record::Generator::open({.format = format, .distribution = distribution, .count = count});
+        generate::Generator::open({.format = format, .distribution = distribution, .count = count});
     ASSERT_TRUE(generator) << generator.error().message();
     std::string piece(1000 * generator->item_bytes_max(), '\0');
     for (uint64_t first = 0; first < count; first += 1000) {
@@ -70,14 +70,14 @@ class SortFixture : public testing::Test {
           0, generator->fill(first, items, reinterpret_cast<std::byte*>(piece.data()))));
     }
   }
-  static std::string generate(const record::Format& format, record::Distribution distribution,
+  static std::string generate(const record::Format& format, generate::Distribution distribution,
                               uint64_t bytes) {
     std::string data;
     generate(format, distribution, bytes, [&](std::string_view piece) { data += piece; });
     return data;
   }
   void generate(const std::string& name, const record::Format& format, uint64_t bytes,
-                record::Distribution distribution = record::Distribution::uniform) const {
+                generate::Distribution distribution = generate::Distribution::uniform) const {
     std::ofstream file(path(name), std::ios::binary);
     generate(format, distribution, bytes, [&](std::string_view piece) { file << piece; });
   }

@@ -12,7 +12,6 @@
 #include "record/crc32.h"
 #include "record/hash.h"
 #include "record/items.h"
-#include "record/sort_benchmark.h"
 
 // Three kinds of bytes are told apart: the head (the rest of an item that began before this part),
 // whole items, and the partial item at the end. Only whole items pass the loops, straight from the

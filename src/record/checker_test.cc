@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/random.h"
+#include "generate/generator.h"
 #include "record/codec.h"
 #include "record/crc32.h"
-#include "record/generator.h"
 #include "record/hash.h"
 
 namespace penstock::record {
@@ -250,10 +250,10 @@ TEST(Checker, ChecksumsKeepTheContentAndForgetTheOrder) {
 }
 
 TEST(Checker, KnowsTheSortBenchmarksChecksum) {
-  GeneratorOptions options;
+  generate::GeneratorOptions options;
   options.format = *parse_format("record");
   options.count = 1000;
-  auto generator = Generator::open(options);
+  auto generator = generate::Generator::open(options);
   std::vector<std::byte> data(100'000);
   generator->fill(0, 1000, data.data());
   __uint128_t expected = 0;

@@ -9,7 +9,6 @@
 #include "record/codec.h"
 #include "record/field_order.h"
 #include "record/keyed_rows.h"
-#include "record/sort_benchmark.h"
 
 namespace penstock::record {
 namespace {

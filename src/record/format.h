@@ -71,6 +71,9 @@ Result<Format> with_header(const Format& format, std::string_view header,
 std::optional<std::string> header_difference(const Format& format, std::string_view header,
                                              std::string_view first, const std::string& first_file);
 
+// The records of the Sort Benchmark, which a record is where nothing else is said.
+inline constexpr uint32_t benchmark_record_bytes = 100;
+
 // "u32", "kv64", "record" (with record_bytes and key given as in --record 100 --key 0:10), "lines",
 // "rows"; "u128" and "i128" are records of one number.
 // Of a record, `record_bytes` 0 means 100, and an empty `key` means its first 10 bytes (all, if it

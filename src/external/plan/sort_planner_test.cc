@@ -22,13 +22,13 @@
 #include "file/file.h"
 #include "file/temporaries.h"
 #include "files/space.h"
+#include "generate/generator.h"
 #include "os/sanitizer.h"
-#include "record/generator.h"
 
 namespace penstock::external {
 namespace {
 
-using record::Distribution;
+using generate::Distribution;
 using record::Format;
 using record::Type;
 
@@ -160,7 +160,7 @@ TEST_F(PlannerTest, EachWayTakesWhatItsPlanSays) {
   };
   for (const Way& way : ways) {
     for (const Format& format : {u64, records, lines}) {
-      const auto known = record::distributions_of(format.type);
+      const auto known = generate::distributions_of(format.type);
       if (std::ranges::find(known, way.distribution) == known.end() || !tried()) continue;
       SCOPED_TRACE(fmt::format("{} {}", record::name_of(format.type), way.name));
       SortOptions chosen = options(format);

@@ -26,15 +26,15 @@
 #include "file/file.h"
 #include "file/temporaries.h"
 #include "files/space.h"
+#include "generate/generator.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
 #include "record/checker.h"
-#include "record/generator.h"
 
 namespace penstock::external {
 namespace {
 
-using record::Distribution;
+using generate::Distribution;
 using record::Format;
 using record::Type;
 
@@ -472,9 +472,9 @@ TEST_F(PredictionTest, SeveralInputsOfAnyDistributionInLongRuns) {
     for (const Distribution distribution :
          {Distribution::all_equal, Distribution::zipf, Distribution::low_bits_only,
           Distribution::one_bucket, Distribution::common_prefix}) {
-      if (std::ranges::count(record::distributions_of(format.type), distribution) == 0) continue;
+      if (std::ranges::count(generate::distributions_of(format.type), distribution) == 0) continue;
       if (!tried()) continue;
-      SCOPED_TRACE(record::name_of(distribution));
+      SCOPED_TRACE(generate::name_of(distribution));
       generate("in", format, 32 * MiB, distribution);
       const std::string all = read(path("in"));
       size_t cut = all.size() / 3 / 8 * 8;

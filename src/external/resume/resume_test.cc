@@ -26,8 +26,8 @@
 #include "external/external_sort.h"
 #include "external/sort_fixture.h"
 #include "file/engine.h"
+#include "generate/generator.h"
 #include "os/memory.h"
-#include "record/generator.h"
 #include "test/support/injection.h"
 
 namespace {
@@ -45,7 +45,7 @@ extern "C" __attribute__((visibility("default"))) dirent* readdir(DIR* directory
 namespace penstock::external {
 namespace {
 
-using record::Distribution;
+using generate::Distribution;
 using record::Format;
 using record::Type;
 

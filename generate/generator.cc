@@ -1,4 +1,4 @@
-#include "record/generator.h"
+#include "generate/generator.h"
 
 #include <algorithm>
 #include <array>
@@ -8,9 +8,9 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "generate/lines.h"
+#include "generate/sort_benchmark.h"
 #include "record/codec.h"
-#include "record/lines.h"
-#include "record/sort_benchmark.h"
 
 // A distribution times a numeric type would be more than a hundred loops. Instead an input is made
 // in two steps, over blocks small enough for the cache: the distribution makes 64-bit words, and
@@ -21,7 +21,9 @@
 //   key     the number's key (codec.h), so that order of words is order of numbers in every type
 //   value   a natural number: taken modulo 2^width for integers, rounded for floats
 
-namespace penstock::record {
+namespace penstock::generate {
+
+using namespace record;
 namespace {
 
 using D = Distribution;
@@ -472,4 +474,4 @@ size_t Generator::write_line(uint64_t index, char* out) const {
   return line.finish();
 }
 
-}  // namespace penstock::record
+}  // namespace penstock::generate

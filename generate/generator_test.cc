@@ -1,4 +1,4 @@
-#include "record/generator.h"
+#include "generate/generator.h"
 
 #include <gtest/gtest.h>
 
@@ -11,11 +11,13 @@
 #include <vector>
 
 #include "base/random.h"
+#include "generate/lines.h"
+#include "generate/sort_benchmark.h"
 #include "record/codec.h"
-#include "record/lines.h"
-#include "record/sort_benchmark.h"
 
-namespace penstock::record {
+namespace penstock::generate {
+
+using namespace record;
 namespace {
 
 using D = Distribution;
@@ -424,4 +426,4 @@ TEST(Generator, TotalBytesAreExactForFixedFormatsAndCloseForLines) {
 }
 
 }  // namespace
-}  // namespace penstock::record
+}  // namespace penstock::generate

@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 
-namespace penstock::record {
+namespace penstock::generate {
 
 inline constexpr size_t line_bytes_max = 1024;
 
@@ -35,4 +35,4 @@ class LineWriter {
   char* limit_;
 };
 
-}  // namespace penstock::record
+}  // namespace penstock::generate

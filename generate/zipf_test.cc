@@ -1,4 +1,4 @@
-#include "record/zipf.h"
+#include "generate/zipf.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "base/trials.h"
 
-namespace penstock::record {
+namespace penstock::generate {
 namespace {
 
 // Draws, counted in ranges of ranks (1, 2, 3-4, 5-8, ...), against the law summed term by term.
@@ -58,4 +58,4 @@ TEST(Zipf, AllRanksCanBeDrawnAtTheEdges) {
 }
 
 }  // namespace
-}  // namespace penstock::record
+}  // namespace penstock::generate

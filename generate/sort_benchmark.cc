@@ -1,4 +1,4 @@
-#include "record/sort_benchmark.h"
+#include "generate/sort_benchmark.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,9 @@
 // with mask j. So neighbours share nine of their ten states: going from a record to the next costs
 // one step of the sequence, not ten, and a ring of the last ten states holds the rest.
 
-namespace penstock::record {
+namespace penstock::generate {
+
+using namespace record;
 namespace {
 
 constexpr __uint128_t wide(uint64_t high, uint64_t low) {
@@ -150,4 +152,4 @@ void fill_benchmark_records(BenchmarkKind kind, uint64_t first, uint64_t count, 
   }
 }
 
-}  // namespace penstock::record
+}  // namespace penstock::generate

@@ -13,11 +13,11 @@
 #include <string_view>
 #include <vector>
 
+#include "generate/zipf.h"
 #include "penstock/base.h"
 #include "record/format.h"
-#include "record/zipf.h"
 
-namespace penstock::record {
+namespace penstock::generate {
 
 enum class Distribution {
   uniform,
@@ -43,10 +43,10 @@ enum class Distribution {
 Result<Distribution> parse_distribution(std::string_view name);  // "almost-sorted"
 std::string_view name_of(Distribution distribution);
 // The distributions that a format has, for suites that run them all.
-std::span<const Distribution> distributions_of(Type type);
+std::span<const Distribution> distributions_of(record::Type type);
 
 struct GeneratorOptions {
-  Format format;
+  record::Format format;
   Distribution distribution = Distribution::uniform;
   uint64_t count = 0;  // items of the whole input: what is sorted or duplicated depends on it
   uint64_t seed = 1;
@@ -89,9 +89,10 @@ class Generator {
   uint64_t bits_with_zeros(uint64_t index) const;
 
   GeneratorOptions options_;
-  Type number_ = Type::u64;  // the numeric type whose words are made (u64 for records)
-  unsigned width_ = 64;      // bits of a number
-  uint64_t key_first_ = 0;   // sorted: keys (as codec.h makes them) lie in [key_first_, key_last_]
+  record::Type number_ =
+      record::Type::u64;    // the numeric type whose words are made (u64 for records)
+  unsigned width_ = 64;     // bits of a number
+  uint64_t key_first_ = 0;  // sorted: keys (as codec.h makes them) lie in [key_first_, key_last_]
   uint64_t key_last_ = ~uint64_t{0};
   uint64_t key_step_ = 0;       // between neighbours of a sorted sequence; 0: more items than keys
   uint64_t keys_per_item_ = 0;  // where key_step_ is 0: as a fraction of 2^64
@@ -100,4 +101,4 @@ class Generator {
   std::optional<Zipf> zipf_;
 };
 
-}  // namespace penstock::record
+}  // namespace penstock::generate

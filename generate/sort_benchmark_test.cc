@@ -1,4 +1,4 @@
-#include "record/sort_benchmark.h"
+#include "generate/sort_benchmark.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,9 @@
 
 // The same records from big integers in Python, for random starts: test/sort_benchmark_oracle.py.
 
-namespace penstock::record {
+namespace penstock::generate {
+
+using namespace record;
 namespace {
 
 std::vector<std::byte> records(BenchmarkKind kind, uint64_t first, uint64_t count) {
@@ -64,4 +66,4 @@ TEST(SortBenchmark, AsciiRecordsHaveTheirShape) {
 }
 
 }  // namespace
-}  // namespace penstock::record
+}  // namespace penstock::generate

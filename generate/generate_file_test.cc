@@ -1,6 +1,6 @@
 // Generated files, written and checked through the file layer, also when it misbehaves.
 
-#include "record/generate_file.h"
+#include "generate/generate_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -19,7 +19,9 @@
 #include "record/check_file.h"
 #include "test/support/injection.h"
 
-namespace penstock::record {
+namespace penstock::generate {
+
+using namespace record;
 namespace {
 
 class FileTest : public testing::Test {
@@ -169,4 +171,4 @@ TEST_F(FileTest, AFileThatIsNoWholeNumberOfItemsIsRefused) {
 }
 
 }  // namespace
-}  // namespace penstock::record
+}  // namespace penstock::generate

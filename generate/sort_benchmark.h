@@ -10,9 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace penstock::record {
+#include "record/format.h"
 
-inline constexpr uint32_t benchmark_record_bytes = 100;
+namespace penstock::generate {
 
 enum class BenchmarkKind { binary, ascii };
 
@@ -22,4 +22,4 @@ void fill_benchmark_records(BenchmarkKind kind, uint64_t first, uint64_t count, 
 // The lowest digits of `value` in base 95, least significant first, as printable characters.
 void write_base95(uint64_t value, size_t digits, std::byte* out);
 
-}  // namespace penstock::record
+}  // namespace penstock::generate

@@ -1,4 +1,4 @@
-#include "record/generate_file.h"
+#include "generate/generate_file.h"
 
 #include <fmt/format.h>
 
@@ -18,7 +18,9 @@
 // file, after its write on a pipe, whose bytes must arrive in order. Blocks take about as long as
 // each other, so hardly anybody waits.
 
-namespace penstock::record {
+namespace penstock::generate {
+
+using namespace record;
 namespace {
 
 constexpr uint64_t block_bytes_wanted = 2 * MiB;
@@ -161,4 +163,4 @@ Result<uint64_t> generate_file(const Generator& generator, const std::string& pa
   return bytes;
 }
 
-}  // namespace penstock::record
+}  // namespace penstock::generate

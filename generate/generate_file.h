@@ -7,10 +7,10 @@
 #include <string>
 
 #include "file/file.h"
+#include "generate/generator.h"
 #include "penstock/base.h"
-#include "record/generator.h"
 
-namespace penstock::record {
+namespace penstock::generate {
 
 struct GenerateOptions {
   unsigned threads = 2;
@@ -22,4 +22,4 @@ struct GenerateOptions {
 Result<uint64_t> generate_file(const Generator& generator, const std::string& path,
                                const GenerateOptions& options = {});
 
-}  // namespace penstock::record
+}  // namespace penstock::generate

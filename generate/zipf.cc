@@ -1,4 +1,4 @@
-#include "record/zipf.h"
+#include "generate/zipf.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/random.h"
 
-namespace penstock::record {
+namespace penstock::generate {
 namespace {
 
 constexpr uint64_t head_max = (1u << 14) - 1;
@@ -82,4 +82,4 @@ double Zipf::inverse(double y) const {
   return exponent_ == 1 ? std::exp(y) : std::pow((1 - exponent_) * y, 1 / (1 - exponent_));
 }
 
-}  // namespace penstock::record
+}  // namespace penstock::generate

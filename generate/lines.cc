@@ -1,8 +1,8 @@
-#include "record/lines.h"
+#include "generate/lines.h"
 
 #include <string_view>
 
-namespace penstock::record {
+namespace penstock::generate {
 
 LineWriter& LineWriter::words(Random& random, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) {
@@ -55,4 +55,4 @@ size_t LineWriter::finish() {
   return static_cast<size_t>(end_ - begin_);
 }
 
-}  // namespace penstock::record
+}  // namespace penstock::generate

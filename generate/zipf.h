@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace penstock::record {
+namespace penstock::generate {
 
 class Zipf {
  public:
@@ -45,4 +45,4 @@ class Zipf {
   std::vector<Entry> entries_;
 };
 
-}  // namespace penstock::record
+}  // namespace penstock::generate
