@@ -44,8 +44,8 @@ GroupLines::GroupLines(const record::Format& format, const Aggregates& aggregate
   set_order(format);
   if (!style_.csv) end_ = format.line_end;
   more_.resize(options.values.size());
-  sums_.resize(options.values.size());
-  narrow_bytes_ = (aggregates.count ? count_bytes : 0) + sums_.size() * value_bytes(false);
+  narrow_.resize(options.values.size());
+  narrow_bytes_ = (aggregates.count ? count_bytes : 0) + more_.size() * value_bytes(false);
 }
 
 Result<std::shared_ptr<GroupLines>> GroupLines::make(const record::Format& format,
@@ -140,9 +140,20 @@ size_t GroupLines::value_bytes(bool is_wide) const {
   return 1 + aggregates_.sum * sum_bytes + (aggregates_.min + aggregates_.max) * number_bytes;
 }
 
-bool GroupLines::fits_narrow(const Value& value) const {
-  return (!aggregates_.sum || value.sum.narrow()) && (!aggregates_.min || value.min.narrow()) &&
-         (!aggregates_.max || value.max.narrow());
+const char* GroupLines::end_of_values(const char* from) const {
+  for (size_t i = 0; i < more_.size(); ++i) from += value_bytes((*from & wide_bit) != 0);
+  return from;
+}
+
+// True if the value can take up the other one without being widened.
+bool GroupLines::has_room(const char* value, const Value& more) const {
+  if ((*value & wide_bit) != 0 || !more.any) return true;
+  if (aggregates_.sum) {
+    const auto sum = more.sum.narrow();
+    if (!sum || ((*value & any_bit) != 0 && !NarrowDecimal::at(value + 1).can_add(*sum)))
+      return false;
+  }
+  return (!aggregates_.min || more.min.narrow()) && (!aggregates_.max || more.max.narrow());
 }
 
 // Goes on to the next value.
@@ -164,7 +175,7 @@ void GroupLines::load_value(const char*& from, Value& value) const {
   if (aggregates_.max) load(value.max);
 }
 
-// REQUIRES: it is wide, or fits_narrow().
+// REQUIRES: it is wide, or its numbers are narrow. Goes on to the next value.
 void GroupLines::store_value(const Value& value, char*& to) const {
   *to++ = static_cast<char>((value.any ? any_bit : 0) | (value.is_wide ? wide_bit : 0));
   auto store = [&](const auto& number) {
@@ -202,20 +213,24 @@ Status GroupLines::add_value(size_t i, const Value& more, Value& value) const {
 
 // Adds the count, and more_.
 Result<bool> GroupLines::add(char* partial, uint64_t count) {
-  char* to = aggregates_of(partial);
-  const char* from = to + (aggregates_.count ? count_bytes : 0);
-  for (size_t i = 0; i < sums_.size(); ++i) {
-    load_value(from, sums_[i]);
-    if (auto status = add_value(i, more_[i], sums_[i]); !status)
-      return std::unexpected(status.error());
-    if (!sums_[i].is_wide && !fits_narrow(sums_[i])) return false;
+  char* at = aggregates_of(partial);
+  const char* value = at + (aggregates_.count ? count_bytes : 0);
+  for (const Value& more : more_) {
+    if (!has_room(value, more)) return false;
+    value += value_bytes((*value & wide_bit) != 0);
   }
   if (aggregates_.count) {
-    count += record::load<uint64_t>(to);
-    std::memcpy(to, &count, count_bytes);
-    to += count_bytes;
+    count += record::load<uint64_t>(at);
+    std::memcpy(at, &count, count_bytes);
+    at += count_bytes;
   }
-  for (const Value& value : sums_) store_value(value, to);
+  for (size_t i = 0; i < more_.size(); ++i) {
+    const char* from = at;
+    Value sum;
+    load_value(from, sum);
+    if (auto status = add_value(i, more_[i], sum); !status) return std::unexpected(status.error());
+    store_value(sum, at);
+  }
   return true;
 }
 
@@ -224,7 +239,7 @@ void GroupLines::widen(std::string_view partial, std::string& to) const {
   const char* from = partial.data() + RowHead::bytes + head.key_bytes;
   if (aggregates_.count) from += count_bytes;
   to.assign(partial.data(), from);
-  for (size_t i = 0; i < sums_.size(); ++i) {
+  for (size_t i = 0; i < more_.size(); ++i) {
     Value value;
     load_value(from, value);
     value.is_wide = true;
@@ -257,16 +272,59 @@ Status GroupLines::read_value(std::string_view text, size_t i, Value& value) {
   return {};
 }
 
+// REQUIRES: fields_ has the fields of a line.
+std::string_view GroupLines::text_of(const bowtie::Items& items, size_t i, size_t value) {
+  if (style_.csv) return items.field(i, value_fields_[value], room_);
+  const size_t column = value_columns_[value];
+  return column < fields_.size() ? fields_[column] : std::string_view();
+}
+
+// Adds numbers of few digits to narrow values with the same places, as most are. False, and nothing has changed: some
+// are not.
+bool GroupLines::add_narrow(char* partial, const bowtie::Items& items, size_t i) {
+  const size_t value_bytes = this->value_bytes(false);
+  char* at = aggregates_of(partial);
+  const char* value = at + (aggregates_.count ? count_bytes : 0);
+  for (NarrowDecimal& number : narrow_) {
+    const auto parsed = NarrowDecimal::parse(text_of(items, i, &number - narrow_.data()));
+    if (!parsed || *value != any_bit) return false;
+    for (size_t part = 1; part < value_bytes; part += NarrowDecimal::bytes) {
+      const NarrowDecimal into = NarrowDecimal::at(value + part);
+      if (into.places != parsed->places || !into.can_add(*parsed)) return false;
+    }
+    number = *parsed;
+    value += value_bytes;
+  }
+  if (aggregates_.count) {
+    const uint64_t count = record::load<uint64_t>(at) + 1;
+    std::memcpy(at, &count, count_bytes);
+    at += count_bytes;
+  }
+  for (const NarrowDecimal& number : narrow_) {
+    ++at;
+    auto replace_if = [&](bool asked, auto replaces) {
+      if (!asked) return;
+      if (replaces(NarrowDecimal::at(at))) number.store(at);
+      at += NarrowDecimal::bytes;
+    };
+    if (aggregates_.sum) {
+      NarrowDecimal sum = NarrowDecimal::at(at);
+      sum.digits += number.digits;
+      sum.whole_digits = std::max(sum.whole_digits, number.whole_digits);
+      sum.store(at);
+      at += NarrowDecimal::bytes;
+    }
+    replace_if(aggregates_.min, [&](auto min) { return number.digits < min.digits; });
+    replace_if(aggregates_.max, [&](auto max) { return number.digits > max.digits; });
+  }
+  return true;
+}
+
 Result<bool> GroupLines::add_item(char* partial, const bowtie::Items& items, size_t i) {
   if (!style_.csv && !more_.empty()) split_fields(without_end(items[i]), style_, fields_);
+  if (add_narrow(partial, items, i)) return true;
   for (size_t k = 0; k < more_.size(); ++k) {
-    std::string_view text;
-    if (style_.csv) {
-      text = items.field(i, value_fields_[k], room_);
-    } else if (value_columns_[k] < fields_.size()) {
-      text = fields_[value_columns_[k]];
-    }
-    if (auto status = read_value(text, k, more_[k]); !status)
+    if (auto status = read_value(text_of(items, i, k), k, more_[k]); !status)
       return std::unexpected(status.error());
   }
   return add(partial, 1);
@@ -309,11 +367,10 @@ void GroupLines::append_keys(std::string_view line, std::string& to) const {
   }
 }
 
-Status GroupLines::append_result(std::string_view partial, std::string& to) {
+Status GroupLines::append_result(std::string_view partial, std::string& to) const {
   const std::string_view key = record::key_of_row(partial);
   const char* from = key.data() + key.size() + (aggregates_.count ? count_bytes : 0);
-  for (Value& value : sums_) load_value(from, value);
-  const std::string_view shown(from, partial.data() + partial.size());
+  const std::string_view shown(end_of_values(from), partial.data() + partial.size());
   const std::string count = aggregates_.count ? std::to_string(count_of_partial(partial)) : "";
   if (aggregates_.like_uniq) {
     fmt::format_to(std::back_inserter(to), "{:>7} ", count);
@@ -328,8 +385,9 @@ Status GroupLines::append_result(std::string_view partial, std::string& to) {
     to += key;
   }
   if (aggregates_.count && style_.csv) (to += separator_) += count;
-  for (size_t i = 0; i < sums_.size(); ++i) {
-    const Value& value = sums_[i];
+  for (size_t i = 0; i < more_.size(); ++i) {
+    Value value;
+    load_value(from, value);
     auto add = [&](const std::optional<Decimal>& number) {
       to += separator_;
       if (value.any) number->append_to(to);

@@ -78,7 +78,7 @@ class GroupLines {
   // Appends the result of a group. A line has the count, the text of each key as the first line has it, and the sum, minimum
   // and maximum of each value, with the separator or tabs between them; a row has the keys, the count, the values.
   // Errors: unsupported, where a sum has too many digits.
-  Status append_result(std::string_view partial, std::string& to);
+  Status append_result(std::string_view partial, std::string& to) const;
 
  private:
   // The aggregates of one value.
@@ -94,9 +94,12 @@ class GroupLines {
   void load_value(const char*& from, Value& value) const;
   void store_value(const Value& value, char*& to) const;
   size_t value_bytes(bool is_wide) const;
-  bool fits_narrow(const Value& value) const;
+  bool has_room(const char* value, const Value& more) const;
+  const char* end_of_values(const char* from) const;
   Status read_value(std::string_view text, size_t i, Value& value);
   Status add_value(size_t i, const Value& more, Value& value) const;
+  std::string_view text_of(const bowtie::Items& items, size_t i, size_t value);
+  bool add_narrow(char* partial, const bowtie::Items& items, size_t i);
   Result<bool> add(char* partial, uint64_t count);
   std::unexpected<Error> too_long(size_t i) const;
   void set_order(const record::Format& format);
@@ -121,8 +124,8 @@ class GroupLines {
   std::vector<size_t> columns_;            // of rows, ascending: those of the values and of the key
   std::vector<size_t> value_fields_;       // where the values' columns are among these
   std::optional<size_t> key_column_ = {};  // where the key's is; empty: it is no field's value
-  std::vector<Value> more_;                // is added
-  std::vector<Value> sums_;                // what comes out
+  std::vector<Value> more_;                // what add() adds
+  std::vector<record::NarrowDecimal> narrow_;  // what add_narrow() adds
   std::string head_;
   std::string end_;  // of the results, as of the first line; empty: no line was there yet
   std::optional<BadValue> bad_value_;

@@ -45,9 +45,15 @@ uint64_t number_of(std::string_view key) {
   return record::hash_bytes(reinterpret_cast<const std::byte*>(key.data()), key.size());
 }
 
+// Keys are short.
 bool are_equal(std::string_view a, std::string_view b) {
-  if (a.size() != sizeof(uint64_t) || b.size() != sizeof(uint64_t)) return a == b;
-  return record::load<uint64_t>(a.data()) == record::load<uint64_t>(b.data());
+  if (a.size() != b.size() || a.size() > sizeof(uint64_t)) return a == b;
+  if (a.size() == sizeof(uint64_t))
+    return record::load<uint64_t>(a.data()) == record::load<uint64_t>(b.data());
+  auto few = [](std::string_view key) {
+    return record::load_few(reinterpret_cast<const std::byte*>(key.data()), key.size());
+  };
+  return few(a) == few(b);
 }
 
 uint64_t high_product(uint64_t a, uint64_t b) {

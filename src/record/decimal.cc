@@ -41,19 +41,47 @@ bool digits_with(const Decimal& number, unsigned places, __int128_t& digits) {
 
 }  // namespace
 
+int digits_of(__int128_t number) {
+  __uint128_t rest = magnitude_of(number);
+  int digits = 0;
+  for (; rest >= few_max; rest /= 10) ++digits;
+  // The bits times log10(2) are the digits, or one less.
+  const auto few = static_cast<uint64_t>(rest);
+  const auto least = static_cast<unsigned>(std::bit_width(few)) * 1233 >> 12;
+  return digits + static_cast<int>(least + (few >= powers_of_ten[least]));
+}
+
+std::optional<NarrowDecimal> NarrowDecimal::parse(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  if (negative) text.remove_prefix(1);
+  constexpr size_t text_bytes_max = 18;
+  if (text.empty() || text.size() > text_bytes_max) return {};
+  const char* point = nullptr;
+  int64_t digits = 0;
+  for (const char& c : text) {
+    if (is_digit(c)) {
+      digits = 10 * digits + (c - '0');
+    } else if (c == '.' && point == nullptr && text.size() > 1) {
+      point = &c;
+    } else {
+      return {};
+    }
+  }
+  NarrowDecimal number{.digits = negative ? -digits : digits, .whole_digits = of_zero};
+  if (point != nullptr) number.places = static_cast<uint8_t>(&text.back() - point);
+  if (digits != 0) number.whole_digits = static_cast<int8_t>(digits_of(digits) - number.places);
+  return number;
+}
+
 std::optional<Decimal> Decimal::parse(std::string_view text) {
   text = trimmed(text);
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
-  // Most numbers have few digits, and no point.
-  size_t whole = 0;
-  uint64_t few = 0;
-  for (; whole < text.size() && is_digit(text[whole]) && few < few_max / 10; ++whole)
-    few = 10 * few + static_cast<uint64_t>(text[whole] - '0');
-  Decimal number{.digits = few};
-  bool any = whole > 0;
+  Decimal number;
+  bool any = false;
   bool behind_point = false;
-  for (const char c : text.substr(whole)) {
+  uint64_t few = 0;  // the digits, while they are few
+  for (const char c : text) {
     if (c == '.' && !behind_point) {
       behind_point = true;
       continue;
@@ -100,16 +128,6 @@ void Decimal::append_to(std::string& to) const {
   if (written <= places) to.append(places + 1 - written, '0');
   to.append(at, written);
   if (places > 0) to.insert(to.size() - places, 1, '.');
-}
-
-int DecimalSum::digits_of(__int128_t number) {
-  __uint128_t rest = magnitude_of(number);
-  int digits = 0;
-  for (; rest >= few_max; rest /= 10) ++digits;
-  // The bits times log10(2) are the digits, or one less.
-  const auto few = static_cast<uint64_t>(rest);
-  const auto least = static_cast<unsigned>(std::bit_width(few)) * 1233 >> 12;
-  return digits + static_cast<int>(least + (few >= powers_of_ten[least]));
 }
 
 void DecimalSum::add_places(unsigned places) {

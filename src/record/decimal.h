@@ -17,11 +17,19 @@ namespace penstock::record {
 // The most digits of a number of 128 bits.
 inline constexpr int digits_max = 39;
 
+// How many digits a number has; zero has none.
+int digits_of(__int128_t number);
+
 // A number, or a sum, of few digits: 8 bytes of digits, and one each of the other two.
 struct NarrowDecimal {
   int64_t digits = 0;
   uint8_t places = 0;
   int8_t whole_digits = 0;  // of sums
+
+  static constexpr int8_t of_zero =
+      std::numeric_limits<int8_t>::min();  // whole_digits of no number but zero
+  // Empty: it is no number, or one with blanks, a plus or too many digits.
+  static std::optional<NarrowDecimal> parse(std::string_view text);
 
   static constexpr size_t bytes = 10;
   // Field by field: a load that spans the stores of several waits for all of them.
@@ -35,6 +43,14 @@ struct NarrowDecimal {
     std::memcpy(to, &digits, sizeof digits);
     to[8] = static_cast<char>(places);
     to[9] = static_cast<char>(whole_digits);
+  }
+  // True if the sum is narrow for certain: with a few places more its digits are at most 2^14 times as large.
+  bool can_add(const NarrowDecimal& other) const {
+    constexpr unsigned few_places = 4;
+    int64_t limit = int64_t{1} << 62;
+    if (places != other.places)
+      limit = std::max(places, other.places) > few_places ? 0 : limit >> 14;
+    return std::max(digits, other.digits) < limit && std::min(digits, other.digits) > -limit;
   }
 };
 
@@ -74,7 +90,7 @@ class DecimalSum {
     sum.low_ = static_cast<__uint128_t>(__int128_t{narrow.digits});
     sum.high_ = narrow.digits < 0 ? -1 : 0;
     sum.places_ = narrow.places;
-    if (narrow.whole_digits != narrow_of_zero) sum.whole_digits_ = narrow.whole_digits;
+    if (narrow.whole_digits != NarrowDecimal::of_zero) sum.whole_digits_ = narrow.whole_digits;
     return sum;
   }
   // Empty if the sum, or what it is made of, has too many digits.
@@ -82,8 +98,8 @@ class DecimalSum {
     const bool is_of_zero = whole_digits_ == of_zero;
     const auto sum = total();
     auto narrow = sum ? sum->narrow() : std::nullopt;
-    if (!narrow || (!is_of_zero && whole_digits_ <= narrow_of_zero)) return {};
-    narrow->whole_digits = is_of_zero ? narrow_of_zero : static_cast<int8_t>(whole_digits_);
+    if (!narrow || (!is_of_zero && whole_digits_ <= NarrowDecimal::of_zero)) return {};
+    narrow->whole_digits = is_of_zero ? NarrowDecimal::of_zero : static_cast<int8_t>(whole_digits_);
     return narrow;
   }
 
@@ -106,9 +122,7 @@ class DecimalSum {
 
  private:
   static constexpr int of_zero = std::numeric_limits<int>::min();
-  static constexpr int8_t narrow_of_zero = std::numeric_limits<int8_t>::min();
 
-  static int digits_of(__int128_t number);
   bool add_of_other_places(DecimalSum other);
   void add_places(unsigned places);
 
