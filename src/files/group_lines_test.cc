@@ -382,6 +382,28 @@ TEST_F(GroupLinesTest, LongLinesComeBackFromTemporaries) {
   ASSERT_TRUE(file::read_whole(path("out")) == model_of(how, all));
 }
 
+// In the table, in buckets that seem to fit, and in the merge of stretches.
+TEST_F(GroupLinesTest, SumsThatOutgrowTheirRoomAreExact) {
+  Case how{.keys = {"1,1"}, .key_fields = {0}};
+  how.aggregates.sum = true;
+  std::string text;
+  for (const char* value : {"1", "9223372036854775807", "0.123456789"}) {
+    for (int key = 0; key < 400'000; ++key) text += fmt::format("{},b,{}\n", key, value);
+  }
+  const record::Format format = how.format();
+  GroupFilesOptions options = options_of(how, files_options(format, {write("in", text)}));
+  for (const bool sorted : {false, true}) {
+    options.sorted = sorted;
+    const auto done = group_files(options);
+    ASSERT_TRUE(done.has_value()) << done.error().message();
+    EXPECT_EQ(done->groups, 400'000u);
+    EXPECT_GT(done->temp_bytes, 0u);
+    std::string line;
+    for (std::ifstream out(path("out")); std::getline(out, line);)
+      ASSERT_TRUE(line.ends_with(",9223372036854775808.123456789")) << line;
+  }
+}
+
 TEST_F(GroupLinesTest, ASumInPartsIsTooLongWhereTheWholeIs) {
   Case how{.keys = {"1,1"}, .key_fields = {0}};
   how.aggregates.sum = true;
