@@ -59,7 +59,6 @@ class RowIndex {
   // `columns`: of the wanted fields, from 0 on, ascending.
   RowIndex(char separator, char line_end, std::vector<size_t> columns);
 
-  const std::vector<size_t>& columns() const { return columns_; }
   void clear() { places_.clear(); }
   // Adds the row that begins at `at`, and returns its bytes. 0: it does not end before `end`, or has a fault.
   // `is_last`: it may lack its end.
