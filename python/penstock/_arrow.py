@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ._errors import exception
+from ._errors import Unsupported, failure
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
-UNSUPPORTED = 1  # the place of penstock.Unsupported among the codes
 
 
 def pyarrow(part: str = "compute") -> Any:
@@ -117,8 +115,8 @@ class Columns:
                 if not has_order(field.type):
                     cast(cast(pa.nulls(1, field.type), kind), field.type)  # pyarrow has not every cast
             except pa.ArrowNotImplementedError as error:
-                raise _refusal(field, f"take values of the type {field.type}",
-                               f"values of another type in {field.name!r}, or the table without it") from error
+                raise failure(Unsupported, f"take values of the type {field.type}", field.name,
+                              f"values of another type in {field.name!r}, or the table without it") from error
             fields.append(field.with_type(kind))
         self.plain = pa.schema(fields, metadata=schema.metadata)
 
@@ -140,18 +138,14 @@ class Columns:
         if array.null_count == len(array):  # of no category
             return array.indices
         if not self._categories.setdefault(i, array.dictionary).equals(array.dictionary):
-            raise _refusal(self.schema.field(i), "order categories that differ from batch to batch",
-                           "the same categories in all, as by unify_dictionaries(); or their text")
+            raise failure(Unsupported, "order categories that differ from batch to batch", self.schema.field(i).name,
+                          "the same categories in all, as by unify_dictionaries(); or their text")
         return array.indices
 
     def _of_numbers(self, i: int, array: pa.Array) -> pa.DictionaryArray:
         pa = pyarrow()
         categories = self._categories.get(i, pa.array([], self.schema.field(i).type.value_type))
         return pa.DictionaryArray.from_arrays(array, categories, ordered=True)
-
-
-def _refusal(field: pa.Field, attempted: str, hint: str) -> Exception:
-    return exception(UNSUPPORTED, f"{field.name}: cannot {attempted} (try: {hint})", attempted, field.name, 0, hint)
 
 
 def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

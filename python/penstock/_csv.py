@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Iterator, Mapping
 
 from . import _penstock
 from ._arrow import pyarrow
-from ._errors import exception
+from ._errors import Corrupt, Error, OutOfMemory, failure
 from ._stream import Stream
 from ._stream import open as open_stream
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-OUT_OF_MEMORY, CORRUPT = 4, 8  # the places of their exceptions among the codes
 HEADER_BYTES_MAX = 1 << 20
 COMPRESSED = (".gz", ".zst", ".zstd", ".lz4", ".xz", ".bz2")
 _READS = {"delimiter", "sep", "quotechar", "quote_char", "encoding", "dtype", "dtypes", "column_types", "schema", "na_values", "null_values",
@@ -160,22 +159,23 @@ def open_columns(source: Any, separator: str | None, types: Mapping[str, Any] | 
         if _row_bytes(head):
             break
         if len(head) > HEADER_BYTES_MAX:
-            raise exception(CORRUPT, f"{name}: cannot find the end of its header", "find the end of its header", name, 0, "")
+            raise failure(Corrupt, "find the end of its header", name)
     asked = types_of(types)
     parse = {"delimiter": check_separator(separator) or ",", "newlines_in_values": True}
 
     def failed(error: Exception) -> Exception:
         text = str(error)
-        code, attempted, hint = CORRUPT, f"read it as CSV: {text}", "rows with as many fields as the header; an output of CSV keeps any rows"
+        kind: type[Error]
+        kind, attempted, hint = Corrupt, f"read it as CSV: {text}", "rows with as many fields as the header; an output of CSV keeps any rows"
         if isinstance(error, UnicodeDecodeError):
             attempted, hint = "read its header, which is not UTF-8", "a header in UTF-8; an output of CSV keeps any bytes"
         elif "straddl" in text:
-            code, attempted, hint = OUT_OF_MEMORY, f"read a row of more than {block_bytes} bytes", "a larger memory="
+            kind, attempted, hint = OutOfMemory, f"read a row of more than {block_bytes} bytes", "a larger memory="
         elif "UTF8" in text:
             hint = "types={name: 'binary'} for columns that are not UTF-8"
         elif "conversion error" in text:
             hint = "another type in types=; without one the fields are strings"
-        return exception(code, f"{name}: cannot {attempted} (try: {hint})", attempted, name, 0, hint)
+        return failure(kind, attempted, name, hint)
 
     try:
         if not head.strip(b"\xef\xbb\xbf\r\n"):

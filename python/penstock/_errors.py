@@ -123,3 +123,9 @@ def exception(code: int, message: str, attempted: str, subject: str, errno: int,
     if not isinstance(error, OSError):
         error.errno = errno  # type: ignore[attr-defined]
     return error
+
+
+def failure(kind: type[Error], attempted: str, subject: str, hint: str = "") -> Error:
+    """An error of the package itself, in the form of the library's."""
+    message = f"{subject}: cannot {attempted}" + (f" (try: {hint})" if hint else "")
+    return exception(_CLASSES.index(kind), message, attempted, subject, 0, hint)

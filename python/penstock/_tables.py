@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Se
 import numpy as np
 
 from . import _csv, _penstock
-from ._arrow import UNSUPPORTED, Columns, batch_bytes, cast_batch, has_order, pieces, plain
+from ._arrow import Columns, batch_bytes, cast_batch, has_order, pieces, plain
 from ._arrow import pyarrow as _pyarrow
-from ._errors import Unsorted, exception
+from ._errors import Unsorted, Unsupported, failure
 from ._files import Path, Progress, Report, _Bar, _list, _path, _sort_options, report_of, run, set_options, size_bytes, whole
 from ._written import Written, opened
 
@@ -209,8 +209,7 @@ def _open(data: Any, budget: _Budget, format: str | None, reads: _Reads) -> _Inp
     try:
         reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
     except pa.ArrowInvalid as error:  # a type that pyarrow does not know, such as 128-bit integers of polars
-        attempted, hint = f"take this table: {error}", "the table with its columns cast to other types"
-        raise exception(UNSUPPORTED, f"{type(data).__name__}: cannot {attempted} (try: {hint})", attempted, type(data).__name__, 0, hint) from None
+        raise failure(Unsupported, f"take this table: {error}", type(data).__name__, "the table with its columns cast to other types") from None
     return _Input(reader.schema, iter(reader), budget)
 
 

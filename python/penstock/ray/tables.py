@@ -12,8 +12,8 @@ import numpy as np
 from .. import _penstock
 from .._files import Report, _Bar, _sort_options
 from .. import _csv
-from .._arrow import UNSUPPORTED, Columns, has_order
-from .._errors import exception
+from .._arrow import Columns, has_order
+from .._errors import Unsupported, failure
 from .._tables import (Batches, _Budget, _Input, _Reads, _files, _format, _keys, _open_file, _parquet, _parquet_batches, _pool,
                        _rows, _write, _writer_options, check_no_writer, KeyReader, units_by_chance)
 from . import storage, worker
@@ -102,8 +102,7 @@ def _refuse_orders(schema: Any) -> None:
     """Refuses categories in order, of which each task would see others."""
     for field in schema:
         if has_order(field.type):
-            attempted, hint = "order categories on a cluster", "their text or their numbers as a column"
-            raise exception(UNSUPPORTED, f"{field.name}: cannot {attempted} (try: {hint})", attempted, field.name, 0, hint)
+            raise failure(Unsupported, "order categories on a cluster", field.name, "their text or their numbers as a column")
 
 
 def _columns(job: Job) -> Columns:
