@@ -196,7 +196,7 @@ Status Group::to_bucket(Streams& streams, std::string_view partial, uint32_t lev
 Status Group::give_out(Streams& streams, uint32_t level, std::vector<Stretch>& buckets) {
   spilled_ = true;
   if (options_.sorted) {
-    auto status = merge_.add(*table_, streams.output(0));
+    auto status = merge_.add(*table_, streams);
     table_->clear();
     added_ = 0;
     return status;

@@ -91,14 +91,15 @@ bowtie::Output GroupMerge::output() const {
           .bytes_max = bowtie::outputs_address_bytes()};
 }
 
-Status GroupMerge::add(GroupTable& table, bowtie::OutputStream& output) {
+Status GroupMerge::add(GroupTable& table, bowtie::Streams& streams) {
   if (auto status = table.sort(); !status) return status;
+  mergeable_bytes_ = std::min<uint64_t>(mergeable_bytes_, streams.window_bytes_max());
   Stretch stretch{.file = file_,
                   .offset = stretches_.empty() ? 0 : stretches_.back().end(),
                   .partials = table.size()};
   auto status = table.for_each([&](std::string_view partial) {
     stretch.bytes += partial.size();
-    return append(output, partial);
+    return append(streams.output(0), partial);
   });
   if (!status) return status;
   passes_.run().count_temporary_bytes(stretch.bytes);

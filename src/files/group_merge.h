@@ -68,8 +68,9 @@ class GroupMerge {
   Status open();
   // The output of a pass that adds stretches, behind those that are there.
   bowtie::Output output() const;
-  // Sorts the table, and writes it to that output. Errors: out_of_memory, where no merge could hold a group.
-  Status add(GroupTable& table, bowtie::OutputStream& output);
+  // Sorts the table, and writes it to that output, the pass's first. Errors: out_of_memory, where neither the pass nor a merge
+  // could hold a group.
+  Status add(GroupTable& table, bowtie::Streams& streams);
 
   size_t stretches() const { return stretches_.size(); }
   // Merges all stretches; calls write(output, partial) for each group, in order. Returns the number of levels.
