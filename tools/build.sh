@@ -23,7 +23,7 @@ targets=()
 # Copies ninja's lines to the log. On a terminal, one line counts what is built.
 counted() {
   local line count
-  while IFS= read -r line; do
+  while IFS= read -r line || [ -n "$line" ]; do
     printf '%s\n' "$line"
     count=${line#\[} count=${count%%\]*}
     [[ -t 2 && $line == \[*/*\]* ]] && printf '\rbuild: %s of %s, log in %s\033[K' "${count%/*}" "${count#*/}" "${log#"$root"/}" >&2
@@ -32,7 +32,7 @@ counted() {
 }
 
 if [ ! -e "$build/build.ninja" ]; then
-  echo "build: the first time takes some minutes of all processors" >&2
+  echo "build: the first time takes some minutes of all processors" >&2 || true
 fi
 if ! (cd "$root" && cmake --preset "$preset" "${launcher[@]}" 9>&- &&
   cmake --build "$build" "${targets[@]}" 9>&-) </dev/null 2>&1 | counted >"$log"; then

@@ -37,12 +37,17 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
 Status find_package(const std::string& python) {
   std::vector<std::string> words = {
       python, "-c",
-      "import importlib.util as util; raise SystemExit(util.find_spec('penstock') is None)"};
+      "import importlib.util as util; found = util.find_spec('penstock'); "
+      "raise SystemExit(found is None or found.origin is None)"};
   pid_t child = 0;
   int status = 0;
   const int failed =
       ::posix_spawnp(&child, python.c_str(), nullptr, nullptr, pointers_to(words).data(), environ);
-  if (failed == 0 && ::waitpid(child, &status, 0) == child && status == 0) return {};
+  if (failed == 0) {
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+  }
+  if (failed == 0 && status == 0) return {};
   return std::unexpected(Error{
       ErrorCode::not_found, "start Python with its package penstock, which sorts tables", python,
       failed, "python3, pip install . in the sources of penstock, and pip install pyarrow"});

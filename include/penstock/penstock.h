@@ -345,9 +345,10 @@ struct penstock_files_options {
    * not as usual, what a resumed sort takes over. */
   void (*notice)(void* context, const char* sentence);
   void* notice_context;
-  /* "NAME=VALUE": members of FilesOptions, of ItemFormat and of the operation's own options in
-   * penstock/files.h by their names, those without a field here too. Flags are true or false; a list
-   * is given an element at a time. */
+  /* "NAME=VALUE": flags, numbers, texts, words and lists among the members of FilesOptions, of
+   * ItemFormat and of the operation's own options in penstock/files.h, by their names; those without
+   * a field here too. Flags are true or false, 0 is the number, and a list is given an element at a
+   * time. */
   const char* const* settings;
   size_t settings_count;
 };

@@ -22,6 +22,7 @@
 #include "api/option_table.h"
 #include "background.h"
 #include "errors.h"
+#include "source/codec.h"
 #include "sources.h"
 
 namespace penstock::python {
@@ -228,6 +229,11 @@ nb::list options() {
 
 void bind_options(nb::module_& module) {
   module.def("options", options);
+  module.def("compressed_suffixes", [] {
+    std::vector<std::string> suffixes;
+    for (const source::Codec* codec : source::codecs()) suffixes.emplace_back(codec->suffix);
+    return suffixes;
+  });
   module.attr("TABLES") = scope::tables;
   module.attr("CLUSTER") = scope::cluster;
   module.attr("CLUSTER_TABLES") = scope::cluster_tables;

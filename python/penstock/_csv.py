@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 HEADER_BYTES_MAX = 1 << 20
-COMPRESSED = (".gz", ".zst", ".zstd", ".lz4", ".xz", ".bz2")
+COMPRESSED = (*_penstock.compressed_suffixes(), ".zstd")
 _READS = {"delimiter", "sep", "quotechar", "quote_char", "encoding", "dtype", "dtypes", "column_types", "schema", "na_values", "null_values",
           "read_options", "parse_options", "convert_options"}
 

@@ -288,7 +288,7 @@ def _sort_options(**values: Any) -> _penstock.SortFilesOptions:
 
 def sort_file(inputs: Path | Iterable[Path], output: Path, *, threads: int = 2, stable: bool = False, unique: bool = False,
               top: int | None = None, resume: bool = False, compression: str = "auto", verify: bool = False,
-         **options: Unpack[FileOptions]) -> Report:
+              **options: Unpack[FileOptions]) -> Report:
     """Sorts files into one, within `memory`. The output may be an input, and appears when it is complete. With `resume` what is
     finished stays on the disk if the run ends early, and a run with the same options goes on from there. Temporaries are compressed
     "auto"matically, where it pays, "never" or "always". `verify` reads the output back before it appears."""

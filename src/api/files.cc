@@ -67,9 +67,11 @@ Result<Done> placed(Result<Done> done, const files::FilesOptions& files) {
 }
 
 // Keys that are made have no bytes of their own that a result could begin with.
-Status check_key_lies_in_item(const record::Format& format, const char* attempted) {
+Status check_key_lies_in_item(const record::Format& format, const ItemFormat& items,
+                              const char* attempted) {
   if (format.keys == nullptr) return {};
-  return misuse(attempted, "--key", "--format record --key OFFSET:LENGTH");
+  return misuse(attempted, items.keys.empty() ? "--format " + items.name : "--key",
+                "--format record --record BYTES --key OFFSET:LENGTH");
 }
 
 // Values, and the other side's part of a pair, have no place in a row.
@@ -242,7 +244,7 @@ Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesO
       if (!options.columns.empty())
         return misuse("take a column's values", "--value " + options.columns.front(),
                       "OFFSET:LENGTH");
-      if (auto fine = check_key_lies_in_item(format, "group by such a key"); !fine)
+      if (auto fine = check_key_lies_in_item(format, each.items, "group by such a key"); !fine)
         return std::unexpected(fine.error());
     }
     if (format.csv && each.items.keys.empty())
@@ -268,7 +270,7 @@ Result<JoinFilesStats> join_files(const FilesOptions& files, const JoinFilesOpti
     if (!made) return std::unexpected(made.error());
     if (auto fine = check_is_no_row(made->format, "join rows"); !fine)
       return std::unexpected(fine.error());
-    if (auto fine = check_key_lies_in_item(made->format, "join by such a key"); !fine)
+    if (auto fine = check_key_lies_in_item(made->format, each.items, "join by such a key"); !fine)
       return std::unexpected(fine.error());
     ItemFormat right = each.items;
     if (options.right_record_bytes) right.record_bytes = options.right_record_bytes;

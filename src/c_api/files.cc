@@ -174,7 +174,8 @@ std::optional<Status> set_in(Options& options, std::string_view name, const std:
     if constexpr (requires { set_to(field(options), value); }) {
       done = set_to(field(options), value);
     } else {
-      done = lacking(text.name, "its own field");
+      done = failure(ErrorCode::invalid_argument, "set this option by its name", text.name,
+                     "the field of penstock_files_options");
     }
   });
   return done;
@@ -194,7 +195,11 @@ Status take_settings(FilesOptions& files, Options& options, const penstock_files
     if (!done || equals == setting.size())
       return failure(ErrorCode::invalid_argument, "set this option", setting,
                      "NAME=VALUE, with the name of a member in penstock/files.h");
-    if (!*done) return *done;
+    if (!*done) {
+      Error error = done->error();
+      error.subject = setting;
+      return std::unexpected(std::move(error));
+    }
   }
   return {};
 }

@@ -224,6 +224,38 @@ TEST_F(Damage, NoneIsSeenByAVerifiedSortOnAnyWay) {
   }
 }
 
+TEST_F(Damage, NoneIsSeenByAVerifiedSortOfRowsWithAHeader) {
+  std::string text = "id,\"name\nand more\"\n";
+  for (int i = 0; i < 200'000; ++i)
+    text += std::to_string(i * 7919 % 200'003) + ",\"a\n\"\"b\"\"\"\n";
+  write(path("in"), text);
+  SortOptions options = SortFixture::options(lines);
+  options.format.csv = ',';
+  options.format.header_lines = 1;
+  options.output = path("out/sorted");
+  options.verify = true;
+  options.threads = 8;
+  auto sorted = sort(options);
+  ASSERT_TRUE(sorted) << sorted.error().message();
+  EXPECT_EQ(sorted->items, 200'000u);
+  EXPECT_EQ(sorted->phases.back().name, "verify");
+  EXPECT_LE(sorted->phases.back().bytes_written, 0u);
+}
+
+TEST_F(Damage, AVerifiedSortEndsWhereItIsCancelled) {
+  SortOptions options = sort_options(u64, 24 * MiB);
+  std::atomic<bool> cancel{false};
+  options.verify = true;
+  options.cancel = &cancel;
+  options.progress = [&](const FilesProgress& now) {
+    if (std::string_view(now.phase) == "verify") cancel = true;
+  };
+  auto sorted = sort(options);
+  ASSERT_FALSE(sorted);
+  EXPECT_EQ(sorted.error().code, ErrorCode::interrupted);
+  EXPECT_EQ(outputs(), "");
+}
+
 TEST_F(Damage, WhatCannotBeReadBackIsNotVerified) {
   SortOptions options = sort_options(u64, MiB);
   options.verify = true;

@@ -9,9 +9,10 @@
 #include "external/ways/merge_only.h"
 #include "external/ways/way.h"
 #include "file/file.h"
+#include "file/request_ring.h"
 #include "file/temporaries.h"
 #include "files/memory_plan.h"
-#include "record/check_file.h"
+#include "record/checker.h"
 
 // How a run goes. README.md of this folder tells it in words.
 //
@@ -52,7 +53,7 @@ class Run {
   Result<Stored> sort_to_output();
   Result<Stored> sort_to(file::File& output);
   Status compare(const ItemSum& sorted) const;
-  Status verify(const file::File& output, const Stored& stored) const;
+  Status verify(const file::File& output, const Stored& stored);
   SortStats stats_of(const Stored& stored);
   void remove_stale() const;
 
@@ -91,6 +92,7 @@ Status Run::prepare() {
   total_bytes_ = plan().bytes_read + plan().bytes_written;
   std::vector<files::RunContext::ExpectedPhase> expected;
   for (const SortPhase& phase : plan().phases) expected.push_back({phase.bytes(), phase.seconds});
+  if (options_.verify) expected.push_back({input_.bytes, 0});
   if (!options_.resume) context_.expect(std::move(expected));
   decision_.plan.temp_memory_bytes =
       file::temporaries_in_memory(temp_directories_, plan().temp_bytes);
@@ -222,11 +224,32 @@ Result<file::File> Run::open_output() {
 }
 
 // Each block of the file is compared with its check when it is read (file/block_checks.h).
-Status Run::verify(const file::File& output, const Stored& stored) const {
-  auto found = record::check_file(output, {.check = {.format = options_.format,
-                                                     .descending = options_.descending,
-                                                     .header_bytes = input_.header.size()},
-                                           .threads = options_.threads});
+Status Run::verify(const file::File& output, const Stored& stored) {
+  context_.set_step("verify");
+  const uint64_t header_bytes = input_.header.size();
+  record::Checker checker(
+      {.format = options_.format, .descending = options_.descending, .header_bytes = header_bytes});
+  const size_t read_bytes = files::block_within(options_.memory_bytes / 64);
+  file::RequestRing ring;
+  if (auto opened =
+          ring.open({.depth = 4, .buffer_bytes = read_bytes, .total_bytes = stored.bytes});
+      !opened)
+    return opened;
+  for (uint64_t next = 0; next < stored.bytes || !ring.idle();) {
+    if (next < stored.bytes && !ring.full()) {
+      const uint64_t bytes = std::min<uint64_t>(read_bytes, stored.bytes - next);
+      ring.submit({.file = &output, .offset = next, .data = ring.next_buffer(), .bytes = bytes});
+      next += bytes;
+      continue;
+    }
+    const file::Request& read = ring.wait_oldest();
+    if (auto status = ring.status(); !status) return status;
+    const uint64_t of_header = header_bytes - std::min(header_bytes, read.offset);
+    const std::span<const std::byte> bytes(read.data, read.done_bytes);
+    checker.add(bytes.subspan(std::min<uint64_t>(of_header, bytes.size())));
+    if (auto status = context_.pulse(); !status) return status;
+  }
+  auto found = checker.finish();
   if (!found) return std::unexpected(found.error());
   if (found->sorted() && found->count == stored.items &&
       (!options_.unique || found->duplicates == 0))
@@ -315,6 +338,19 @@ SortStats Run::stats_of(const Stored& stored) {
   return stats;
 }
 
+// The output has to be a file that is read back as it was written.
+Status check_verifiable(const SortOptions& options) {
+  const std::string with = options.merge_only   ? "-m"
+                           : options.resume     ? "--resume"
+                           : options.compressed ? "-Z"
+                           : options.sink != nullptr || !file::names_a_file(options.output)
+                               ? "-o " + options.output
+                               : "";
+  if (with.empty()) return {};
+  return failure(ErrorCode::unsupported, "read the output back", "--verify " + with,
+                 "-o FILE, without -m, -Z and --resume");
+}
+
 }  // namespace
 
 uint64_t minimum_memory_bytes(const SortOptions&) {
@@ -336,11 +372,9 @@ Result<SortPlan> plan_sort(const SortOptions& options) {
 Result<SortStats> sort_files(const SortOptions& options) {
   if (options.resume && options.merge_only)
     return failure(ErrorCode::unsupported, "resume a merge", "--resume", "-m without --resume");
-  const bool writes_a_file =
-      options.sink == nullptr && !options.compressed && file::names_a_file(options.output);
-  if (options.verify && (!writes_a_file || options.merge_only || options.resume))
-    return failure(ErrorCode::unsupported, "read this output back", "--verify",
-                   "-o FILE, neither compressed nor with -m or --resume");
+  if (options.verify) {
+    if (auto status = check_verifiable(options); !status) return std::unexpected(status.error());
+  }
   if (options.merge_only) return sort_merge_only(options);
   Run run(options);
   if (auto status = run.prepare(); !status) return std::unexpected(status.error());

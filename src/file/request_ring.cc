@@ -7,7 +7,8 @@
 namespace penstock::file {
 
 Status RequestRing::open(const RequestRingOptions& options) {
-  PENSTOCK_CHECK(idle() && options.buffer_bytes % sector_bytes == 0, "buffers are whole sectors");
+  PENSTOCK_CHECK(!is_open(), "a ring is opened once");
+  PENSTOCK_CHECK(options.buffer_bytes % sector_bytes == 0, "buffers are whole sectors");
   if (options.buffer_bytes > 0) {
     auto buffers = os::huge_buffer(options.depth * options.buffer_bytes, options.subject,
                                    options.hint, options.total_bytes);
@@ -30,7 +31,7 @@ std::byte* RequestRing::next_buffer() const {
 }
 
 void RequestRing::submit(const Request& request) {
-  PENSTOCK_CHECK(!full(), "a request has a free slot");
+  PENSTOCK_CHECK(is_open() && !full(), "a request has a free slot");
   if (error_) return;
   Request& slot = *queue_[begun_++ % queue_.size()];
   slot = request;

@@ -145,7 +145,7 @@ class Group {
   uint64_t groups_ = 0;
   uint32_t buckets_ = 0;
   uint32_t deepest_ = 0;
-  // Where a table that is full goes; of the bucket it is a part of.
+  // Whether a full table of the present bucket has gone to temporaries, and may go there.
   bool spilled_ = false;
   bool may_spill_ = false;
   bool overflowed_ = false;  // a table that may not spill was full

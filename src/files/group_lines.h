@@ -65,7 +65,7 @@ class GroupLines {
   // Bytes that a narrow partial has beside its key and the text.
   size_t fixed_bytes() const { return RowHead::bytes + narrow_bytes_; }
 
-  // Errors, of these three: corrupt, where a value is no number, which bad_value() tells; unsupported, where
+  // The partial of item `i`, in `to`. Errors of this, add_item() and join(): corrupt, where a value is no number, which bad_value() tells; unsupported, where
   // a sum has too many digits.
   Status make_partial(const bowtie::Items& items, size_t i, std::string_view key, std::string& to);
   // False, and nothing has changed: the partial needs to be wide.

@@ -61,8 +61,8 @@ class GroupLayout {
   // are none.
   uint64_t prefix_of_key(std::string_view key) const;
 
-  // The partial of item `i`, in `to`. Errors, of these three: a sum of unsigned values does not fit 8 bytes;
-  // those of GroupLines.
+  // The partial of item `i`, in `to`. Errors of this, add_item() and join(): a sum of unsigned values does not fit
+  // 8 bytes; those of GroupLines.
   Status make_partial(const bowtie::Items& items, size_t i, std::string_view key,
                       std::string& to) const;
   // An item, or a partial, of the same key joins a partial. False, and nothing has changed: the partial is too narrow
@@ -132,7 +132,7 @@ class GroupTable {
   size_t look_up(const bowtie::Items& items, size_t first, Kind kind);
   // Adds number `i` of those that were looked up. `full`: nothing has changed. Errors: those of the layout.
   Result<Added> add(size_t i);
-  // Instead: its partial. Readable until the next call.
+  // The partial of number `i`, which is not added then. Readable until the next call.
   Result<std::string_view> partial_of(size_t i);
   size_t item_bytes(size_t i) const { return (*items_)[first_ + i].size(); }
 

@@ -54,8 +54,8 @@ class Reservation {
 Result<Reservation> zeroed(uint64_t bytes, std::string attempted, std::string subject,
                            std::string hint = {}, size_t alignment = page_bytes);
 
-// zeroed(), charged to the run, and on huge pages if at least one of them is touched: there a direct request costs a
-// sixth of the processor time. `touched_bytes` is the most that is used of it.
+// zeroed(), charged to the run. `touched_bytes` is the most that is used of it: from a huge page on, it lies on huge pages,
+// where a direct request costs a sixth of the processor time.
 Result<Reservation> huge_buffer(uint64_t bytes, std::string subject, std::string hint = {},
                                 uint64_t touched_bytes = UINT64_MAX);
 

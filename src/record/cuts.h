@@ -17,8 +17,8 @@ namespace penstock::record {
 // Thread safety: as a const object from any thread.
 class Cuts {
  public:
-  // REQUIRES: the keys are in order. `positions`, one for each key, tell items of equal keys apart: a cut is behind an
-  // equal item of a smaller position. None: a cut is never behind an equal item.
+  // REQUIRES: the keys are in order. `positions`, one for each key, tell items of equal keys apart: of items with the
+  // key of a cut, those of smaller positions lie in front of it. Without positions all of them lie behind it.
   Cuts(const ItemOrder& order, std::vector<ItemKey> keys, std::vector<uint64_t> positions = {});
 
   const ItemOrder& order() const { return order_; }

@@ -131,8 +131,8 @@ class DecimalSum {
   __uint128_t low_ = 0;
   int64_t high_ = 0;
   unsigned places_ = 0;
-  int whole_digits_ =
-      of_zero;  // of the largest number those before the point; below 0: zeros behind it
+  // The digits before the point that the largest number has; below 0, the zeros behind the point.
+  int whole_digits_ = of_zero;
 };
 
 }  // namespace penstock::record

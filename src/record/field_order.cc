@@ -186,7 +186,9 @@ bool parse_numpy_type(std::string_view text, Field& field) {
     text = {};
   if (!text.empty()) return false;
   if (field.kind == FieldKind::bytes) return true;
-  if (field.kind != FieldKind::code_points) return is_number_of(field.kind, field.bytes);
+  if (field.kind != FieldKind::code_points)
+    return is_number_of(field.kind, field.bytes) &&
+           (field.kind == FieldKind::complex || field.bytes <= sizeof(uint64_t));
   if (field.bytes > UINT32_MAX / sizeof(char32_t)) return false;
   field.bytes *= sizeof(char32_t);
   return true;

@@ -62,15 +62,15 @@ class Marks {
   uint64_t line_ends_;
 };
 
-// Walks over the row with which `text` begins, and calls use(place) for each of its fields. Returns the bytes of the row; 0
-// if it has no end in the text, nor is the `last` one, or has a fault.
+// Walks over the row with which `text` begins, and calls use(place) for each of its fields. Returns the bytes of the row, or 0:
+// it has a fault, or it goes on behind the text. `is_last`: the end of the text is its end.
 template <class Use>
 size_t walk_row(std::string_view text, char separator, char line_end, bool is_last,
                 std::optional<RowFault>& fault, Use use) {
   const Marks marks(separator, line_end);
   for (size_t at = 0;;) {
     FieldPlace field;
-    size_t end = 0;  // of the field with the carriage return that the row may end with
+    size_t end = 0;  // of the field, and of a carriage return behind it
     if (is_quoted(text, at)) {
       field = quoted_field(text, at);
       end = field.end;

@@ -1,7 +1,7 @@
 // Stretches of files as a source, read directly: while one buffer is consumed the next is being filled.
 //
-// Invariants: files_ has the files of the requests in flight, of the bytes in chunk_, and of the next request, in this order. An
-// error is told after the bytes that came before it; it closes the ring, as the end does.
+// Invariants: each file from that of the oldest bytes not yet consumed to that of the next request is in files_. An error is told
+// after the bytes that came before it; it closes the ring, as the end does.
 
 #include <algorithm>
 #include <atomic>

@@ -96,7 +96,7 @@ def distribute(job: Job, group: int, attempt: str, wanted: list[bool]) -> Sliced
     path = os.path.join(folder, f"{group}-{attempt}.slices")
     try:
         if job.table is not None:
-                    told = tables.slice_group(job, group, path, slicing(job, group, wanted))
+            told = tables.slice_group(job, group, path, slicing(job, group, wanted))
         else:
             files = job.files(path, job.native_bytes, [folder])
             feed = add_inputs(job, files, group)

@@ -109,7 +109,7 @@ class BlockKeeper {
   uint64_t stored_bytes_ = 0;  // of these, on the disk
   Fills fills_;
   std::deque<Leaving> leaving_;  // in the order in which they are written
-  std::optional<Error> error_;   // the first
+  std::optional<Error> error_;   // the first, that of the ring included
   file::RequestRing ring_;
 };
 
