@@ -243,14 +243,17 @@ TEST_F(Damage, NoneIsSeenByAVerifiedSortOfRowsWithAHeader) {
 }
 
 TEST_F(Damage, AVerifiedSortEndsWhereItIsCancelled) {
-  SortOptions options = sort_options(u64, 24 * MiB);
+  SortOptions options = sort_options(u64, 16 * MiB);
   std::atomic<bool> cancel{false};
   options.verify = true;
   options.cancel = &cancel;
   options.progress = [&](const FilesProgress& now) {
     if (std::string_view(now.phase) == "verify") cancel = true;
   };
+  // Progress is told some ten times a second.
+  file::inject({.delay = 1, .delay_us_max = 200'000});
   auto sorted = sort(options);
+  file::inject({});
   ASSERT_FALSE(sorted);
   EXPECT_EQ(sorted.error().code, ErrorCode::interrupted);
   EXPECT_EQ(outputs(), "");
