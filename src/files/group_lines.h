@@ -65,8 +65,8 @@ class GroupLines {
   // Bytes that a narrow partial has beside its key and the text.
   size_t fixed_bytes() const { return RowHead::bytes + narrow_bytes_; }
 
-  // The partial of item `i`, in `to`. Errors of this, add_item() and join(): corrupt, where a value is no number, which bad_value() tells; unsupported, where
-  // a sum has too many digits.
+  // The partial of item `i`, in `to`. Errors of this, add_item() and join(): corrupt, where a value is no
+  // number, which bad_value() tells; unsupported, where a sum has too many digits.
   Status make_partial(const bowtie::Items& items, size_t i, std::string_view key, std::string& to);
   // False, and nothing has changed: the partial needs to be wide.
   Result<bool> add_item(char* partial, const bowtie::Items& items, size_t i);
