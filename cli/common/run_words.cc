@@ -31,10 +31,10 @@ namespace {
 
 using api::option;
 
-// Without -S; half of the memory where that is less.
+// The memory without -S; half of what there is, where that is less.
 constexpr uint64_t default_memory_bytes = 1 * GiB;
 
-// What a percentage of -S is a share of.
+// The memory of which -S may be a percentage.
 uint64_t machine_memory_bytes() {
   // A look reads files of the system.
   static const uint64_t bytes = [] {

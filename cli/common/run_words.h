@@ -1,7 +1,7 @@
 #pragma once
 
-// What every command that runs on files has on its command line, and how such a run goes: the words made options; signals,
-// notices, the progress line and a share of a memory pool around it.
+// The words of every command that runs on files, and the outline of its run: options made of the words; signals, notices, the
+// progress line and a share of a memory pool around the work.
 
 #include <cstdint>
 #include <functional>
@@ -33,10 +33,10 @@ struct RunWords {
   bool json = false;
 };
 
-// -S and -T.
+// Declares -S and -T.
 void add_memory_words(Parser& parser, RunWords& words);
 void add_memory_pool_word(Parser& parser, RunWords& words);
-// -S in bytes: of more than there is, what can be had.
+// The bytes of -S; nine tenths of what there is, where it asks for more.
 Result<uint64_t> memory_bytes_of(const RunWords& words);
 // The words as the library takes them, or what is wrong with them.
 Result<FilesOptions> files_options(const RunWords& words);

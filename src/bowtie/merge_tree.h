@@ -144,7 +144,7 @@ class MergeTree {
     return left_wins ? left : right;
   }
 
-  // Of two leaves with equal prefixes.
+  // Tells whether leaf `a` goes before `b`. REQUIRES: their prefixes are equal.
   bool tie_before(uint32_t a, uint32_t b) const {
     const Leaf& left = leaves_[a];
     const Leaf& right = leaves_[b];

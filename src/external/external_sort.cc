@@ -229,26 +229,15 @@ Status Run::verify(const file::File& output, const Stored& stored) {
   const uint64_t header_bytes = input_.header.size();
   record::Checker checker(
       {.format = options_.format, .descending = options_.descending, .header_bytes = header_bytes});
-  const size_t read_bytes = files::block_within(options_.memory_bytes / 64);
-  file::RequestRing ring;
-  if (auto opened =
-          ring.open({.depth = 4, .buffer_bytes = read_bytes, .total_bytes = stored.bytes});
-      !opened)
-    return opened;
-  for (uint64_t next = 0; next < stored.bytes || !ring.idle();) {
-    if (next < stored.bytes && !ring.full()) {
-      const uint64_t bytes = std::min<uint64_t>(read_bytes, stored.bytes - next);
-      ring.submit({.file = &output, .offset = next, .data = ring.next_buffer(), .bytes = bytes});
-      next += bytes;
-      continue;
-    }
-    const file::Request& read = ring.wait_oldest();
-    if (auto status = ring.status(); !status) return status;
-    const uint64_t of_header = header_bytes - std::min(header_bytes, read.offset);
-    const std::span<const std::byte> bytes(read.data, read.done_bytes);
+  auto add = [&](uint64_t offset, std::span<const std::byte> bytes) {
+    const uint64_t of_header = header_bytes - std::min(header_bytes, offset);
     checker.add(bytes.subspan(std::min<uint64_t>(of_header, bytes.size())));
-    if (auto status = context_.pulse(); !status) return status;
-  }
+    return context_.pulse();
+  };
+  if (auto read = file::read_ahead(output, 0, stored.bytes,
+                                   files::block_within(options_.memory_bytes / 64), add);
+      !read)
+    return read;
   auto found = checker.finish();
   if (!found) return std::unexpected(found.error());
   if (found->sorted() && found->count == stored.items &&

@@ -1,8 +1,10 @@
 #include "file/request_ring.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
+#include "file/file.h"
 
 namespace penstock::file {
 
@@ -69,6 +71,30 @@ Status RequestRing::wait_all() {
 
 Status RequestRing::status() const {
   if (error_) return std::unexpected(*error_);
+  return {};
+}
+
+Status read_ahead(const File& file, uint64_t begin, uint64_t end, size_t piece_bytes,
+                  const std::function<Status(uint64_t, std::span<const std::byte>)>& use) {
+  constexpr unsigned reads_in_flight = 4;
+  RequestRing ring;
+  if (auto opened = ring.open(
+          {.depth = reads_in_flight, .buffer_bytes = piece_bytes, .total_bytes = end - begin});
+      !opened)
+    return opened;
+  for (uint64_t next = begin; next < end || !ring.idle();) {
+    if (next < end && !ring.full()) {
+      const uint64_t bytes = std::min<uint64_t>(piece_bytes, end - next);
+      ring.submit({.file = &file, .offset = next, .data = ring.next_buffer(), .bytes = bytes});
+      next += bytes;
+      continue;
+    }
+    const Request& read = ring.wait_oldest();
+    if (auto status = ring.status(); !status) return status;
+    if (auto used = use(read.offset, {read.data, read.done_bytes}); !used) return used;
+    if (read.done_bytes < read.bytes)
+      return failure(ErrorCode::io, "read to the end: it became shorter meanwhile", file.path());
+  }
   return {};
 }
 

@@ -36,6 +36,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -98,5 +99,10 @@ class RequestRing {
   std::optional<Error> error_;
   std::unique_ptr<Engine> engine_;  // goes first: it waits for what is in flight
 };
+
+// Reads the bytes [begin, end) of a file, a few pieces ahead, and calls use(offset, bytes) with one piece after the other.
+// Errors: those of the file and of `use`; io, where the file ends before. REQUIRES: `piece_bytes` are whole sectors.
+Status read_ahead(const File& file, uint64_t begin, uint64_t end, size_t piece_bytes,
+                  const std::function<Status(uint64_t, std::span<const std::byte>)>& use);
 
 }  // namespace penstock::file

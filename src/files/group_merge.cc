@@ -16,8 +16,8 @@ namespace {
 // Two stretches and their output.
 constexpr uint32_t merge_streams_min = 3;
 
-// What decides how far the streams of a pass come back: the widest of three kinds of items; an odd
-// size where they differ, since one of them may lie across two blocks.
+// The format by which the streams of a pass come back: that of the widest of three kinds of items. Its
+// size is odd where they differ, since an item may then lie across two blocks.
 record::Format widest_format(const GroupLayout& layout) {
   record::Format widest = layout.item_format();
   if (!widest.fixed()) return widest;

@@ -78,7 +78,7 @@ class Collector {
   }
 
  private:
-  // Where the first item begins; `end`: none does. Rows that are longer than a stretch are not found.
+  // The beginning of the first item, or `end`: none begins here. Rows longer than a stretch are not found.
   const std::byte* first_item(const std::byte* data, const std::byte* end, uint64_t offset) const {
     const record::Format& format = order_.format();
     if (offset == 0) return data;
@@ -242,7 +242,7 @@ Result<Sample> StretchReader::read(const SamplePlan& plan, bool keys_alone) {
         if (bytes == format_.key_bytes) collector.add_key(data, bytes);
         continue;
       }
-      // What the stretch before had, too, would be out of order here.
+      // Items of the stretch before would be out of order here.
       const uint64_t known =
           stretch.piece == last.piece ? last.end - std::min(last.end, stretch.begin) : 0;
       if (known < bytes) collector.add_stretch(data + known, bytes - known, stretch.begin + known);

@@ -161,7 +161,7 @@ Result<Reservation> huge_buffer(uint64_t bytes, std::string subject, std::string
   if (!memory) return memory;
   memory->charge();
   const uint64_t huge_bytes = round_down(memory->bytes(), huge_page_bytes);
-  // Where the system has no huge pages requests are slower, and nothing else.
+  // A failure is no error: without huge pages requests are slower, and nothing else.
   if (std::min(huge_bytes, touched_bytes) >= huge_page_bytes)
     (void)advise_huge(memory->begin(), huge_bytes, true);
   return memory;

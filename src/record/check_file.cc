@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "base/bits.h"
@@ -14,7 +15,6 @@ namespace penstock::record {
 namespace {
 
 constexpr uint64_t read_bytes = 2 * MiB;
-constexpr unsigned reads_in_flight = 4;
 
 // The bytes [begin, end) of a file.
 struct Part {
@@ -40,35 +40,18 @@ class PartCheck {
   PartCheck(const file::File& file, const CheckFileOptions& options, Part part)
       : file_(file), part_(part), checker_(options.check, part.begin) {}
 
-  void run() { status_ = read_all(); }
+  void run() {
+    status_ = file::read_ahead(file_, part_.begin, part_.end, read_bytes,
+                               [this](uint64_t, std::span<const std::byte> bytes) -> Status {
+                                 checker_.add(bytes);
+                                 return {};
+                               });
+  }
 
   const Status& status() const { return status_; }
   Checker& checker() { return checker_; }
 
  private:
-  Status read_all() {
-    file::RequestRing ring;
-    if (auto opened = ring.open({.depth = reads_in_flight,
-                                 .buffer_bytes = read_bytes,
-                                 .total_bytes = part_.end - part_.begin});
-        !opened)
-      return opened;
-    for (uint64_t next = part_.begin; next < part_.end || !ring.idle();) {
-      if (next < part_.end && !ring.full()) {
-        const uint64_t bytes = std::min(read_bytes, part_.end - next);
-        ring.submit({.file = &file_, .offset = next, .data = ring.next_buffer(), .bytes = bytes});
-        next += bytes;
-        continue;
-      }
-      const file::Request& read = ring.wait_oldest();
-      if (auto status = ring.status(); !status) return status;
-      checker_.add({read.data, read.done_bytes});
-      if (read.done_bytes < read.bytes)
-        return failure(ErrorCode::io, "read to the end: it became shorter meanwhile", file_.path());
-    }
-    return {};
-  }
-
   const file::File& file_;
   const Part part_;
   Checker checker_;

@@ -9,7 +9,7 @@
 namespace penstock::source {
 namespace {
 
-// What a stream may take beside its window.
+// The memory that a stream may take beside its window.
 constexpr uint64_t beside_window_bytes = 128 * KiB;
 
 // Makes a stream ready for the data of one of liblzma's formats.

@@ -152,7 +152,7 @@ def take_sample(job: Job, first: int, last: int, places: int) -> list[tuple[byte
     """Places [first, last) of so many stretches of all rows."""
     assert job.table is not None
     is_parquet = job.table["format"] == "parquet"
-    # What is read: row groups, or whole files, where bytes stand for rows. Each with its group's number.
+    # The units that are read, each with its group's number: row groups, or whole files, whose bytes stand for rows.
     units = [(number, Piece(piece.input, at, at + 1) if is_parquet else piece) for number, group in enumerate(job.groups) for piece in group.pieces
              for at in range(piece.begin, piece.end or piece.begin + 1)]
     rows = [job.inputs[piece.input].rows[piece.begin] if is_parquet else max(1, job.inputs[piece.input].bytes >> 5) for _, piece in units]

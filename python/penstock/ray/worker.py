@@ -18,7 +18,7 @@ from .job import Job, MiB
 
 Told = TypeVar("Told")
 
-# What a node keeps free, so that others can go on.
+# The space that a node keeps free, so that others can go on.
 SPARE_BYTES = 16 * MiB
 
 _local = threading.local()

@@ -78,12 +78,11 @@ constexpr ItemCosts number_costs = {.split_of_trial = 0.75,
                                     .split_growth = 0,
                                     .sort_growth = 0.01,
                                     .look_share = 0.5};
-constexpr ItemCosts short_number_costs = {.split_of_trial = 0.75,
-                                          .sort_of_trial = 0.55,
-                                          .trial_least = 0.15,
-                                          .split_growth = 0,
-                                          .sort_growth = 0.01,
-                                          .look_share = 0.5};
+constexpr ItemCosts short_number_costs = [] {
+  ItemCosts costs = number_costs;
+  costs.sort_of_trial = 0.55;
+  return costs;
+}();
 constexpr ItemCosts text_costs = {.split_of_trial = 1,
                                   .sort_of_trial = 1,
                                   .trial_least = 0.4,
