@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+"""Fails on a comment, a test's name, a page or a help text that does not begin with what it is about.
+
+A comment begins with a noun or a verb: "Safety factor on a bucket's estimated size." instead of "Of the sample's
+estimate of a bucket." The openers below leave the subject out, and such a comment has to be read twice. Checked are:
+  1. comments of C++, C, JavaScript, CSS, Python, shell and CMake, and Python's docstrings: the first sentence of each
+     paragraph and of each comment behind code, by the list FIRST; every further sentence by the list LATER;
+  2. names of tests, by the list IN_NAMES;
+  3. sentences of the Markdown pages, by the list LATER; questions and headings may begin as they like;
+  4. strings of the command line's help, by the list FIRST.
+
+A line that quotes such an opener on purpose ends with "(words: quoted)". `--count` prints a line per folder.
+
+Before it looks at the tree, the check proves on made-up texts that it can fail.
+"""
+
+import ast
+import collections
+import io
+import pathlib
+import re
+import subprocess
+import sys
+import tokenize
+
+FIRST = re.compile(r"(?:of|what|who|whom|whose|whoever|whatever|where|wherever|as|with|nothing:|the same|the naive way)\b(?<!as-)",
+                   re.IGNORECASE)
+LATER = re.compile(r"(?:Of|What|Who|Whom|Whose|Whoever|Whatever|Where|Wherever|Nothing:)(?=[\s,:])")
+IN_NAMES = re.compile(r"^(?:That|Of|What|Who|Whose|Whoever|Where|With|As)(?=[A-Z])")
+SENTENCE_END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z])")
+NO_TEXT = re.compile(r"^\W*$|^(?:NOLINT|clang-format|Test labels:|noqa|type:|pragma|REQUIRES:|shellcheck|SPDX)")
+QUOTED = "(words: quoted)"
+
+TREE = ("include", "src", "generate", "papers", "cli", "bench", "test", "fuzz", "examples", "python", "bindings", "tools",
+        "packaging", "docs", "cmake")
+C_LIKE = {".h", ".cc", ".c", ".hpp", ".def", ".js", ".css"}
+C_TOKEN = re.compile(r'R"(?P<tag>\w*)\((?s:.*?)\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|//[^\n]*|/\*(?s:.*?)\*/')
+TEST_NAME = re.compile(r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST|TYPED_TEST_P|RC_GTEST_PROP)\(\s*\w+,\s*(?:DISABLED_)?(\w+)", re.MULTILINE)
+HELP = re.compile(r'(?:add_option|add_flag|add_subcommand)\([^;]*?,\s*"((?:[^"\\]|\\.)*)"')
+
+
+def openers(paragraph):
+    """The openers of a paragraph's sentences that leave the subject out."""
+    sentences = SENTENCE_END.split(paragraph.strip())
+    for index, sentence in enumerate(sentences):
+        if NO_TEXT.match(sentence) or sentence.rstrip().endswith("?"):
+            continue
+        match = (FIRST if index == 0 else LATER).match(sentence)
+        if match:
+            yield sentence
+
+
+def blocks(lines):
+    """Paragraphs of comments from (line number, indent, text), where consecutive whole-line comments are one block."""
+    paragraph, start, last = [], 0, None
+    for number, column, text in lines:
+        if paragraph and (last is None or number != last[0] + 1 or column != last[1] or not text.strip()):
+            yield start, " ".join(paragraph)
+            paragraph = []
+        if text.strip():
+            if not paragraph:
+                start = number
+            paragraph.append(text.strip())
+        last = (number, column)
+    if paragraph:
+        yield start, " ".join(paragraph)
+
+
+def c_comments(text):
+    whole, behind = [], []
+    starts = [0]
+    for match in re.finditer("\n", text):
+        starts.append(match.end())
+    line_of = {}
+    number = 1
+    position = 0
+    for match in C_TOKEN.finditer(text):
+        found = match.group(0)
+        number += text.count("\n", position, match.start())
+        position = match.start()
+        if not found.startswith(("//", "/*")):
+            continue
+        begin = text.rfind("\n", 0, match.start()) + 1
+        alone = not text[begin:match.start()].strip()
+        column = match.start() - begin
+        if found.startswith("//"):
+            (whole if alone else behind).append((number, column, found.lstrip("/").removeprefix("!").strip()))
+        else:
+            for offset, line in enumerate(found[2:-2].splitlines()):
+                (whole if alone else behind).append((number + offset, column, line.strip().lstrip("*").strip()))
+    return whole, behind
+
+
+def hash_comments(text):
+    whole, behind = [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r"^(\s*)#(?!!)\s?(.*)$", line)
+        if match:
+            whole.append((number, len(match.group(1)), match.group(2)))
+        else:
+            match = re.match(r"^[^#\"']*\S\s+#\s(.*)$", line)
+            if match:
+                behind.append((number, 0, match.group(1)))
+    return whole, behind
+
+
+def python_comments(text):
+    whole, behind, strings = [], [], []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT and not token.string.startswith("#!"):
+                alone = not token.line[: token.start[1]].strip()
+                (whole if alone else behind).append((token.start[0], token.start[1], token.string.lstrip("#").strip()))
+        tree = ast.parse(text)
+    except (tokenize.TokenError, SyntaxError):
+        return hash_comments(text)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            body = node.body[0] if node.body else None
+            if isinstance(body, ast.Expr) and isinstance(body.value, ast.Constant) and isinstance(body.value.value, str):
+                strings += [(body.lineno + i, 0, line.strip()) for i, line in enumerate(body.value.value.splitlines())]
+                strings.append((body.end_lineno + 1000000, 0, ""))
+    return whole, behind, strings
+
+
+def markdown_sentences(text):
+    fenced, paragraph, start = False, [], 0
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        if line.lstrip().startswith(("```", ":::")):
+            fenced = not fenced if line.lstrip().startswith("```") else fenced
+            line = ""
+        elif fenced:
+            continue
+        item = re.match(r"^\s*(?:[-*]|\d+\.)\s+(.*)$", line)
+        if paragraph and (not line.strip() or item or line.startswith(("#", "|", ">"))):
+            yield start, " ".join(paragraph)
+            paragraph = []
+        if line.startswith("#") or not line.strip() or set(line.strip()) <= set("|-: "):
+            continue
+        if line.startswith("|"):
+            for cell in line.strip("|").split("|"):
+                yield number, cell.strip()
+            continue
+        if not paragraph:
+            start = number
+        paragraph.append((item.group(1) if item else line).strip())
+
+
+def complaints_of(name, text):
+    suffix = pathlib.PurePath(name).suffix
+    lines = text.splitlines()
+
+    def keep(number):
+        return not (0 < number <= len(lines)) or QUOTED not in lines[number - 1]
+
+    if suffix == ".md":
+        for number, paragraph in markdown_sentences(text):
+            if not keep(number):
+                continue
+            for sentence in SENTENCE_END.split(re.sub(r"[*_`]+", "", paragraph)):
+                if LATER.match(sentence) and not sentence.rstrip().endswith("?"):
+                    yield number, sentence
+        return
+    if suffix in C_LIKE:
+        groups = c_comments(text)
+        for match in TEST_NAME.finditer(text):
+            if IN_NAMES.match(match.group(1)):
+                yield text.count("\n", 0, match.start()) + 1, "test " + match.group(1)
+        if name.startswith("cli/"):
+            for match in HELP.finditer(text):
+                if FIRST.match(match.group(1)):
+                    yield text.count("\n", 0, match.start()) + 1, "help " + match.group(1)
+    elif suffix == ".py":
+        groups = python_comments(text)
+    elif suffix in (".sh", ".cmake") or name.endswith("CMakeLists.txt"):
+        groups = hash_comments(text)
+    else:
+        return
+    for group in (groups[0], *groups[2:]):
+        for number, paragraph in blocks(group):
+            if keep(number):
+                for sentence in openers(paragraph):
+                    yield number, sentence
+    # A comment behind code may go on in the next lines, behind code or in the same column.
+    for number, _, comment in groups[1]:
+        if keep(number):
+            for sentence in openers(comment):
+                yield number, sentence
+
+
+def self_test():
+    cases = {
+        ("a.h", "// Of the sample's estimate.\nint a;\n"): 1,
+        ("a.h", "// Safety factor.\n//\n// What was distributed.\nint a;\n"): 1,
+        ("a.h", "// Safety factor. Whoever reads it waits.\nint a;\n"): 1,
+        ("a.h", "int a;  // of lines\n"): 1,
+        ("a.h", "// The naive way copies.\n"): 1,
+        ("a.h", "// Sum of what\n// what was read.\nint a;\n"): 0,
+        ("a.h", 'auto s = "// What is this";  // a string\n'): 0,
+        ("a.h", "/* Who: */ int a;\n"): 1,
+        ("a_test.cc", "TEST(Merge, ThatIsToldOfManyFiles) {\n"): 1,
+        ("a_test.cc", "TEST(Merge, ReportsTheFile) {\n"): 0,
+        ("cli/a.cc", 'command.add_option("--a", a, "of keys small letters are capitals");\n'): 1,
+        ("a.py", '"""What it does."""\n'): 1,
+        ("a.py", "# Whether it works.\n"): 0,
+        ("a.sh", "# Where the build is.\n"): 1,
+        ("a.md", "# What it is\n\nIt is good. What is there is kept.\n"): 1,
+        ("a.md", "What is it?\n\n```\nOf course\n```\n"): 0,
+        ("a.h", "// Of the sample. (words: quoted)\n"): 0,
+    }
+    for (name, text), wanted in cases.items():
+        found = list(complaints_of(name, text))
+        if len(found) != wanted:
+            raise SystemExit(f"check_words: self-test: {name}: {text!r} gave {found}, wanted {wanted}")
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    self_test()
+    arguments = sys.argv[1:]
+    count = "--count" in arguments
+    wanted = [a for a in arguments if a != "--count"] or list(TREE)
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", *wanted, *([] if arguments and not count else ["*.md"])],
+                            cwd=root, check=True, capture_output=True, text=True).stdout.split("\n")
+    folders, total = collections.Counter(), 0
+    for name in sorted(set(filter(None, listed))):
+        path = root / name
+        if "third_party" in name or not path.is_file():
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        for number, sentence in complaints_of(name, text):
+            total += 1
+            folders["/".join(name.split("/")[:2])] += 1
+            if not count:
+                print(f"{name}:{number}: {sentence[:100]}")
+    if count:
+        for folder, number in sorted(folders.items()):
+            print(f"{number:6} {folder}")
+        print(f"{total:6} in all")
+    return 1 if total else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
