@@ -20,13 +20,13 @@
 #include "cli/common/print.h"
 #include "cli/common/stop_signals.h"
 #include "cli/sort/gnu_options.h"
-#include "fault/registry.h"
+#include "memory/fault/registry.h"
+#include "memory/stream/recovery.h"
 #include "os/cpu.h"
 #include "os/limits.h"
 #include "os/memory.h"
 #include "os/process.h"
 #include "os/standard_streams.h"
-#include "stream/recovery.h"
 
 namespace penstock::cli {
 

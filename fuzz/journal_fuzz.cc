@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "check.h"
-#include "external/resume/resume_journal.h"
+#include "files/sort/resume/resume_journal.h"
 
 // Fuzzing the journal of a sort that can be resumed:
 //

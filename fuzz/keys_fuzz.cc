@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "check.h"
-#include "record/field_order.h"
-#include "record/format.h"
-#include "record/rows.h"
-#include "record/text/text_order.h"
+#include "items/field_order.h"
+#include "items/format.h"
+#include "items/rows.h"
+#include "items/text/text_order.h"
 
 // Fuzzing keys: what a command line says of them, and the order that it makes of lines.
 //
@@ -24,7 +24,7 @@
 // An order is compared with a plain one, which looks at two lines byte by byte as sort(1) is described. Of versions,
 // random orders and numbers of -g it is only asked that they are orders.
 
-namespace penstock::record {
+namespace penstock::items {
 namespace {
 
 bool blank(char c) {
@@ -238,10 +238,10 @@ void try_records(const std::string& dtype, const std::vector<std::string>& keys,
 }
 
 }  // namespace
-}  // namespace penstock::record
+}  // namespace penstock::items
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace penstock::record;
+  using namespace penstock::items;
   constexpr size_t lines_max = 8;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const size_t head = std::min(text.find('\n'), text.size());

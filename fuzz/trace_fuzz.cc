@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "check_trace.h"
-#include "record/crc32.h"
+#include "items/crc32.h"
 #include "trace/format/format.h"
 
 // Fuzzing the reader of traces and the conversion. Checksums keep random bytes out, so the input
@@ -36,8 +36,8 @@ void put_chunk(Bytes& into, uint32_t kind, std::span<const std::byte> body, uint
   put(into, static_cast<uint32_t>(body.size()));
   put(into, events);
   put(into, uint64_t{events});
-  put(into, record::crc32(body.data(), body.size()));
-  put(into, record::crc32(into.data() + at, 28));
+  put(into, items::crc32(body.data(), body.size()));
+  put(into, items::crc32(into.data() + at, 28));
   into.insert(into.end(), body.begin(), body.end());
 }
 
@@ -47,7 +47,7 @@ Bytes trace_around(std::span<const std::byte> body, uint32_t events) {
   put(trace, format_version);
   put(trace, uint32_t{64});
   trace.resize(60);
-  put(trace, record::crc32(trace.data(), 60));
+  put(trace, items::crc32(trace.data(), 60));
   const Bytes info(2);  // two empty strings
   put_chunk(trace, 3, info, 0);
   put_chunk(trace, 1, body, events);

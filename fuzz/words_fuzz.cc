@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "api/options.h"
-#include "api/profile_json.h"
 #include "check.h"
 #include "cli/common/size.h"
 #include "cli/sort/gnu_options.h"
 #include "cli/sort/sort_words.h"
-#include "file/emulation.h"
+#include "interfaces/api/options.h"
+#include "interfaces/api/profile_json.h"
+#include "io/emulation.h"
 
 // Fuzzing what users write beside their data:
 //
@@ -45,7 +45,7 @@ void try_profile(const std::string& text) {
 }
 
 void try_emulated(const std::string& text) {
-  const auto device = file::EmulatedDevice::parse(text);
+  const auto device = io::EmulatedDevice::parse(text);
   if (!device) return;
   require(
       device->read_bytes_per_s > 0 && device->write_bytes_per_s > 0 && device->switch_seconds >= 0,

@@ -9,7 +9,7 @@
 #include "base/bits.h"
 #include "base/mutex.h"
 #include "base/thread.h"
-#include "file/request_ring.h"
+#include "io/request_ring.h"
 #include "penstock/base.h"
 
 // Threads take block numbers from a counter and make their blocks side by side. Where a block goes
@@ -20,7 +20,7 @@
 
 namespace penstock::generate {
 
-using namespace record;
+using namespace items;
 namespace {
 
 constexpr uint64_t block_bytes_wanted = 2 * MiB;
@@ -30,8 +30,8 @@ constexpr unsigned writes_in_flight = 4;
 // sectors.
 uint64_t block_items_of(const Generator& generator) {
   return std::max<uint64_t>(
-      round_down(block_bytes_wanted / generator.item_bytes_max(), file::sector_bytes),
-      file::sector_bytes);
+      round_down(block_bytes_wanted / generator.item_bytes_max(), io::sector_bytes),
+      io::sector_bytes);
 }
 
 // Thread safety: work() runs in any number of threads, finish() after all of them.
@@ -39,7 +39,7 @@ uint64_t block_items_of(const Generator& generator) {
 // failure_ is set nobody waits for a turn.
 class Generation {
  public:
-  Generation(const Generator& generator, const file::File& file, const std::atomic<bool>* stop)
+  Generation(const Generator& generator, const io::File& file, const std::atomic<bool>* stop)
       : generator_(generator),
         file_(file),
         stop_(stop),
@@ -58,7 +58,7 @@ class Generation {
 
  private:
   Status make_blocks() {
-    file::RequestRing ring;
+    io::RequestRing ring;
     if (auto opened = ring.open({.depth = writes_in_flight,
                                  .buffer_bytes = block_items_ * generator_.item_bytes_max(),
                                  .total_bytes = generator_.total_bytes()});
@@ -72,7 +72,7 @@ class Generation {
     return ring.wait_all();
   }
 
-  Status make_block(file::RequestRing& ring, uint64_t block) {
+  Status make_block(io::RequestRing& ring, uint64_t block) {
     // Relaxed: pairs with the signal handler's or the test's store, which hands over nothing else.
     if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) {
       return failure(ErrorCode::interrupted, "write all items", file_.path());
@@ -85,7 +85,7 @@ class Generation {
     const auto offset = await_turn(block);
     if (!offset) return {};  // another thread has failed
     if (file_.seekable()) pass_turn(bytes);
-    ring.submit({.operation = file::Operation::write,
+    ring.submit({.operation = io::Operation::write,
                  .file = &file_,
                  .offset = *offset,
                  .data = ring.next_buffer(),
@@ -119,7 +119,7 @@ class Generation {
   }
 
   const Generator& generator_;
-  const file::File& file_;
+  const io::File& file_;
   const std::atomic<bool>* const stop_;
   const uint64_t block_items_;
   const uint64_t blocks_;
@@ -132,10 +132,10 @@ class Generation {
 };
 
 // Whether the file system that holds the new file has room for it.
-Status check_space(const file::File& file, uint64_t bytes) {
-  if (file.kind() != file::Kind::regular) return {};
+Status check_space(const io::File& file, uint64_t bytes) {
+  if (file.kind() != io::Kind::regular) return {};
   // The file has no name yet, and its path may be a link to elsewhere.
-  const auto space = file::space_of(file);
+  const auto space = io::space_of(file);
   if (!space || space->free_bytes >= bytes) return {};
   return failure(ErrorCode::out_of_space, fmt::format("write {} bytes", bytes), file.path(),
                  fmt::format("another disk: here {} bytes are free", space->free_bytes));
@@ -147,8 +147,8 @@ Result<uint64_t> generate_file(const Generator& generator, const std::string& pa
                                const GenerateOptions& options) {
   // Lines begin anywhere, not at sectors: direct writes would be cut up.
   const bool direct = generator.options().format.fixed();
-  auto file = file::File::create_output(
-      path, {.caching = direct ? file::Caching::direct : file::Caching::buffered,
+  auto file = io::File::create_output(
+      path, {.caching = direct ? io::Caching::direct : io::Caching::buffered,
              .rules = options.output_rules,
              .bytes = generator.total_bytes()});
   if (!file) return std::unexpected(file.error());

@@ -6,8 +6,8 @@
 #include <atomic>
 #include <string>
 
-#include "file/file.h"
 #include "generate/generator.h"
+#include "io/file.h"
 #include "penstock/base.h"
 
 namespace penstock::generate {

@@ -15,18 +15,18 @@
 
 #include "base/temporary_folder_fixture.h"
 #include "base/trials.h"
-#include "file/engine.h"
-#include "record/check_file.h"
+#include "io/engine.h"
+#include "items/check_file.h"
 #include "test/support/injection.h"
 
 namespace penstock::generate {
 
-using namespace record;
+using namespace items;
 namespace {
 
 class FileTest : public testing::Test {
  protected:
-  ~FileTest() override { file::inject({}); }
+  ~FileTest() override { io::inject({}); }
 
   std::string path(const char* name) const { return folder_ / name; }
 
@@ -55,7 +55,7 @@ std::vector<std::byte> contents(const std::string& path) {
 }
 
 Result<CheckResult> check(const std::string& path, const CheckFileOptions& options) {
-  const auto file = file::File::open_read(path);
+  const auto file = io::File::open_read(path);
   if (!file) return std::unexpected(file.error());
   return check_file(*file, options);
 }
@@ -105,11 +105,11 @@ TEST_F(FileTest, ShortTransfersAndDelaysChangeNothing) {
   const uint64_t seed = 77;
   for (const char* format : {"u64", "record", "lines"}) {
     const Generator generator = generator_of(format, Distribution::uniform, 100'003);
-    file::inject({.seed = seed, .short_transfer = 0.3, .delay = 0.2, .delay_us_max = 300});
+    io::inject({.seed = seed, .short_transfer = 0.3, .delay = 0.2, .delay_us_max = 300});
     ASSERT_TRUE(generate_file(generator, path("file")));
     const CheckOptions options{generator.options().format};
     const auto checked = check(path("file"), {.check = options});
-    file::inject({});
+    io::inject({});
     const auto expected = in_memory(generator);
     ASSERT_EQ(contents(path("file")), expected) << format << " seed " << seed;
     Checker checker(options);
@@ -122,10 +122,9 @@ TEST_F(FileTest, AFullDiskLeavesNothingBehindAndTheOldFileWhole) {
   const Generator generator = generator_of("u64", Distribution::uniform, 2'000'000);
   std::ofstream(path("file")) << "old";
   for (const uint64_t after : {0, 1, 5}) {
-    file::inject(
-        {.error = ENOSPC, .error_after = after, .error_operation = file::Operation::write});
+    io::inject({.error = ENOSPC, .error_after = after, .error_operation = io::Operation::write});
     const auto bytes = generate_file(generator, path("file"));
-    file::inject({});
+    io::inject({});
     ASSERT_FALSE(bytes);
     EXPECT_EQ(bytes.error().code, ErrorCode::out_of_space);
     EXPECT_EQ(contents(path("file")).size(), 3u);
@@ -134,21 +133,21 @@ TEST_F(FileTest, AFullDiskLeavesNothingBehindAndTheOldFileWhole) {
 }
 
 TEST_F(FileTest, AFileThatCannotFitIsRefusedBeforeItIsWritten) {
-  const auto before = file::traffic().bytes_written;
+  const auto before = io::traffic().bytes_written;
   const auto bytes =
       generate_file(generator_of("u64", Distribution::sorted, uint64_t{1} << 58), path("file"));
   ASSERT_FALSE(bytes);
   EXPECT_EQ(bytes.error().code, ErrorCode::out_of_space);
-  EXPECT_EQ(file::traffic().bytes_written, before);
+  EXPECT_EQ(io::traffic().bytes_written, before);
   EXPECT_EQ(folder_.files(), 0u);
 }
 
 TEST_F(FileTest, AReadErrorIsReported) {
   const Generator generator = generator_of("u64", Distribution::uniform, 2'000'000);
   ASSERT_TRUE(generate_file(generator, path("file")));
-  file::inject({.error = EIO, .error_after = 3, .error_operation = file::Operation::read});
+  io::inject({.error = EIO, .error_after = 3, .error_operation = io::Operation::read});
   const auto checked = check(path("file"), {.check = {generator.options().format}});
-  file::inject({});
+  io::inject({});
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().code, ErrorCode::io);
   EXPECT_EQ(checked.error().subject, path("file"));

@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "generate/lines.h"
 #include "generate/sort_benchmark.h"
-#include "record/codec.h"
+#include "items/codec.h"
 
 // A distribution times a numeric type would be more than a hundred loops. Instead an input is made
 // in two steps, over blocks small enough for the cache: the distribution makes 64-bit words, and
@@ -23,7 +23,7 @@
 
 namespace penstock::generate {
 
-using namespace record;
+using namespace items;
 namespace {
 
 using D = Distribution;

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "generate/zipf.h"
+#include "items/format.h"
 #include "penstock/base.h"
-#include "record/format.h"
 
 namespace penstock::generate {
 
@@ -43,10 +43,10 @@ enum class Distribution {
 Result<Distribution> parse_distribution(std::string_view name);  // "almost-sorted"
 std::string_view name_of(Distribution distribution);
 // The distributions that a format has, for suites that run them all.
-std::span<const Distribution> distributions_of(record::Type type);
+std::span<const Distribution> distributions_of(items::Type type);
 
 struct GeneratorOptions {
-  record::Format format;
+  items::Format format;
   Distribution distribution = Distribution::uniform;
   uint64_t count = 0;  // items of the whole input: what is sorted or duplicated depends on it
   uint64_t seed = 1;
@@ -89,8 +89,8 @@ class Generator {
   uint64_t bits_with_zeros(uint64_t index) const;
 
   GeneratorOptions options_;
-  record::Type number_ =
-      record::Type::u64;    // the numeric type whose words are made (u64 for records)
+  items::Type number_ =
+      items::Type::u64;     // the numeric type whose words are made (u64 for records)
   unsigned width_ = 64;     // bits of a number
   uint64_t key_first_ = 0;  // sorted: keys (as codec.h makes them) lie in [key_first_, key_last_]
   uint64_t key_last_ = ~uint64_t{0};

@@ -13,11 +13,11 @@
 #include "base/random.h"
 #include "generate/lines.h"
 #include "generate/sort_benchmark.h"
-#include "record/codec.h"
+#include "items/codec.h"
 
 namespace penstock::generate {
 
-using namespace record;
+using namespace items;
 namespace {
 
 using D = Distribution;

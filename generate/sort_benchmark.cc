@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "record/codec.h"
+#include "items/codec.h"
 
 // Binary records. Bytes 10j to 10j + 9 of record r are the upper 80 bits of state r + 1 + j, XORed
 // with mask j. So neighbours share nine of their ten states: going from a record to the next costs
@@ -13,7 +13,7 @@
 
 namespace penstock::generate {
 
-using namespace record;
+using namespace items;
 namespace {
 
 constexpr __uint128_t wide(uint64_t high, uint64_t low) {

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "record/format.h"
+#include "items/format.h"
 
 namespace penstock::generate {
 

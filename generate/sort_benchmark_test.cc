@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "base/random.h"
-#include "record/crc32.h"
+#include "items/crc32.h"
 
 // The same records from big integers in Python, for random starts: test/sort_benchmark_oracle.py.
 
 namespace penstock::generate {
 
-using namespace record;
+using namespace items;
 namespace {
 
 std::vector<std::byte> records(BenchmarkKind kind, uint64_t first, uint64_t count) {

@@ -1,4 +1,4 @@
-// What bzip2's code calls stdin, stdout and stderr, within the shared library that has it built in (src/c_api/CMakeLists.txt).
+// What bzip2's code calls stdin, stdout and stderr, within the shared library that has it built in (src/interfaces/c/CMakeLists.txt).
 #include <cstdio>
 
 extern "C" {

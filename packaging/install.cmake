@@ -6,8 +6,9 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# Not report: no public header leads to it.
-set(layers base os file record pool fault stream source rewire scatter partition sort bowtie files external api trace c_api)
+# All layers but report: no public header leads to it.
+get_property(layers GLOBAL PROPERTY PENSTOCK_LAYERS)
+list(REMOVE_ITEM layers report)
 set(objects)
 set(libraries)
 foreach(layer IN LISTS layers)

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "pool/pool.h"
+#include "memory/pool/pool.h"
 
 namespace penstock::papers {
 

@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "fault/registry.h"
+#include "memory/fault/registry.h"
+#include "memory/pool/pool.h"
+#include "memory/stream/stream_handler.h"
 #include "os/memory.h"
-#include "pool/pool.h"
-#include "stream/stream_handler.h"
 
 namespace penstock::papers {
 

@@ -2,9 +2,9 @@
 
 #include <memory>
 
+#include "memory/stream/forked_child_fixture.h"
 #include "papers/bucket_stream.h"
 #include "papers/ring_stream.h"
-#include "stream/forked_child_fixture.h"
 
 namespace penstock::stream {
 namespace {

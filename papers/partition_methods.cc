@@ -11,7 +11,7 @@
 #include "base/bits.h"
 #include "papers/block_reserve.h"
 #include "papers/shared_streams.h"
-#include "partition/join.h"
+#include "sorting/partition/join.h"
 
 namespace penstock::papers {
 namespace {

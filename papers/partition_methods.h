@@ -19,7 +19,7 @@
 // others use up the process's mappings, or take blocks of the pool on which they work in place.
 
 #include "papers/ring_stream.h"
-#include "partition/pass.h"
+#include "sorting/partition/pass.h"
 
 namespace penstock::papers {
 

@@ -2,7 +2,7 @@
 
 #include "papers/partition_methods.h"
 
-#include "partition/partition_suite.h"
+#include "sorting/partition/partition_suite.h"
 
 namespace penstock {
 namespace {

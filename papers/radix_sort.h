@@ -14,12 +14,12 @@
 #include <memory>
 #include <vector>
 
+#include "memory/pool/pool.h"
 #include "papers/bucket_stream.h"
 #include "penstock/base.h"
-#include "pool/pool.h"
-#include "scatter/lines.h"
-#include "sort/cache/cache_sort.h"
-#include "sort/item.h"
+#include "sorting/scatter/lines.h"
+#include "sorting/sort/cache/cache_sort.h"
+#include "sorting/sort/item.h"
 
 namespace penstock::papers {
 

@@ -28,9 +28,9 @@ class Collect final : public Emitter<T> {
 };
 
 template <class T>
-record::Type type_of() {
-  if (sizeof(T) == 4) return record::Type::u32;
-  return sizeof(T) == 8 ? record::Type::u64 : record::Type::kv64;
+items::Type type_of() {
+  if (sizeof(T) == 4) return items::Type::u32;
+  return sizeof(T) == 8 ? items::Type::u64 : items::Type::kv64;
 }
 
 template <class T>

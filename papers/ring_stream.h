@@ -11,11 +11,11 @@
 #include <memory>
 #include <vector>
 
-#include "fault/registry.h"
+#include "memory/fault/registry.h"
+#include "memory/pool/pool.h"
+#include "memory/stream/stream_handler.h"
 #include "os/memory.h"
 #include "papers/block_reserve.h"
-#include "pool/pool.h"
-#include "stream/stream_handler.h"
 
 namespace penstock::papers {
 

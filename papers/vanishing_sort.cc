@@ -6,10 +6,10 @@
 #include <string>
 
 #include "base/access.h"
+#include "memory/pool/pool.h"
 #include "papers/radix_sort.h"
-#include "pool/pool.h"
-#include "scatter/key_order_of.h"
-#include "sort/kernels/kernels.h"
+#include "sorting/scatter/key_order_of.h"
+#include "sorting/sort/kernels/kernels.h"
 
 namespace penstock::papers {
 namespace {

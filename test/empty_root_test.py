@@ -66,7 +66,7 @@ class EmptyRoot(unittest.TestCase):
         self.assertIn("out: sorted; 12000000 items", told)
 
     def test_1_tarball_needs_glibc_alone(self):
-        for file in ("cli/penstock", "src/c_api/libpenstock.so"):
+        for file in ("cli/penstock", "src/interfaces/c/libpenstock.so"):
             self.assertLessEqual(needed(STATIC_BUILD / file), {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}, file)
             hardening.check("readelf", STATIC_BUILD / file)
             hardening.check_release("readelf", STATIC_BUILD / file)

@@ -3,7 +3,7 @@
 // The external sort as a whole: every distribution of every format, on both mechanisms that move
 // blocks, within a budget that makes it distribute; and what can go wrong.
 
-#include "external/external_sort.h"
+#include "files/sort/external_sort.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -20,19 +20,19 @@
 
 #include "base/random.h"
 #include "base/trials.h"
-#include "external/sort_fixture.h"
+#include "files/sort/sort_fixture.h"
 #include "generate/generator.h"
+#include "items/checker.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
-#include "record/checker.h"
 #include "test/support/injection.h"
 
 namespace penstock::external {
 namespace {
 
 using generate::Distribution;
-using record::Format;
-using record::Type;
+using items::Format;
+using items::Type;
 
 const Format formats[] = {
     {Type::u32, 4, 0, 4}, {Type::u64, 8}, {Type::i32, 4, 0, 4}, {Type::i64, 8},
@@ -107,13 +107,13 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Range(size_t{0}, std::size(formats)),
                      testing::Values(pool::Mechanism::mremap, pool::Mechanism::uffd_move)),
     [](const auto& param) {
-      return std::string(record::name_of(formats[std::get<0>(param.param)].type)) + "_" +
+      return std::string(items::name_of(formats[std::get<0>(param.param)].type)) + "_" +
              pool::name_of(std::get<1>(param.param));
     });
 
 TEST_F(ExternalSortTest, SortsDescending) {
   for (const Format& format : formats) {
-    SCOPED_TRACE(std::string(record::name_of(format.type)));
+    SCOPED_TRACE(std::string(items::name_of(format.type)));
     SortOptions chosen = options(format);
     chosen.descending = true;
     sort_and_check(chosen, generate(format, Distribution::uniform, input_bytes));
@@ -259,7 +259,7 @@ class PipedOutput {
  public:
   explicit PipedOutput(const std::string& fifo) : fifo_(fifo) {
     EXPECT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-    reader_ = std::jthread([this] { data_ = file::read_whole(fifo_); });
+    reader_ = std::jthread([this] { data_ = io::read_whole(fifo_); });
   }
   std::string take() {
     reader_.join();
@@ -485,7 +485,7 @@ TEST_F(ExternalSortTest, ATemporaryOfWhatIsNearlyInOrderCanBeRead) {
   for (size_t at = 0; at < found.size(); at += 3 * MiB) {
     const size_t bytes = std::min<size_t>(3 * MiB, found.size() - at);
     auto status =
-        file::read_exactly(sorted->file, at, reinterpret_cast<std::byte*>(&found[at]), bytes);
+        io::read_exactly(sorted->file, at, reinterpret_cast<std::byte*>(&found[at]), bytes);
     ASSERT_TRUE(status) << status.error().message();
   }
   EXPECT_TRUE(check(chosen.format, found).sorted());
@@ -546,7 +546,7 @@ TEST_F(ExternalSortTest, DisorderIsFoundWhereItIs) {
 class FailingSort : public ExternalSortTest {
  protected:
   void TearDown() override {
-    file::inject({});
+    io::inject({});
     ExternalSortTest::TearDown();
   }
   // The run must fail with this code, the input stay whole and the old output stay.
@@ -558,7 +558,7 @@ class FailingSort : public ExternalSortTest {
     std::string input = read(chosen.inputs[0]);
     write(chosen.output, "old");
     auto stats = chosen.memory_bytes == too_little_bytes ? sort_files(chosen) : sort(chosen);
-    file::inject({});
+    io::inject({});
     if (stats) return false;
     EXPECT_EQ(stats.error().code, code) << stats.error().message();
     EXPECT_EQ(read(chosen.output), "old");
@@ -570,13 +570,13 @@ class FailingSort : public ExternalSortTest {
     return true;
   }
   // An error after ever more requests of one kind, until there are no more.
-  void fail_after_any_number(const SortOptions& chosen, int error, file::Operation operation,
+  void fail_after_any_number(const SortOptions& chosen, int error, io::Operation operation,
                              ErrorCode code) {
     uint64_t after = 0;
     int failures = 0;
     for (;; after += 1 + after / 2, ++failures) {
       SCOPED_TRACE("seed and number of requests " + std::to_string(after));
-      file::inject(
+      io::inject(
           {.seed = after, .error = error, .error_after = after, .error_operation = operation});
       if (!fails_cleanly(chosen, code)) break;
     }
@@ -587,16 +587,16 @@ class FailingSort : public ExternalSortTest {
 TEST_F(FailingSort, AnErrorAtAnyRequestEndsCleanly) {
   for (const Format& format : {formats[1], formats[8]}) {
     write(path("in"), generate(format, Distribution::uniform, input_bytes));
-    fail_after_any_number(options(format), ENOSPC, file::Operation::write, ErrorCode::out_of_space);
-    fail_after_any_number(options(format), EIO, file::Operation::read, ErrorCode::io);
+    fail_after_any_number(options(format), ENOSPC, io::Operation::write, ErrorCode::out_of_space);
+    fail_after_any_number(options(format), EIO, io::Operation::read, ErrorCode::io);
   }
 }
 
 TEST_F(FailingSort, ShortTransfersAndDelaysDoNotMatter) {
   for (const Format& format : {formats[1], formats[7], formats[8]}) {
-    file::inject({.seed = 99, .short_transfer = 0.3, .delay = 0.05, .delay_us_max = 300});
+    io::inject({.seed = 99, .short_transfer = 0.3, .delay = 0.05, .delay_us_max = 300});
     sort_and_check(options(format), generate(format, Distribution::uniform, input_bytes));
-    file::inject({});
+    io::inject({});
   }
 }
 

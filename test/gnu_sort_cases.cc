@@ -29,15 +29,15 @@
 #include <utility>
 #include <vector>
 
-#include "api/options.h"
 #include "base/random.h"
 #include "cli/common/command.h"
 #include "cli/sort/gnu_options.h"
 #include "cli/sort/sort_words.h"
-#include "record/items.h"
-#include "record/text/key_place.h"
-#include "record/text/locale.h"
-#include "record/text/text_order.h"
+#include "interfaces/api/options.h"
+#include "items/items.h"
+#include "items/text/key_place.h"
+#include "items/text/locale.h"
+#include "items/text/text_order.h"
 
 namespace penstock {
 namespace {
@@ -172,7 +172,7 @@ class Model {
     all = cli::with_gnu_forms(std::move(all), parser);
     all.erase(all.begin());
     if (const auto code = line.parse(std::move(all))) return {*code};
-    if (record::Locale::open("").has_value()) words.format.text.locale = "true";
+    if (items::Locale::open("").has_value()) words.format.text.locale = "true";
     words.takes_any_memory = true;
     const auto request = cli::sort_request(words);
     if (!request) return {2};
@@ -180,7 +180,7 @@ class Model {
     if (!options) return {2};
     auto items = items_of(options->inputs, options->format, input);
     if (!items) return {2};
-    const record::ItemOrder order(options->format, options->descending);
+    const items::ItemOrder order(options->format, options->descending);
     std::vector<std::string> keys(items->size());
     for (size_t i = 0; i < keys.size(); ++i) order.append_key((*items)[i], keys[i]);
     if (check_quietly || !check.empty()) {
@@ -230,13 +230,13 @@ class Model {
     if (!request) return {};
     const auto options = api::sort_options(request->files, request->sort);
     if (!options || options->format.keys == nullptr) return {};
-    const auto& order = static_cast<const record::TextOrder&>(*options->format.keys);
-    const record::ByteClasses& classes = record::classes_of(order.locale());
+    const auto& order = static_cast<const items::TextOrder&>(*options->format.keys);
+    const items::ByteClasses& classes = items::classes_of(order.locale());
     std::vector<std::string> texts = lines;
     for (const std::string& one : lines) {
-      for (const record::TextKey& key : order.keys()) {
+      for (const items::TextKey& key : order.keys()) {
         std::string text;
-        for (const char c : record::place_of(key, one, order.separator())) {
+        for (const char c : items::place_of(key, one, order.separator())) {
           const auto byte = static_cast<unsigned char>(c);
           if (key.only_letters && !classes.counts[byte]) continue;
           if (key.only_printable && !classes.prints[byte]) continue;
@@ -251,7 +251,7 @@ class Model {
  private:
   // Each with its end.
   static std::optional<std::vector<std::string>> items_of(const std::vector<std::string>& inputs,
-                                                          const record::Format& format,
+                                                          const items::Format& format,
                                                           const std::string* input) {
     std::vector<std::string> items;
     for (const std::string& path : inputs) {

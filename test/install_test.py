@@ -137,7 +137,7 @@ def main():
 
         bindings = pathlib.Path(source) / "bindings"
         declared = set(re.findall(r"pub fn (penstock_\w+)", (bindings / "rust/penstock-sys/src/bindings.rs").read_text()))
-        functions = set((pathlib.Path(source) / "src/c_api/symbols.txt").read_text().split())
+        functions = set((pathlib.Path(source) / "src/interfaces/c/symbols.txt").read_text().split())
         assert functions <= declared, f"bindings/rust/penstock-sys/declare.sh >src/bindings.rs declares {functions - declared}"
         if shutil.which("cargo"):
             shutil.copytree(bindings / "rust", folder / "rust")

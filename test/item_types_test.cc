@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "base/random.h"
-#include "partition/partition_oracle.h"
 #include "penstock/partition.h"
 #include "penstock/region.h"
 #include "penstock/rewire.h"
 #include "penstock/sort.h"
+#include "sorting/partition/partition_oracle.h"
 
 namespace penstock {
 namespace {

@@ -31,7 +31,7 @@ class Manual(end_to_end.Case):
         for header in (ROOT / "include/penstock").glob("*.h"):
             if header.name != "penstock.h":
                 self.assertIn(f"penstock/{header.name}", reference)
-        functions = (ROOT / "src/c_api/symbols.txt").read_text().split()
+        functions = (ROOT / "src/interfaces/c/symbols.txt").read_text().split()
         reference = (self.folder / "html/c.html").read_text()
         self.assertEqual([name for name in functions if f'id="c.{name}"' not in reference], [])
         self.assertIn("--buffer-size", (self.folder / "html/commands.html").read_text())

@@ -25,12 +25,12 @@
 #include "base/random.h"
 #include "base/trials.h"
 #include "generate/generator.h"
+#include "items/items.h"
 #include "os/limits.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
 #include "penstock/base.h"
 #include "penstock/sort.h"
-#include "record/items.h"
 
 // One property suite for the sort of memory: every type, distribution, size, option and kind of
 // memory. ctest runs it once for each tier of processors (PENSTOCK_CPU).
@@ -192,16 +192,16 @@ std::vector<Pattern> own_patterns() {
   return patterns;
 }
 
-constexpr record::Type generated_type(unsigned bits) {
-  return bits <= 32 ? record::Type::u32 : record::Type::u64;
+constexpr items::Type generated_type(unsigned bits) {
+  return bits <= 32 ? items::Type::u32 : items::Type::u64;
 }
 
 template <class T>
-record::Type generator_of() {
-  if (std::is_same_v<T, float>) return record::Type::f32;
-  if (std::is_same_v<T, double>) return record::Type::f64;
-  if (std::is_same_v<T, int32_t>) return record::Type::i32;
-  if (std::is_same_v<T, int64_t>) return record::Type::i64;
+items::Type generator_of() {
+  if (std::is_same_v<T, float>) return items::Type::f32;
+  if (std::is_same_v<T, double>) return items::Type::f64;
+  if (std::is_same_v<T, int32_t>) return items::Type::i32;
+  if (std::is_same_v<T, int64_t>) return items::Type::i64;
   return generated_type(key_bits<T>);
 }
 
@@ -235,9 +235,9 @@ void fill(const Pattern& pattern, uint64_t seed, std::span<T> items) {
     return;
   }
   if (items.empty()) return;
-  const record::Type type = generator_of<T>();
+  const items::Type type = generator_of<T>();
   const bool narrow =
-      type == record::Type::u32 || type == record::Type::i32 || type == record::Type::f32;
+      type == items::Type::u32 || type == items::Type::i32 || type == items::Type::f32;
   const uint32_t bytes = narrow ? 4 : 8;
   auto generator = generate::Generator::open(
       {.format = {.type = type, .record_bytes = bytes, .key_bytes = bytes},
@@ -832,7 +832,7 @@ TEST(HugeSort, SortsMoreThan2To31Items) {
 }
 
 template <class Float, class Bits>
-void expect_order_of_files(record::Type type) {
+void expect_order_of_files(items::Type type) {
   Random random(7);
   std::vector<Float> items;
   for (int i = 0; i < 5000; ++i) {
@@ -842,7 +842,7 @@ void expect_order_of_files(record::Type type) {
     items.push_back(std::bit_cast<Float>(bits));
   }
   auto key = [&](Float item) {
-    return record::ItemOrder(*record::parse_format(record::name_of(type)))
+    return items::ItemOrder(*items::parse_format(items::name_of(type)))
         .prefix({reinterpret_cast<const char*>(&item), sizeof item});
   };
   for (const bool descending : {false, true}) {
@@ -856,8 +856,8 @@ void expect_order_of_files(record::Type type) {
 }
 
 TEST(Sort, HasTheOrderOfFiles) {
-  expect_order_of_files<float, uint32_t>(record::Type::f32);
-  expect_order_of_files<double, uint64_t>(record::Type::f64);
+  expect_order_of_files<float, uint32_t>(items::Type::f32);
+  expect_order_of_files<double, uint64_t>(items::Type::f64);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 """What the libraries show, and what may not be in them.
 
-1. The shared library shows the functions of penstock/penstock.h alone: those that src/c_api/symbols.txt has.
+1. The shared library shows the functions of penstock/penstock.h alone: those that src/interfaces/c/symbols.txt has.
 2. No weak symbol that others could define, too, comes from an object that was compiled for newer processors. The linker
    keeps one of several weak definitions: were it such an object's, the program would die on an older processor.
 3. The shared library stays in a process that closes it: its signal handlers do.

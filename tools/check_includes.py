@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
-"""Fails when an include points up the layers, or when a layer does what another layer is for.
+"""Fails when a layer includes one that it does not use, or does what another layer is for.
 
-The order of the layers is the table of src/README.md. Checked are:
-  1. a file of a layer includes only its own layer and those above it in the table;
+src/layers.txt lists the layers and what each uses; `check_includes.py --picture` draws it with the number of includes along
+each arrow. Checked are:
+  1. a file of a layer includes only its own layer, the layers that it uses, and those that they use; the list runs bottom-up;
+     src/README.md has a row for each;
   2. what stands above the layers (the programs, papers/, generate/) is included by none of them; papers/, the methods that were
      published and that the product does not use, by benches alone; generate/, inputs for sorts, by the program, benches and tests.
      (Tests in test/ are not looked at.)
-  3. the libraries of the programs (command line, JSON) are not included under src/ or include/, but for JSON in src/api;
-  4. system calls on memory, signals and files are made in os/ and file/ alone. Tests and benches may make any;
+  3. the libraries of the programs (command line, JSON) are not included under src/ or include/, but for JSON in src/interfaces/api;
+  4. system calls on memory, signals and files are made in os/ and io/ alone. Tests and benches may make any;
   5. threads start in base/thread.h alone, which says what signals they take;
   6. test/support/ is included by tests and benches alone.
 
 Before it looks at the tree, the check proves on made-up files that it can fail.
 """
 
+import collections
 import pathlib
 import re
 import sys
@@ -22,7 +25,7 @@ import tempfile
 # The folders above the layers, and those of them that each may include.
 ABOVE = {"cli": ("generate",), "bench": ("papers", "generate"), "papers": (), "generate": ()}
 PROGRAM_LIBRARIES = re.compile(r"(CLI/|nlohmann/)")
-SYSTEM_LAYERS = ("src/os", "src/file")
+SYSTEM_LAYERS = ("src/os", "src/io")
 SYSTEM_HEADERS = {
     "sys/mman.h", "fcntl.h", "sys/ioctl.h", "sys/syscall.h", "sys/file.h", "sys/uio.h",
     "linux/userfaultfd.h", "liburing.h",
@@ -42,13 +45,13 @@ THREAD_START = re.compile(r"std::j?thread\b[^;&>*]*?[({]\s*\[|pthread_create\s*\
 ALLOWED = {
     ("src/base/check.cc", "write"): "a broken invariant is reported from signal handlers, below os/",
     ("src/base/signal_mask.cc", "pthread_sigmask"): "a thread inherits its mask from the one that starts it",
-    ("src/stream/recovery.cc", "write"): "the message of a process that stops inside a signal handler",
-    ("src/fault/", "sigaction"): "which handler stands in front, and whom it chains to, is what the dispatcher is",
-    ("src/fault/", "pthread_sigmask"): "a chained handler runs under the mask that it was installed with",
-    ("src/fault/registry.cc", "syscall"): "a fault that is nobody's is sent once more, as the kernel made it",
-    ("src/fault/registry.cc", "sys/syscall.h"): "the same",
-    ("src/stream/system_calls.cc", "read"): "system calls on a stream's pointer are what it is for",
-    ("src/stream/system_calls.cc", "write"): "the same",
+    ("src/memory/stream/recovery.cc", "write"): "the message of a process that stops inside a signal handler",
+    ("src/memory/fault/", "sigaction"): "which handler stands in front, and whom it chains to, is what the dispatcher is",
+    ("src/memory/fault/", "pthread_sigmask"): "a chained handler runs under the mask that it was installed with",
+    ("src/memory/fault/registry.cc", "syscall"): "a fault that is nobody's is sent once more, as the kernel made it",
+    ("src/memory/fault/registry.cc", "sys/syscall.h"): "the same",
+    ("src/memory/stream/system_calls.cc", "read"): "system calls on a stream's pointer are what it is for",
+    ("src/memory/stream/system_calls.cc", "write"): "the same",
     ("cli/common/stop_signals.cc", "sigaction"): "the program's own answer to SIGINT and SIGTERM, which is no layer's business",
 }
 
@@ -68,23 +71,39 @@ def without_comments(text):
     return re.sub(pattern, blank, text, flags=re.DOTALL)
 
 
-def layer_order(root):
-    rows = re.findall(r"^\| `([^`]+?)/?` \|", (root / "src/README.md").read_text(), re.MULTILINE)
-    if len(rows) < 3:
-        raise SystemExit("check_includes: src/README.md has no table of layers")
-    return rows
+PUBLIC = "include/penstock"
 
 
-def layer_of_include(path):
-    first = path.split("/")[0]
+def read_layers(root):
+    """Folder → the folders that it may include: itself, the public headers, and what it uses, directly or not."""
+    folders, reach = {}, {PUBLIC: {PUBLIC}}
+    for line in (root / "src/layers.txt").read_text().splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        folder, name, *uses = line.split("|")[0].split()
+        for used in uses:
+            if used not in folders:
+                raise SystemExit(f"check_includes: src/layers.txt: {name} uses {used}, which is not above it")
+        folders[name] = "src/" + folder
+        reach["src/" + folder] = {PUBLIC, "src/" + folder}.union(*(reach[folders[used]] for used in uses))
+    return reach
+
+
+def layer_of(path, layers):
+    """The innermost layer with this path, given from the root on; None if it lies in none."""
+    return max((layer for layer in layers if path.startswith(layer + "/")), key=len, default=None)
+
+
+def layer_of_include(included, layers):
+    first = included.split("/")[0]
     if first == "penstock":
-        return "include/penstock"
-    return first if first in ABOVE else f"src/{first}"
+        return PUBLIC
+    return first if first in ABOVE else layer_of("src/" + included, layers)
 
 
-def check_file(root, path, order):
+def check_file(root, path, layers):
     name = path.relative_to(root).as_posix()
-    layer = next((row for row in order if name.startswith(row + "/")), None)
+    layer = layer_of(name, layers)
     program = name.split("/")[0]
     text = path.read_text()
     code = without_comments(text)
@@ -94,28 +113,28 @@ def check_file(root, path, order):
         if not match:
             continue
         quoted, included = match.group(1) == '"', match.group(2)
-        if quoted and "/" not in included and layer == "include/penstock":
+        if quoted and "/" not in included and layer == PUBLIC:
             continue  # beside it
         if quoted and included.startswith("test/support/") and (is_test(name) or program == "bench"):
             continue
         if quoted and included.startswith("generate/") and is_test(name):
             continue
         if quoted or included.startswith("penstock/"):
-            target = layer_of_include(included)
+            target = layer_of_include(included, layers)
             if layer is None:
                 # The programs use the layers, and never each other.
                 if target in ABOVE and target not in (program, *ABOVE[program]):
                     yield f"{name}:{number}: {program} includes {included}"
-            elif target not in order:
-                yield f"{name}:{number}: {included} is in no layer of src/README.md"
-            elif order.index(target) > order.index(layer):
-                yield f"{name}:{number}: {layer} includes {included}, which lies above it"
+            elif target not in layers:
+                yield f"{name}:{number}: {included} is in no layer of src/layers.txt"
+            elif target not in layers[layer]:
+                yield f"{name}:{number}: {layer} includes {included}, which it does not use"
         elif (program not in ("cli", "bench") and PROGRAM_LIBRARIES.match(included)
-              and not (layer == "src/api" and included.startswith("nlohmann/"))):
+              and not (layer == "src/interfaces/api" and included.startswith("nlohmann/"))):
             yield f"{name}:{number}: <{included}> belongs to the programs, not under src/"
         elif (included in SYSTEM_HEADERS and not may_call_system(name)
               and not allowed(name, included)):
-            yield f"{name}:{number}: <{included}> belongs to os/ and file/"
+            yield f"{name}:{number}: <{included}> belongs to os/ and io/"
 
     if layer is not None and not is_test(name) and name != "src/base/thread.h":
         for number, line in enumerate(code.splitlines(), 1):
@@ -130,7 +149,7 @@ def check_file(root, path, order):
         for match in SYSTEM_CALL.finditer(line):
             call = match.group(1) or match.group(2)
             if not allowed(name, call):
-                yield f"{name}:{number}: {call}() belongs to os/ and file/"
+                yield f"{name}:{number}: {call}() belongs to os/ and io/"
 
 
 def is_test(name):
@@ -144,27 +163,55 @@ def may_call_system(name):
     return watches or name.startswith((*SYSTEM_LAYERS, "bench/")) or is_test(name)
 
 
-def check_tree(root):
-    order = layer_order(root)
-    complaints = []
+def sources(root):
     for folder in ("include", "src", *ABOVE):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in (".h", ".cc"):
-                complaints += check_file(root, path, order)
-    for row in sorted({path.parent.relative_to(root).as_posix() for path in (root / "src").rglob("*.cc")}):
-        if not any(row == known or row.startswith(known + "/") for known in order):
-            complaints.append(f"{row}: is in no row of src/README.md")
+                yield path
+
+
+def check_tree(root):
+    layers = read_layers(root)
+    complaints = []
+    for path in sources(root):
+        complaints += check_file(root, path, layers)
+        name = path.relative_to(root).as_posix()
+        if name.startswith("src/") and layer_of(name, layers) is None:
+            complaints.append(f"{name}: is in no layer of src/layers.txt")
+    page = (root / "src/README.md").read_text()
+    complaints += [f"src/README.md: has no row for {layer}" for layer in layers if f"| `{layer.removeprefix('src/')}/` |" not in page]
     return complaints
+
+
+def print_picture(root):
+    """One row per layer, from the top: its includes of other layers, and how many."""
+    layers = read_layers(root)
+    arrows = {layer: collections.Counter() for layer in layers}
+    for path in sources(root):
+        layer = layer_of(path.relative_to(root).as_posix(), layers)
+        if layer is None or is_test(path.name):
+            continue
+        for included in re.findall(r'^\s*#\s*include\s*["<]([^">]+/[^">]+)', path.read_text(), re.MULTILINE):
+            target = layer_of_include(included, layers)
+            if target in layers and target != layer:
+                arrows[layer][target] += 1
+    height = list(layers)
+    for layer in reversed(height):
+        down = ", ".join(f"{target.removeprefix('src/')} {count}" for target, count in arrows[layer].most_common())
+        print(f"{layer.removeprefix('src/'):18} -> {down or 'nothing'}")
+    up = sum(count for layer in layers for target, count in arrows[layer].items() if height.index(target) > height.index(layer))
+    print(f"{sum(map(len, arrows.values()))} arrows down, {up} up")
 
 
 def self_test():
     cases = {
-        '#include "sort/radix.h"\n': "lies above it",
+        '#include "sorting/sort/radix.h"\n': "does not use",
+        '#include "memory/fault/registry.h"\n': "does not use",
         '#include "cli/common/command.h"\n': "in no layer",
         '#include "papers/radix_sort.h"\n': "in no layer",
         '#include "test/support/injection.h"\n': "in no layer",
         "#include <nlohmann/json.hpp>\n": "belongs to the programs",
-        "#include <sys/mman.h>\n": "belongs to os/ and file/",
+        "#include <sys/mman.h>\n": "belongs to os/ and io/",
         "void f() { ::open(p, 0); }\n": "open() belongs",
         "int x = mmap(a, b);\n": "mmap() belongs",
         "std::jthread worker([&] { work(); });\n": "start_thread()",
@@ -173,16 +220,18 @@ def self_test():
         "constinit thread_local ThreadObject<std::string> room;\n": None,
         "std::jthread worker; auto started = start_thread(worker, [] {});\n": None,
         '// mmap(a)\nauto s = "mmap(b)"; auto p = Pool::open(o); q->read(b); pool.mmap(c);\n': None,
-        '#include "base/check.h"\n#include "pool/pool.h"\n#include <vector>\n': None,
+        '#include "base/check.h"\n#include "memory/pool/pool.h"\n#include <vector>\n': None,
     }
-    order = ["include/penstock", "src/base", "src/os", "src/file", "src/pool", "src/sort"]
+    rows = "base base\nos os base\nio io os\nmemory/pool pool os\nmemory/fault fault os\nsorting/sort sort pool fault\n"
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
-        (root / "src/pool").mkdir(parents=True)
-        path = root / "src/pool/pool.cc"
+        (root / "src/memory/pool").mkdir(parents=True)
+        (root / "src/layers.txt").write_text(rows)
+        layers = read_layers(root)
+        path = root / "src/memory/pool/pool.cc"
         for text, wanted in cases.items():
             path.write_text(text)
-            found = list(check_file(root, path, order))
+            found = list(check_file(root, path, layers))
             good = not found if wanted is None else len(found) == 1 and wanted in found[0]
             if not good:
                 raise SystemExit(f"check_includes: self-test: {text!r} gave {found}, wanted {wanted}")
@@ -191,6 +240,9 @@ def self_test():
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent
     self_test()
+    if sys.argv[1:] == ["--picture"]:
+        print_picture(root)
+        return 0
     complaints = check_tree(root)
     print("\n".join(complaints), end="\n" if complaints else "")
     return 1 if complaints else 0

@@ -21,18 +21,20 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/coverage"
+# The layers' names, and the folders that they lie in.
+FOLDERS = {name: folder for folder, name in re.findall(r"^([a-z]\S*) +(\S+)", (ROOT / "src/layers.txt").read_text(), re.M)}
 FLAGS = "-O1 -fprofile-instr-generate -fcoverage-mapping"
 
 # Of each fuzz target the files that read what others wrote (and, where these are one, write it).
 PARSERS = {
-    "keys": ("src/record/format.cc", "src/record/fields.cc", "src/record/field_order.cc", "src/record/text/key_words.cc",
-             "src/record/text/key_place.cc", "src/record/text/key_bytes.cc", "src/record/text/text_order.cc"),
-    "rows": ("src/record/rows.cc",),
-    "words": ("cli/common/size.cc", "cli/sort/gnu_options.cc", "cli/sort/sort_words.cc", "src/api/profile_json.cc",
-              "src/file/emulation.cc"),
-    "source": ("src/source/decompress.cc", "src/source/gzip.cc", "src/source/bzip2.cc", "src/source/lz4.cc", "src/source/xz.cc",
-               "src/source/zstd.cc"),
-    "journal": ("src/external/resume/journal.cc", "src/external/resume/resume_journal.cc"),
+    "keys": ("src/items/format.cc", "src/items/fields.cc", "src/items/field_order.cc", "src/items/text/key_words.cc",
+             "src/items/text/key_place.cc", "src/items/text/key_bytes.cc", "src/items/text/text_order.cc"),
+    "rows": ("src/items/rows.cc",),
+    "words": ("cli/common/size.cc", "cli/sort/gnu_options.cc", "cli/sort/sort_words.cc", "src/interfaces/api/profile_json.cc",
+              "src/io/emulation.cc"),
+    "source": ("src/files/source/decompress.cc", "src/files/source/gzip.cc", "src/files/source/bzip2.cc", "src/files/source/lz4.cc", "src/files/source/xz.cc",
+               "src/files/source/zstd.cc"),
+    "journal": ("src/files/sort/resume/journal.cc", "src/files/sort/resume/resume_journal.cc"),
     "trace": ("src/trace/format/format.cc", "src/trace/follow/convert.cc", "src/trace/follow/descriptors.cc"),
     "import": ("src/trace/import/import.cc", "src/trace/import/import_iolog.cc", "src/trace/import/import_strace.cc",
                "src/trace/import/log_source.cc", "src/trace/import/strace_changes.cc",
@@ -112,7 +114,7 @@ def taken(layer, commands):
         if done.returncode != 0:
             print(f"coverage: {pathlib.Path(command[0]).name} failed\n{done.stdout.decode(errors='replace')[-2000:]}", file=sys.stderr)
     files = files_of(profile, BUILD.glob(f"{layer}-*.profraw"), [command[0] for command in commands])
-    ours = [file["summary"]["branches"] for file in files if file["filename"].startswith(f"{ROOT}/src/{layer}/")
+    ours = [file["summary"]["branches"] for file in files if file["filename"].startswith(f"{ROOT}/src/{FOLDERS[layer]}/")
             and not re.search(r"_(test|fixture|suite)\.(cc|h)$|/target/", file["filename"])]
     return sum(branches["count"] for branches in ours), sum(branches["covered"] for branches in ours)
 
@@ -123,7 +125,7 @@ def main():
         raise SystemExit(f"coverage: {', '.join(missing)} missing: apt-get install clang-19 llvm-19")
     if sys.argv[1:2] == ["--parsers"]:
         return print_parsers(int(sys.argv[2]) if len(sys.argv) > 2 else 60)
-    layers = sys.argv[1:] or re.findall(r"^\| `src/(\w+)/`", (ROOT / "src/README.md").read_text(), re.M)
+    layers = sys.argv[1:] or list(FOLDERS)
     print("| layer | branches | taken | |\n|---|---|---|---|")
     for layer, commands in build(layers).items():
         if commands:

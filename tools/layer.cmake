@@ -3,8 +3,8 @@
 #     program. They are headers of other people alone: ours change too often.
 #   - PENSTOCK_TEST_OPTIMIZATION, from the presets, is the level for tests and benches. Of the 8 s that clang takes for a
 #     test of 900 lines under both sanitizers at -O1, -O0 saves 6.
-#   - PENSTOCK_LIBRARY_OPTIMIZATION is the level for the layers that neither go over items one by one nor search for
-#     plans. Under both sanitizers clang makes code of seven of their files in 33 s at -O1, in 9 s at -O0.
+#   - PENSTOCK_LIBRARY_OPTIMIZATION is the level for the layers without the trait `computes` (src/layers.txt). Under
+#     both sanitizers clang makes code of seven of their files in 33 s at -O1, in 9 s at -O0.
 #   - PENSTOCK_UNITY is how many files of a layer the compiler takes at once, with what they include and the templates
 #     that they share: in release, which takes a third of the processor's seconds that way, and in the builds of ./check, whose
 #     files nobody edits one by one. They do not notice that a file lacks an include which the one before it has; the builds
@@ -12,13 +12,6 @@
 set(PENSTOCK_UNITY 0 CACHE STRING "how many files of a layer are compiled at once, or 0: each alone")
 set(PENSTOCK_TEST_OPTIMIZATION "" CACHE STRING "optimization of tests, as in -O0, or empty: as the library")
 set(PENSTOCK_LIBRARY_OPTIMIZATION "" CACHE STRING "optimization of most layers, as in -O0, or empty: the build's")
-set(PENSTOCK_LAYERS_THAT_COMPUTE "^(base|file|record|generate|scatter|partition|sort|papers|bowtie|files|external)$")
-
-# Layers by what the tests of all of them need.
-set(PENSTOCK_LAYERS_BELOW_THE_SORTS "^(base|os|file|pool|fault|stream|source|rewire|test)$")
-set(PENSTOCK_LAYERS_WITH_THREADS "^(os|file|pool|fault|stream|source|rewire|partition|sort|papers|generate|bowtie|files|external|api|trace)$")
-set(PENSTOCK_LAYERS_WITH_LOOPS "^(sort|scatter|partition)$")
-set(PENSTOCK_LAYERS_WITHOUT_RIGHTS "^(pool|fault|stream|rewire)$")
 
 # Labels that a test carries in its own source, in a line such as "// Test labels: ci, one-thread (why)". The parts of ./check
 # (tools/check.py) find their tests by what follows from them.
@@ -43,12 +36,18 @@ function(penstock_unity target)
   endif()
 endfunction()
 
-# penstock_layer(NAME DEPS...): one folder of src/, or papers/ or generate/, is one layer. The *.cc of it and of its folders are the
+# penstock_layer(NAME USES...): a folder of src/, papers/ or generate/ is one layer. The *.cc of it and of its folders are the
 # layer's sources, each *_test.cc there is a test program of its own (named NAME_x_test). Folders named target/ are programs
-# under test. The layers named after NAME are the ones it may use.
+# under test; a folder with a CMakeLists.txt is a layer of its own. A layer uses the layers after its NAME; for a folder of src/,
+# src/layers.txt names them, and its traits.
 function(penstock_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   list(FILTER sources EXCLUDE REGEX "/target/")
+  file(GLOB inner CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
+  foreach(list IN LISTS inner)
+    get_filename_component(folder ${list} DIRECTORY)
+    list(FILTER sources EXCLUDE REGEX "^${folder}/")
+  endforeach()
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
@@ -59,7 +58,9 @@ function(penstock_layer name)
   target_include_directories(penstock_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(penstock_${name} PUBLIC Threads::Threads PRIVATE fmt::fmt)
   set(level ${PENSTOCK_LIBRARY_OPTIMIZATION})
-  if(name MATCHES ${PENSTOCK_LAYERS_THAT_COMPUTE})
+  get_property(uses GLOBAL PROPERTY PENSTOCK_LAYER_${name}_USES)
+  get_property(traits GLOBAL PROPERTY PENSTOCK_LAYER_${name}_TRAITS)
+  if("computes" IN_LIST traits)
     set(level)
   endif()
   target_compile_options(penstock_${name} PRIVATE ${level})
@@ -80,7 +81,7 @@ function(penstock_layer name)
   endif()
   # A lock that is not held where it must be is an error, wherever clang is the compiler.
   target_compile_options(penstock_${name} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Werror=thread-safety>)
-  foreach(dep ${ARGN})
+  foreach(dep IN LISTS uses ARGN)
     target_link_libraries(penstock_${name} PUBLIC penstock_${dep})
   endforeach()
   if(PENSTOCK_TESTS)
@@ -146,9 +147,10 @@ endfunction()
 # skipped for a missing kernel ability appears with its reason at the end of ./check (tools/check.py).
 function(penstock_test name source)
   string(REGEX REPLACE "_.*" "" layer ${name})
+  get_property(traits GLOBAL PROPERTY PENSTOCK_LAYER_${layer}_TRAITS)
   penstock_test_labels(${source} labels)
   set(level ${PENSTOCK_TEST_OPTIMIZATION})
-  if(PENSTOCK_UNITY AND ("loops" IN_LIST labels OR layer MATCHES ${PENSTOCK_LAYERS_WITH_LOOPS}))
+  if(PENSTOCK_UNITY AND ("loops" IN_LIST labels OR "loops" IN_LIST traits))
     set(level -O1)
   elseif(NOT PENSTOCK_UNITY AND "templates" IN_LIST labels)
     set(level "")
@@ -179,20 +181,20 @@ function(penstock_test name source)
     penstock_label(${name} unit)
   endif()
   set(part other)
-  if(layer MATCHES ${PENSTOCK_LAYERS_BELOW_THE_SORTS})
+  if("lower" IN_LIST traits OR layer STREQUAL "test")
     set(part lower)
   endif()
   # (The program's parts lie in the library.)
   if(NOT layer STREQUAL "cli" AND NOT "no-sanitizer" IN_LIST labels)
     penstock_label(${name} sanitizers-${part})
   endif()
-  if("threads" IN_LIST labels OR (layer MATCHES ${PENSTOCK_LAYERS_WITH_THREADS} AND NOT "one-thread" IN_LIST labels))
+  if("threads" IN_LIST labels OR ("threads" IN_LIST traits AND NOT "one-thread" IN_LIST labels))
     penstock_label(${name} threads-full)
     if(NOT "slow-threads" IN_LIST labels AND NOT "no-sanitizer" IN_LIST labels)
       penstock_label(${name} threads-${part})
     endif()
   endif()
-  if("nobody" IN_LIST labels OR layer MATCHES ${PENSTOCK_LAYERS_WITHOUT_RIGHTS})
+  if("nobody" IN_LIST labels OR "nobody" IN_LIST traits)
     penstock_label(${name} nobody)
   endif()
 endfunction()

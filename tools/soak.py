@@ -22,7 +22,7 @@ TRIALS = 400
 # Test programs, the cases in them that take their seeds from the environment, and how many they take of each round's.
 PROGRAMS = [
     (BUILD / "test/test_stream_stress_test", "*", TRIALS),
-    (BUILD / "src/stream/stream_process_stream_test", "*WhateverADeathLeavesIsTrue*", TRIALS // 4),
+    (BUILD / "src/memory/stream/stream_process_stream_test", "*WhateverADeathLeavesIsTrue*", TRIALS // 4),
 ]
 
 

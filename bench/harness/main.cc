@@ -15,7 +15,7 @@
 
 #include "bench/harness/registry.h"
 #include "bench/harness/scratch.h"
-#include "file/temporaries.h"
+#include "io/temporaries.h"
 #include "test/support/environment.h"
 
 namespace penstock::bench {
@@ -138,7 +138,7 @@ void list() {
 
 int main(int argc, char** argv) {
   using namespace penstock::bench;
-  if (auto status = penstock::file::obey_environment(); !status) {
+  if (auto status = penstock::io::obey_environment(); !status) {
     fmt::print(stderr, "penstock-bench: {}\n", status.error().message());
     return 2;
   }
@@ -152,7 +152,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   Options& options = arguments->options;
-  if (options.directory.empty()) options.directory = penstock::file::default_temp_directory();
+  if (options.directory.empty()) options.directory = penstock::io::default_temp_directory();
   if (options.program.empty()) options.program = program_beside_us();
   end_cleanly_on_signals();
   return run(*arguments);

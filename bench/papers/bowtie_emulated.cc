@@ -1,7 +1,7 @@
 // Does streaming between hundreds of real files run as equation 2 predicts, on a disk that seeks?
 //
 // There is no such disk here, so that it is emulated: the data really move, and each request ends
-// when the emulated device would have ended it (src/file/emulation.h). All rows say "emulated".
+// when the emulated device would have ended it (src/io/emulation.h). All rows say "emulated".
 //
 // The scale. What matters in equation 2 is delta S / L, how long a switch takes beside a run, and L
 // grows with the memory. So the paper's array (3.55 GB/s, 9 ms) with 8 GB of memory behaves like a
@@ -28,12 +28,12 @@
 #include "base/random.h"
 #include "bench/harness/bench.h"
 #include "bench/harness/scratch.h"
-#include "bowtie/computations.h"
-#include "bowtie/device_profile.h"
-#include "bowtie/run.h"
-#include "file/emulation.h"
-#include "file/engine.h"
-#include "file/file.h"
+#include "files/bowtie/computations.h"
+#include "files/bowtie/device_profile.h"
+#include "files/bowtie/run.h"
+#include "io/emulation.h"
+#include "io/engine.h"
+#include "io/file.h"
 #include "papers/bowtie/schedulers.h"
 #include "papers/bowtie/simulator.h"
 #include "penstock/base.h"
@@ -58,7 +58,7 @@ Scale scale_of(const Options& options) {
   return {256 * MiB, 2 * GiB, GiB, 128 * MiB, 64 * KiB, 250e6, {64, 256, 512}};
 }
 
-file::EmulatedDevice device_of(const Scale& scale) {
+io::EmulatedDevice device_of(const Scale& scale) {
   constexpr double paper_memory_bytes = 8e9;
   const DeviceProfile& array = paper_array();
   const double speed = array.read_bytes_per_s / scale.bytes_per_s;
@@ -71,8 +71,8 @@ file::EmulatedDevice device_of(const Scale& scale) {
 // The device is emulated for as long as this lives.
 class Emulation {
  public:
-  explicit Emulation(const file::EmulatedDevice& device) { file::emulate(device); }
-  ~Emulation() { file::emulate(std::nullopt); }
+  explicit Emulation(const io::EmulatedDevice& device) { io::emulate(device); }
+  ~Emulation() { io::emulate(std::nullopt); }
 };
 
 constexpr uint64_t seed = 42;
@@ -83,14 +83,13 @@ uint64_t number(uint64_t k) {
 }
 
 Status make_input(const std::string& path, uint64_t bytes) {
-  auto file = file::File::create_output(path);
+  auto file = io::File::create_output(path);
   if (!file) return std::unexpected(file.error());
   std::vector<uint64_t> numbers(2 * MiB / sizeof(uint64_t));
   for (uint64_t at = 0; at < bytes; at += 2 * MiB) {
     for (size_t k = 0; k < numbers.size(); ++k) numbers[k] = number(at / sizeof(uint64_t) + k);
-    auto written =
-        file::write_exactly(*file, at, reinterpret_cast<const std::byte*>(numbers.data()),
-                            std::min<uint64_t>(2 * MiB, bytes - at));
+    auto written = io::write_exactly(*file, at, reinterpret_cast<const std::byte*>(numbers.data()),
+                                     std::min<uint64_t>(2 * MiB, bytes - at));
     if (!written) return written;
   }
   return file->publish();
@@ -105,13 +104,13 @@ Result<uint64_t> check_buckets(const Scratch& scratch, uint32_t buckets, uint64_
   std::vector<uint64_t> numbers(2 * MiB / sizeof(uint64_t));
   const unsigned shift = 64 - static_cast<unsigned>(std::bit_width(buckets - 1));
   for (uint32_t j = 0; j < buckets; ++j) {
-    auto file = file::File::open_read(scratch.file(fmt::format("bucket{}", j)));
+    auto file = io::File::open_read(scratch.file(fmt::format("bucket{}", j)));
     if (!file) return std::unexpected(file.error());
     auto size = file->size();
     if (!size) return std::unexpected(size.error());
     for (uint64_t at = 0; at < *size; at += 2 * MiB) {
       const uint64_t here = std::min<uint64_t>(2 * MiB, *size - at);
-      auto read = file::read_exactly(*file, at, reinterpret_cast<std::byte*>(numbers.data()), here);
+      auto read = io::read_exactly(*file, at, reinterpret_cast<std::byte*>(numbers.data()), here);
       if (!read) return std::unexpected(read.error());
       for (size_t k = 0; k < here / sizeof(uint64_t); ++k) {
         if (numbers[k] >> shift != j)
@@ -154,9 +153,9 @@ Computation random_merge() {
 }
 
 // Equal stretches of a file.
-std::vector<Input> stretches(const file::File& file, uint64_t bytes, uint32_t count) {
+std::vector<Input> stretches(const io::File& file, uint64_t bytes, uint32_t count) {
   std::vector<Input> inputs;
-  const uint64_t each = bytes / count / file::sector_bytes * file::sector_bytes;
+  const uint64_t each = bytes / count / io::sector_bytes * io::sector_bytes;
   for (uint32_t i = 0; i < count; ++i)
     inputs.push_back({.file = &file, .offset = i * each, .bytes = each});
   return inputs;
@@ -189,7 +188,7 @@ Result<Report> run_bowtie_emulated(const Options& options) {
   const std::string input_path = scratch->file("input");
   if (auto made = make_input(input_path, scale.distribute_bytes); !made)
     return std::unexpected(made.error());
-  const file::EmulatedDevice device = device_of(scale);
+  const io::EmulatedDevice device = device_of(scale);
   report.add(device.describe() + "; memory", "MiB",
              {static_cast<double>(scale.memory_bytes) / MiB});
 
@@ -201,7 +200,7 @@ Result<Report> run_bowtie_emulated(const Options& options) {
     std::vector<Output> outputs;
     for (uint32_t j = 0; j < buckets; ++j)
       outputs.push_back({.path = scratch->file(fmt::format("bucket{}", j))});
-    const record::Format format{.type = record::Type::u64};
+    const items::Format format{.type = items::Type::u64};
     const auto bits = static_cast<unsigned>(std::bit_width(buckets - 1));
     Result<RunResult> result;
     {
@@ -224,7 +223,7 @@ Result<Report> run_bowtie_emulated(const Options& options) {
 
   // The merge of the first row's problem: a run for each half of the memory.
   const uint32_t runs = 2 * scale.buckets.front();
-  auto input = file::File::open_read(input_path);
+  auto input = io::File::open_read(input_path);
   if (!input) return std::unexpected(input.error());
   const std::string output_path = scratch->file("merged");
   double ours = 0;

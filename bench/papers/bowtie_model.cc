@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "bench/harness/bench.h"
-#include "bowtie/planner.h"
+#include "files/bowtie/planner.h"
 #include "papers/bowtie/schedulers.h"
 #include "papers/bowtie/simulator.h"
 #include "papers/bowtie/theorems.h"

@@ -4,7 +4,7 @@
 // schedules of A2), STXXL (blocks of 2 MiB in the order of need, half of the memory to sort) and
 // something like nsort (smaller blocks, partly merged twice). What is counted is the phase after
 // the sorted runs, or before the sorted buckets. The device is the paper's array, as far as it
-// can be reconstructed (src/bowtie/device_profile.cc); beside the predicted rate stands the
+// can be reconstructed (src/files/bowtie/device_profile.cc); beside the predicted rate stands the
 // measured one of table III, and where the model with its constant switch delay is faster, the row
 // says so. Nothing is timed.
 //
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "bench/harness/bench.h"
-#include "bowtie/planner.h"
+#include "files/bowtie/planner.h"
 #include "papers/bowtie/simulator.h"
 #include "penstock/base.h"
 

@@ -27,12 +27,12 @@
 #include "bench/harness/bench.h"
 #include "os/memory.h"
 #include "papers/partition_methods.h"
-#include "partition/bucket_function.h"
-#include "partition/pass.h"
-#include "partition/shared_pieces.h"
 #include "penstock/base.h"
 #include "penstock/partition.h"
-#include "scatter/lines.h"
+#include "sorting/partition/bucket_function.h"
+#include "sorting/partition/pass.h"
+#include "sorting/partition/shared_pieces.h"
+#include "sorting/scatter/lines.h"
 
 namespace penstock::bench {
 namespace {

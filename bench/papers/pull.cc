@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "bench/harness/bench.h"
-#include "fault/registry.h"
+#include "memory/fault/registry.h"
 #include "os/memory.h"
 #include "penstock/base.h"
 #include "penstock/stream.h"

@@ -30,9 +30,9 @@
 #include "base/access.h"
 #include "bench/harness/bench.h"
 #include "bench/harness/pages.h"
+#include "memory/pool/page_store.h"
+#include "memory/rewire/range.h"
 #include "penstock/base.h"
-#include "pool/page_store.h"
-#include "rewire/range.h"
 
 namespace penstock::bench {
 namespace {

@@ -9,7 +9,7 @@
 //   mremap     one pass, into an array per partition that grows by 2 MiB: no one array
 //   rewired    one pass, into pooled pages, of which one array is made in the end
 //
-// All of them run the same loop (scatter/lines.h: a line per partition in the cache, then
+// All of them run the same loop (sorting/scatter/lines.h: a line per partition in the cache, then
 // non-temporal stores). A row says what the paper's plain loop does in two passes. All memory but
 // the fresh is on huge pages that were touched before; the fresh gets huge pages, too.
 //
@@ -42,14 +42,14 @@
 #include "base/random.h"
 #include "bench/harness/bench.h"
 #include "bench/harness/pages.h"
+#include "memory/pool/page_store.h"
 #include "os/memory.h"
-#include "partition/bucket_function.h"
 #include "penstock/base.h"
 #include "penstock/partition.h"
 #include "penstock/rewire.h"
 #include "penstock/sort.h"
-#include "pool/page_store.h"
-#include "scatter/lines.h"
+#include "sorting/partition/bucket_function.h"
+#include "sorting/scatter/lines.h"
 
 namespace penstock::bench {
 namespace {

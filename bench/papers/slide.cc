@@ -24,11 +24,11 @@
 #include <vector>
 
 #include "bench/harness/bench.h"
-#include "fault/registry.h"
+#include "memory/fault/registry.h"
+#include "memory/pool/pool.h"
 #include "os/memory.h"
 #include "penstock/base.h"
 #include "penstock/stream.h"
-#include "pool/pool.h"
 
 namespace penstock::bench {
 namespace {

@@ -33,10 +33,10 @@
 
 #include "base/random.h"
 #include "bench/harness/bench.h"
+#include "memory/rewire/copy_page.h"
 #include "os/memory.h"
 #include "penstock/base.h"
 #include "penstock/rewire.h"
-#include "rewire/copy_page.h"
 
 namespace penstock::bench {
 namespace {

@@ -24,10 +24,10 @@
 #include <vector>
 
 #include "bench/harness/bench.h"
+#include "memory/pool/pool.h"
 #include "os/memory.h"
 #include "penstock/base.h"
 #include "penstock/region.h"
-#include "pool/pool.h"
 
 namespace penstock::bench {
 namespace {

@@ -19,7 +19,7 @@
 // Every program, ours and theirs, runs as a child, so that its memory is seen from outside, and
 // finds memory that the machine has touched just before.
 
-#include "external/external_sort.h"
+#include "files/sort/external_sort.h"
 
 #include <fmt/core.h>
 
@@ -38,7 +38,7 @@
 #include "bench/harness/pages.h"
 #include "bench/harness/scratch.h"
 #include "bench/rivals/external_rivals.h"
-#include "external/plan/probe.h"
+#include "files/sort/plan/probe.h"
 #include "os/sanitizer.h"
 #include "penstock/base.h"
 
@@ -62,16 +62,16 @@ struct Sizes {
 
 const std::vector<std::string> u64_words = {"--format", "u64"};
 
-Result<record::Format> u64_format() {
-  return record::parse_format("u64", 8, "0:8");
+Result<items::Format> u64_format() {
+  return items::parse_format("u64", 8, "0:8");
 }
-Result<record::Format> record_format() {
-  return record::parse_format("record", 100, "0:10");
+Result<items::Format> record_format() {
+  return items::parse_format("record", 100, "0:10");
 }
 
 // In a quick run the budget is what the sort can just work with, so that it has to use the disk if
 // it can. A sanitized program is larger.
-uint64_t least_memory_bytes(const record::Format& format) {
+uint64_t least_memory_bytes(const items::Format& format) {
   external::SortOptions options;
   options.format = format;
   options.threads = usual_threads;
@@ -84,8 +84,8 @@ Result<Sizes> sizes_of(bool quick) {
     for (uint64_t memory = 32 * MiB; memory <= 4 * GiB; memory *= 2) memories.push_back(memory);
     return Sizes{8 * GiB, 1 * GiB, 4 * GiB, 20'000'000, 512 * MiB, 2 * GiB, std::move(memories)};
   }
-  Result<record::Format> u64 = u64_format();
-  Result<record::Format> record = record_format();
+  Result<items::Format> u64 = u64_format();
+  Result<items::Format> record = record_format();
   if (!u64) return std::unexpected(u64.error());
   if (!record) return std::unexpected(record.error());
   const uint64_t least = least_memory_bytes(*u64);

@@ -19,8 +19,8 @@
 #include "bench/harness/child.h"
 #include "bench/harness/pages.h"
 #include "bench/harness/scratch.h"
-#include "external/external_sort.h"
-#include "external/plan/probe.h"
+#include "files/sort/external_sort.h"
+#include "files/sort/plan/probe.h"
 #include "os/sanitizer.h"
 #include "penstock/base.h"
 

@@ -32,7 +32,7 @@
 #include "bench/harness/scratch.h"
 #include "bench/rivals/fio.h"
 #include "bench/rivals/plain_files.h"
-#include "file/engine.h"
+#include "io/engine.h"
 #include "os/memory.h"
 #include "penstock/base.h"
 #include "penstock/file_stream.h"
@@ -70,19 +70,19 @@ Result<os::Reservation> plain_blocks(unsigned blocks) {
 // request starts, when that of block i - requests has ended; `ended(i)` when a request has ended,
 // in order.
 struct Overlapped {
-  file::Operation operation;
+  io::Operation operation;
   unsigned requests;
   std::function<std::byte*(uint64_t)> address;
   std::function<Status(uint64_t)> ready = [](uint64_t) -> Status { return {}; };
 };
 
-Status run_overlapped(const file::File& file, uint64_t bytes, const Overlapped& plan) {
-  auto engine = file::Engine::open({.depth = plan.requests});
+Status run_overlapped(const io::File& file, uint64_t bytes, const Overlapped& plan) {
+  auto engine = io::Engine::open({.depth = plan.requests});
   if (!engine) return std::unexpected(engine.error());
-  std::vector<file::Request> ring(plan.requests);
+  std::vector<io::Request> ring(plan.requests);
   const uint64_t blocks = bytes / block_bytes;
   for (uint64_t block = 0; block < blocks + plan.requests; ++block) {
-    file::Request& request = ring[block % plan.requests];
+    io::Request& request = ring[block % plan.requests];
     if (block >= plan.requests) {
       (*engine)->wait(request);
       if (request.error != 0) return system_error(request.error, "transfer", file.path());
@@ -100,9 +100,9 @@ Status run_overlapped(const file::File& file, uint64_t bytes, const Overlapped& 
 }
 
 // Direct writes: what fio and the others do not wait for, nobody does.
-const file::OutputOptions unsynced{.rules = {.sync = false}};
+const io::OutputOptions unsynced{.rules = {.sync = false}};
 
-Status engine_loop(file::Operation operation, unsigned requests, const file::File& file,
+Status engine_loop(io::Operation operation, unsigned requests, const io::File& file,
                    uint64_t bytes) {
   auto memory = plain_blocks(requests);
   if (!memory) return std::unexpected(memory.error());
@@ -115,9 +115,9 @@ Status engine_loop(file::Operation operation, unsigned requests, const file::Fil
 Work engine_without_stream(bool write, unsigned requests) {
   return [=](const Place& place, Probe&) -> Result<uint64_t> {
     auto file =
-        write ? file::File::create_output(place.path, unsynced) : file::File::open_read(place.path);
+        write ? io::File::create_output(place.path, unsynced) : io::File::open_read(place.path);
     if (!file) return std::unexpected(file.error());
-    const auto operation = write ? file::Operation::write : file::Operation::read;
+    const auto operation = write ? io::Operation::write : io::Operation::read;
     Status done = engine_loop(operation, requests, *file, place.bytes);
     if (done && write) done = file->publish();
     if (!done) return std::unexpected(done.error());
@@ -163,12 +163,12 @@ Work write_by_file_writer(const FileWriterOptions& options) {
 
 // A: each fault reads its block.
 Result<uint64_t> read_by_pull_stream(const Place& place, Probe&) {
-  auto file = file::File::open_read(place.path);
+  auto file = io::File::open_read(place.path);
   if (!file) return std::unexpected(file.error());
   auto stream =
       PullStream::open({.bytes = place.bytes, .block_bytes = block_bytes, .comeback_blocks = 0},
                        [&](std::span<std::byte> block, uint64_t offset) -> Result<size_t> {
-                         auto read = file::read_exactly(*file, offset, block.data(), block.size());
+                         auto read = io::read_exactly(*file, offset, block.data(), block.size());
                          if (!read) return std::unexpected(read.error());
                          return block.size();
                        });
@@ -204,7 +204,7 @@ GuardStream::Options guard_options(uint64_t bytes) {
 }
 
 Result<uint64_t> read_by_guard_stream(const Place& place, Probe&) {
-  auto file = file::File::open_read(place.path);
+  auto file = io::File::open_read(place.path);
   if (!file) return std::unexpected(file.error());
   auto stream = GuardStream::open(guard_options(place.bytes));
   if (!stream) return std::unexpected(stream.error());
@@ -212,7 +212,7 @@ Result<uint64_t> read_by_guard_stream(const Place& place, Probe&) {
     auto* to = stream->template writer<std::byte>();
     for (uint64_t at = 0; at < place.bytes; at += block_bytes) {
       Status read = stream->prepare_write(to + at, block_bytes);
-      if (read) read = file::read_exactly(*file, at, to + at, block_bytes);
+      if (read) read = io::read_exactly(*file, at, to + at, block_bytes);
       if (!read) return read;
     }
     return stream->finish(place.bytes);
@@ -222,7 +222,7 @@ Result<uint64_t> read_by_guard_stream(const Place& place, Probe&) {
 }
 
 Result<uint64_t> write_by_guard_stream(const Place& place, Probe&) {
-  auto file = file::File::create_output(place.path, unsynced);
+  auto file = io::File::create_output(place.path, unsynced);
   if (!file) return std::unexpected(file.error());
   auto stream = GuardStream::open(guard_options(place.bytes));
   if (!stream) return std::unexpected(stream.error());
@@ -230,7 +230,7 @@ Result<uint64_t> write_by_guard_stream(const Place& place, Probe&) {
     auto* from = stream->template reader<std::byte>();
     for (uint64_t at = 0; at < place.bytes; at += block_bytes) {
       Status written = stream->prepare_read(from + at, block_bytes);
-      if (written) written = file::write_exactly(*file, at, from + at, block_bytes);
+      if (written) written = io::write_exactly(*file, at, from + at, block_bytes);
       if (!written) return written;
     }
     return file->publish();
@@ -262,7 +262,7 @@ uint64_t shared_bytes(const RemapStream& stream) {
 }
 
 Result<uint64_t> read_by_remap_stream(const Place& place, Probe& probe) {
-  auto file = file::File::open_read(place.path);
+  auto file = io::File::open_read(place.path);
   if (!file) return std::unexpected(file.error());
   auto stream = RemapStream::open(remap_options(place.bytes, Side::producer));
   if (!stream) return std::unexpected(stream.error());
@@ -270,7 +270,7 @@ Result<uint64_t> read_by_remap_stream(const Place& place, Probe& probe) {
   auto transfer = [&]() -> Status {
     Status done =
         run_overlapped(*file, place.bytes,
-                       {.operation = file::Operation::read,
+                       {.operation = io::Operation::read,
                         .requests = remap_requests,
                         .address = [&](uint64_t block) { return to + block * block_bytes; },
                         .ready =
@@ -286,7 +286,7 @@ Result<uint64_t> read_by_remap_stream(const Place& place, Probe& probe) {
 }
 
 Result<uint64_t> write_by_remap_stream(const Place& place, Probe& probe) {
-  auto file = file::File::create_output(place.path, unsynced);
+  auto file = io::File::create_output(place.path, unsynced);
   if (!file) return std::unexpected(file.error());
   auto stream = RemapStream::open(remap_options(place.bytes, Side::consumer));
   if (!stream) return std::unexpected(stream.error());
@@ -294,7 +294,7 @@ Result<uint64_t> write_by_remap_stream(const Place& place, Probe& probe) {
   auto transfer = [&]() -> Status {
     Status done =
         run_overlapped(*file, place.bytes,
-                       {.operation = file::Operation::write,
+                       {.operation = io::Operation::write,
                         .requests = remap_requests,
                         .address = [&](uint64_t block) { return from + block * block_bytes; },
                         .ready =

@@ -49,9 +49,9 @@
 #include "bench/harness/bench.h"
 #include "bench/rivals/sorts.h"
 #include "generate/generator.h"
+#include "items/hash.h"
 #include "os/memory.h"
 #include "penstock/base.h"
-#include "record/hash.h"
 
 namespace penstock::bench {
 namespace {
@@ -94,7 +94,7 @@ struct Kind<Record> {
   static constexpr unsigned large_log2 = 23, large_log2_quick = 19, huge_log2 = 0;
   static constexpr unsigned distributions_log2 = 20;
   static uint64_t hash(const Record& item) {
-    return record::hash_bytes(reinterpret_cast<const std::byte*>(&item), sizeof(item));
+    return items::hash_bytes(reinterpret_cast<const std::byte*>(&item), sizeof(item));
   }
   static bool in_order(const Record& a, const Record& b) {
     return std::memcmp(a.bytes, b.bytes, Record::key_bytes) <= 0;
@@ -102,8 +102,8 @@ struct Kind<Record> {
 };
 
 template <class T>
-Result<record::Format> format_of() {
-  return record::parse_format(Kind<T>::name);
+Result<items::Format> format_of() {
+  return items::parse_format(Kind<T>::name);
 }
 
 // ---- ours

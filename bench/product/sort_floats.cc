@@ -4,7 +4,7 @@
 // `<` is no order of NaNs: what compares by it is given the numbers alone, behind a std::partition() of the
 // array, whose time counts. Beside that, our sort of the same bits as u64: the order that costs nothing,
 // since a key is taken as it is. (That of doubles flips a sign or all bits of each key, and subtracts one
-// constant, for NaNs: src/scatter/key_order.h.)
+// constant, for NaNs: src/sorting/scatter/key_order.h.)
 //
 // Every result is verified: numbers in order, -0 before 0, then NaNs, as many as before. A rival whose result
 // is wrong is out, with a row; a wrong result of ours ends the bench. (Of -0 and 0 rivals may keep any order.)

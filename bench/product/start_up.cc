@@ -5,7 +5,7 @@
 #include "bench/harness/bench.h"
 #include "bench/harness/child.h"
 #include "bench/harness/scratch.h"
-#include "file/file.h"
+#include "io/file.h"
 
 namespace penstock::bench {
 namespace {
@@ -17,7 +17,7 @@ Result<Report> run(const Options& options) {
   auto scratch = Scratch::make(options.directory);
   if (!scratch) return std::unexpected(scratch.error());
   const std::string empty = scratch->file("empty");
-  auto file = file::File::create_output(empty, {});
+  auto file = io::File::create_output(empty, {});
   if (!file) return std::unexpected(file.error());
   if (auto written = file->publish(); !written) return std::unexpected(written.error());
 

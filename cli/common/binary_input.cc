@@ -6,10 +6,10 @@
 #include <span>
 #include <utility>
 
-#include "api/binary_input.h"
-#include "file/file_ends.h"
+#include "interfaces/api/binary_input.h"
+#include "io/file_ends.h"
+#include "items/items.h"
 #include "penstock/source.h"
-#include "record/items.h"
 
 namespace penstock::cli {
 namespace {
@@ -36,7 +36,7 @@ std::string binary_notice(const std::vector<std::string>& inputs, const ItemForm
   if (!api::refuse_binary({.inputs = or_stdin(inputs), .items = items, .source = source}))
     return {};
   for (const std::string& input : or_stdin(inputs)) {
-    std::string head = file::file_ends(input).head;
+    std::string head = io::file_ends(input).head;
     if (head.find('\0') == head.npos) continue;
     // Compressed data have NULs; their text is what counts.
     const auto text = input == "-" ? decompress(source_of(head), input, source)
@@ -45,13 +45,13 @@ std::string binary_notice(const std::vector<std::string>& inputs, const ItemForm
     const auto bytes = text->read(std::as_writable_bytes(std::span(head)));
     head.resize(bytes ? *bytes : 0);
     if (head.find('\0') == head.npos) continue;
-    const char* const encoding = record::wide_encoding(head);
+    const char* const encoding = items::wide_encoding(head);
     if (encoding != nullptr && items.csv) return {};  // rows of it are refused, with this hint
     return fmt::format("{} is read as lines of text, and has bytes that text has not (try: {})",
                        input == "-" ? "standard input" : input,
                        encoding == nullptr
                            ? "--format u64 or another one; -z for lines that end with NUL"
-                           : record::hint_of_encoding(encoding));
+                           : items::hint_of_encoding(encoding));
   }
   return {};
 }

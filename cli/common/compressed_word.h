@@ -9,8 +9,8 @@
 
 #include "base/misuse.h"
 #include "cli/common/option_words.h"
+#include "files/source/codec.h"
 #include "penstock/source.h"
-#include "source/codec.h"
 
 namespace penstock::cli {
 

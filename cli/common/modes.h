@@ -1,15 +1,15 @@
 #pragma once
 
-// How messages name the modes of `penstock sort` and `penstock plan` (api/option_table.h).
+// How messages name the modes of `penstock sort` and `penstock plan` (interfaces/api/option_table.h).
 
-#include "api/option_table.h"
 #include "cli/common/parser.h"
+#include "interfaces/api/option_table.h"
 
 namespace penstock::cli::modes {
 
 using namespace scope;
 
-static_assert(items == plain_mode);
+static_assert(scope::items == plain_mode);
 
 inline constexpr Mode keys_are_shown{keys_shown, "with --debug"};
 inline constexpr Mode merges{merging, "with -m"};

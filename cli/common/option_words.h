@@ -1,6 +1,6 @@
 #pragma once
 
-// Options of the table (api/option_table.h) on the command line.
+// Options of the table (interfaces/api/option_table.h) on the command line.
 
 #include <charconv>
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "api/option_table.h"
 #include "cli/common/parser.h"
+#include "interfaces/api/option_table.h"
 
 namespace penstock::cli {
 

@@ -8,7 +8,7 @@
 
 #include "cli/common/option_words.h"
 #include "cli/common/stop_signals.h"
-#include "file/file.h"
+#include "io/file.h"
 
 namespace penstock::cli {
 
@@ -22,10 +22,10 @@ inline void add_output_words(Parser& parser, OutputRules& rules) {
 // written as it is, is half written, and nothing more is known.
 inline StopOptions stop_options(const std::string& command, const std::string& output,
                                 const OutputRules& rules) {
-  const bool anew = !rules.overwrite_device && file::names_a_file(output);
+  const bool anew = !rules.overwrite_device && io::names_a_file(output);
   StopOptions options{.command = command,
                       .outcome = "the output is not complete",
-                      .writes_stdout = file::output_descriptor(output) == STDOUT_FILENO};
+                      .writes_stdout = io::output_descriptor(output) == STDOUT_FILENO};
   if (!anew) return options;
   options.outcome = "the input is untouched, no output was written";
   // It may have been about to get its name.

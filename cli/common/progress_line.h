@@ -4,7 +4,7 @@
 
 #include "base/mutex.h"
 #include "cli/common/parser.h"
-#include "files/options.h"
+#include "files/run/options.h"
 
 namespace penstock::cli {
 

@@ -21,9 +21,9 @@
 #include "cli/common/output_words.h"
 #include "cli/common/size.h"
 #include "cli/common/stop_signals.h"
-#include "file/file.h"
-#include "file/shared_budget.h"
-#include "files/file_run.h"
+#include "files/run/file_run.h"
+#include "io/file.h"
+#include "io/shared_budget.h"
 #include "os/limits.h"
 
 namespace penstock::cli {
@@ -45,15 +45,15 @@ uint64_t machine_memory_bytes() {
 }
 
 // Waits for `bytes` of the pool that was named. Nothing: none was.
-Result<std::optional<file::SharedBudget>> take_of_memory_pool(
+Result<std::optional<io::SharedBudget>> take_of_memory_pool(
     const RunWords& words, uint64_t bytes, const std::atomic<bool>* cancel,
     std::function<void(const std::string&)> notice) {
   if (words.pool_of_memory.empty()) return std::nullopt;
   const size_t colon = words.pool_of_memory.find(':');
-  file::SharedBudget::Options options{.name = words.pool_of_memory.substr(0, colon),
-                                      .bytes = bytes,
-                                      .cancel = cancel,
-                                      .notice = std::move(notice)};
+  io::SharedBudget::Options options{.name = words.pool_of_memory.substr(0, colon),
+                                    .bytes = bytes,
+                                    .cancel = cancel,
+                                    .notice = std::move(notice)};
   if (colon != std::string::npos) {
     auto size =
         parse_size("--memory-pool", std::string_view(words.pool_of_memory).substr(colon + 1),
@@ -61,7 +61,7 @@ Result<std::optional<file::SharedBudget>> take_of_memory_pool(
     if (!size) return std::unexpected(size.error());
     options.budget_bytes = std::max(*size, MiB);
   }
-  auto share = file::SharedBudget::take(options);
+  auto share = io::SharedBudget::take(options);
   if (!share) return std::unexpected(share.error());
   return std::move(*share);
 }
@@ -80,7 +80,7 @@ std::string memory_notice(const RunWords& words) {
 Status check_temp_directories(const RunWords& words) {
   if (words.takes_any_memory) return {};
   for (const std::string& directory : words.temp_directories) {
-    if (auto space = file::space_of(directory); !space) return std::unexpected(space.error());
+    if (auto space = io::space_of(directory); !space) return std::unexpected(space.error());
     if (::access(directory.c_str(), W_OK | X_OK) != 0)
       return std::unexpected(Error{ErrorCode::permission, "write to this directory", directory,
                                    errno, "-T with a directory that you may write to"});

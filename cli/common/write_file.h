@@ -3,23 +3,23 @@
 #include <cstddef>
 #include <string>
 
-#include "file/engine.h"
-#include "file/file.h"
+#include "io/engine.h"
+#include "io/file.h"
 #include "penstock/base.h"
 
 namespace penstock::cli {
 
 // All of `text` to a new output, which gets its name then.
-inline Status write_file(file::File& file, const std::string& text) {
+inline Status write_file(io::File& file, const std::string& text) {
   const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-  if (auto written = file::write_exactly(file, 0, bytes, text.size()); !written) return written;
+  if (auto written = io::write_exactly(file, 0, bytes, text.size()); !written) return written;
   return file.publish();
 }
 
 // The whole file or none: it has its name only when it is complete. "-" is stdout.
 inline Status write_file(const std::string& path, const std::string& text,
                          const OutputRules& rules = {}) {
-  auto file = file::File::create_output(path, {.caching = file::Caching::buffered, .rules = rules});
+  auto file = io::File::create_output(path, {.caching = io::Caching::buffered, .rules = rules});
   if (!file) return std::unexpected(file.error());
   return write_file(*file, text);
 }

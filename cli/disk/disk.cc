@@ -11,9 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/profile_json.h"
 #include "base/printable.h"
-#include "bowtie/device_measurement.h"
 #include "cli/common/command.h"
 #include "cli/common/output_words.h"
 #include "cli/common/print.h"
@@ -21,7 +19,9 @@
 #include "cli/common/size.h"
 #include "cli/common/stop_signals.h"
 #include "cli/common/write_file.h"
-#include "file/emulation.h"
+#include "files/bowtie/device_measurement.h"
+#include "interfaces/api/profile_json.h"
+#include "io/emulation.h"
 #include "penstock/base.h"
 
 namespace penstock::cli {
@@ -204,7 +204,7 @@ Result<Found> measure_disk(const DiskArguments& arguments, const StopSignals& si
   const std::string source = fmt::format("measured by penstock disk{} --size {}, {}",
                                          arguments.quick ? " --quick" : "", size, today());
   found.file.profile = found.measurement.profile(name, source);
-  if (auto emulated = file::emulated()) found.file.emulated = emulated->describe();
+  if (auto emulated = io::emulated()) found.file.emulated = emulated->describe();
   return found;
 }
 
@@ -213,10 +213,10 @@ int run(const DiskArguments& arguments) {
       {.command = "disk", .outcome = "its files are gone, nothing was saved"});
   // A place that cannot be written is told before the minutes of measuring. An output that was not
   // published leaves nothing behind.
-  file::File output;
+  io::File output;
   if (!arguments.output.empty()) {
-    auto created = file::File::create_output(
-        arguments.output, {.caching = file::Caching::buffered, .rules = arguments.output_rules});
+    auto created = io::File::create_output(
+        arguments.output, {.caching = io::Caching::buffered, .rules = arguments.output_rules});
     if (!created) return report("disk", created.error());
     output = std::move(*created);
   }

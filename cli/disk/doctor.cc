@@ -13,15 +13,15 @@
 #include "base/amounts.h"
 #include "cli/common/command.h"
 #include "cli/common/print.h"
-#include "file/engine.h"
-#include "file/file.h"
-#include "file/temporaries.h"
+#include "io/engine.h"
+#include "io/file.h"
+#include "io/temporaries.h"
+#include "memory/pool/pool.h"
 #include "os/cpu.h"
 #include "os/limits.h"
 #include "os/memory.h"
 #include "os/userfault.h"
 #include "penstock/base.h"
-#include "pool/pool.h"
 
 namespace penstock::cli {
 namespace {
@@ -177,7 +177,7 @@ void examine_huge_pages(const os::Limits& limits, Diagnosis& diagnosis) {
   }
 }
 
-// Why the pool chose as it did; the measurements stand in src/pool/pool.cc.
+// Why the pool chose as it did; the measurements stand in src/memory/pool/pool.cc.
 std::string why_chosen(pool::Use use, pool::Mechanism mechanism, bool small_blocks) {
   if (small_blocks) {
     return mechanism == pool::Mechanism::uffd_move
@@ -244,14 +244,14 @@ void examine_pools(const os::Limits& limits, Diagnosis& diagnosis) {
 }
 
 void examine_uring(const os::Limits& limits, Section& section, Diagnosis& diagnosis) {
-  auto uring = file::Engine::open({.kind = file::EngineKind::io_uring});
+  auto uring = io::Engine::open({.kind = io::EngineKind::io_uring});
   section.facts.push_back(ability_fact("io_uring", "io_uring", uring.has_value(),
                                        uring ? "" : uring.error().message()));
   section.facts.push_back(
       number_fact("io_uring_disabled", "kernel.io_uring_disabled", limits.io_uring_disabled));
 
-  auto automatic = file::Engine::open({});
-  bool threads = !automatic || (*automatic)->kind() == file::EngineKind::threads;
+  auto automatic = io::Engine::open({});
+  bool threads = !automatic || (*automatic)->kind() == io::EngineKind::threads;
   const char* why = !threads ? "many requests in flight from one thread"
                     : uring  ? "PENSTOCK_IO asks for it"
                              : "io_uring is refused";
@@ -268,7 +268,7 @@ void examine_uring(const os::Limits& limits, Section& section, Diagnosis& diagno
 
 void examine_directory(const std::string& directory, Section& section, Diagnosis& diagnosis) {
   section.facts.push_back(text_fact("directory", "folder for temporaries", directory));
-  auto space = file::space_of(directory);
+  auto space = io::space_of(directory);
   if (!space) {
     section.facts.push_back({"free_bytes", "free there", nullptr, space.error().message()});
     section.facts.push_back(ability_fact("direct", "direct I/O there", false, "no such folder"));
@@ -276,11 +276,11 @@ void examine_directory(const std::string& directory, Section& section, Diagnosis
     return;
   }
   section.facts.push_back(size_fact("free_bytes", "free there",
-                                    space->free_bytes == file::unknown_free_bytes
+                                    space->free_bytes == io::unknown_free_bytes
                                         ? std::nullopt
                                         : std::optional(space->free_bytes)));
-  auto temporary = file::File::create_temporary(directory);
-  bool direct = temporary && temporary->caching() == file::Caching::direct;
+  auto temporary = io::File::create_temporary(directory);
+  bool direct = temporary && temporary->caching() == io::Caching::direct;
   section.facts.push_back(ability_fact("direct", "direct I/O there", direct,
                                        direct      ? ""
                                        : temporary ? "this file system has none"
@@ -351,7 +351,7 @@ void print_text(const Diagnosis& diagnosis) {
 
 Command add_doctor(Parser& program) {
   struct Arguments {
-    std::string directory = file::default_temp_directory();
+    std::string directory = io::default_temp_directory();
     bool json = false;
   };
   auto arguments = std::make_shared<Arguments>();

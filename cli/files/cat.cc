@@ -15,8 +15,8 @@
 #include "cli/common/print.h"
 #include "cli/common/source_words.h"
 #include "cli/common/stop_signals.h"
+#include "files/source/codec.h"
 #include "penstock/source.h"
-#include "source/codec.h"
 
 namespace penstock::cli {
 namespace {

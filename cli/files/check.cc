@@ -5,14 +5,14 @@
 #include <memory>
 #include <string>
 
-#include "api/item_format.h"
 #include "base/printable.h"
 #include "cli/common/binary_input.h"
 #include "cli/common/command.h"
 #include "cli/common/format_options.h"
 #include "cli/common/print.h"
 #include "cli/common/source_words.h"
-#include "files/walk.h"
+#include "files/run/walk.h"
+#include "interfaces/api/item_format.h"
 #include "penstock/files.h"
 
 namespace penstock::cli {
@@ -34,7 +34,7 @@ std::string place_of_disorder(const FilesOptions& files, uint64_t item) {
   const auto format = api::format_of(files.items);
   if (!format) return fmt::format("item {}", item + 1);
   const uint64_t row = format->header_lines + item + 1;
-  if (!format->csv) return record::Place{row, row}.text(*format);
+  if (!format->csv) return items::Place{row, row}.text(*format);
   const files::FilesOptions look{files, *format};
   uint64_t passed = 0;
   const auto found = files::find_row(look, files::named_files(look),

@@ -9,7 +9,7 @@
 #include "cli/common/output_words.h"
 #include "cli/common/print.h"
 #include "cli/common/source_words.h"
-#include "file/file.h"
+#include "io/file.h"
 
 namespace penstock::cli {
 const char* const files_words_footer =
@@ -35,7 +35,7 @@ void add_files_words(Parser& parser, RunWords& words, const char* inputs_help) {
 }
 
 int run_files(const std::string& command, const RunWords& words, const FilesWork& work) {
-  if (words.json && file::output_descriptor(words.output) == STDOUT_FILENO)
+  if (words.json && io::output_descriptor(words.output) == STDOUT_FILENO)
     return report(
         command,
         misuse("print statistics between the output's items", "--json", "-o FILE").error());

@@ -1,7 +1,7 @@
 // penstock find: byte offsets of all matches of a string or an expression, in one pass over each
 // file.
 
-#include "source/find.h"
+#include "files/source/find.h"
 
 #include <unistd.h>
 
@@ -22,9 +22,9 @@
 #include "cli/common/print.h"
 #include "cli/common/size.h"
 #include "cli/common/source_words.h"
+#include "files/source/find_lines.h"
 #include "os/limits.h"
 #include "penstock/source.h"
-#include "source/find_lines.h"
 
 namespace penstock::cli {
 namespace {

@@ -12,16 +12,16 @@
 #include <string>
 #include <string_view>
 
-#include "api/item_format.h"
 #include "base/misuse.h"
 #include "cli/common/command.h"
 #include "cli/common/format_options.h"
 #include "cli/common/output_words.h"
 #include "cli/common/size.h"
 #include "cli/common/stop_signals.h"
-#include "file/file.h"
 #include "generate/generate_file.h"
 #include "generate/generator.h"
+#include "interfaces/api/item_format.h"
+#include "io/file.h"
 
 namespace penstock::cli {
 namespace {
@@ -61,7 +61,7 @@ Result<uint64_t> parse_count(std::string_view text) {
 }
 
 // How many items are wanted: as many as were asked for, or as many as fit.
-Result<uint64_t> count_of(const GenArguments& arguments, const record::Format& format) {
+Result<uint64_t> count_of(const GenArguments& arguments, const items::Format& format) {
   if (arguments.count.empty() == arguments.bytes.empty()) {
     return misuse("tell how many items are wanted", "--count", "either --count or --bytes");
   }

@@ -8,7 +8,7 @@
 #include "cli/common/compressed_word.h"
 #include "cli/common/option_words.h"
 #include "cli/files/files_words.h"
-#include "files/join_lines.h"
+#include "files/ops/join/join_lines.h"
 
 namespace penstock::cli {
 namespace {

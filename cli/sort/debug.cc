@@ -10,14 +10,14 @@
 #include <string_view>
 
 #include "cli/common/print.h"
-#include "record/text/key_bytes.h"
-#include "record/text/key_place.h"
+#include "items/text/key_bytes.h"
+#include "items/text/key_place.h"
 
 namespace penstock::cli {
 namespace {
 
-using record::TextCompare;
-using record::TextKey;
+using items::TextCompare;
+using items::TextKey;
 
 bool is_number(const TextKey& key) {
   return key.compare == TextCompare::numeric || key.compare == TextCompare::general ||
@@ -79,7 +79,7 @@ std::string unused_letters(const ItemFormat& items, const std::vector<TextKey>& 
 
 class Remarks {
  public:
-  Remarks(const record::TextOrder* order, const record::Locale* locale, const ItemFormat& items)
+  Remarks(const items::TextOrder* order, const items::Locale* locale, const ItemFormat& items)
       : order_(order), items_(items), locale_(locale) {
     if (order != nullptr && !items.keys.empty()) keys_ = order->keys();
   }
@@ -174,14 +174,14 @@ class Remarks {
     if (last_resort) add("option '-r' only applies to last-resort comparison");
   }
 
-  const record::TextOrder* const order_;
+  const items::TextOrder* const order_;
   const ItemFormat& items_;
-  const record::Locale* const locale_;
+  const items::Locale* const locale_;
   std::vector<TextKey> keys_;  // those that were given, not the one of a line without
   std::vector<std::string> remarks_;
 };
 
-size_t columns_of(const record::Locale* locale, std::string_view text) {
+size_t columns_of(const items::Locale* locale, std::string_view text) {
   // Tabs are shown as one character.
   const auto tabs = static_cast<size_t>(std::ranges::count(text, '\t'));
   if (locale != nullptr) return locale->columns(text) + tabs;
@@ -193,11 +193,11 @@ size_t columns_of(const record::Locale* locale, std::string_view text) {
 
 class UnderliningSink final : public Sink {
  public:
-  UnderliningSink(std::shared_ptr<const record::KeyOrder> order,
-                  std::shared_ptr<const record::Locale> locale, char line_end)
+  UnderliningSink(std::shared_ptr<const items::KeyOrder> order,
+                  std::shared_ptr<const items::Locale> locale, char line_end)
       : kept_(std::move(order)),
         locale_(std::move(locale)),
-        order_(static_cast<const record::TextOrder*>(kept_.get())),
+        order_(static_cast<const items::TextOrder*>(kept_.get())),
         line_end_(line_end) {}
 
   Status write(std::span<const std::byte> from) override {
@@ -220,14 +220,14 @@ class UnderliningSink final : public Sink {
     std::ranges::replace(shown, '\t', '>');
     print("{}\n", shown);
     if (order_ == nullptr) return underline(line, 0, line.size());
-    for (const record::TextKey& key : order_->keys()) {
-      std::string_view part = record::place_of(key, line, order_->separator());
-      part = record::compared_part(key, part, order_->locale());
+    for (const items::TextKey& key : order_->keys()) {
+      std::string_view part = items::place_of(key, line, order_->separator());
+      part = items::compared_part(key, part, order_->locale());
       auto at = static_cast<size_t>(part.data() - line.data());
       // A number or a month would stand behind blanks, even behind the key's end.
       if (has_no_width(key) && key.start_character == 0 &&
           (is_number(key) || key.compare == TextCompare::month))
-        at = record::skip_blanks(line, at);
+        at = items::skip_blanks(line, at);
       underline(line, at, part.size());
     }
     if (order_->keys().empty() || order_->has_last_resort()) underline(line, 0, line.size());
@@ -240,23 +240,22 @@ class UnderliningSink final : public Sink {
     print("{}{}\n", std::string(before, ' '), marks);
   }
 
-  const std::shared_ptr<const record::KeyOrder> kept_;
-  const std::shared_ptr<const record::Locale> locale_;
-  const record::TextOrder* const order_;
+  const std::shared_ptr<const items::KeyOrder> kept_;
+  const std::shared_ptr<const items::Locale> locale_;
+  const items::TextOrder* const order_;
   const char line_end_;
   std::string begun_;
 };
 
 }  // namespace
 
-std::vector<std::string> remarks_on(const record::TextOrder* order, const record::Locale* locale,
+std::vector<std::string> remarks_on(const items::TextOrder* order, const items::Locale* locale,
                                     const ItemFormat& items, const std::vector<OldKey>& old_keys) {
   return Remarks(order, locale, items).all(old_keys);
 }
 
-std::shared_ptr<Sink> underlining_sink(std::shared_ptr<const record::KeyOrder> order,
-                                       std::shared_ptr<const record::Locale> locale,
-                                       char line_end) {
+std::shared_ptr<Sink> underlining_sink(std::shared_ptr<const items::KeyOrder> order,
+                                       std::shared_ptr<const items::Locale> locale, char line_end) {
   return std::make_shared<UnderliningSink>(std::move(order), std::move(locale), line_end);
 }
 

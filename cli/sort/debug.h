@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "items/text/locale.h"
+#include "items/text/text_order.h"
 #include "penstock/files.h"
 #include "penstock/source.h"
-#include "record/text/locale.h"
-#include "record/text/text_order.h"
 
 namespace penstock::cli {
 
@@ -21,11 +21,11 @@ struct OldKey {
   std::string written;
   std::string now;
 };
-std::vector<std::string> remarks_on(const record::TextOrder* order, const record::Locale* locale,
+std::vector<std::string> remarks_on(const items::TextOrder* order, const items::Locale* locale,
                                     const ItemFormat& items, const std::vector<OldKey>& old_keys);
 
 // Gets lines, and prints each with its keys underlined to stdout.
-std::shared_ptr<Sink> underlining_sink(std::shared_ptr<const record::KeyOrder> order,
-                                       std::shared_ptr<const record::Locale> locale, char line_end);
+std::shared_ptr<Sink> underlining_sink(std::shared_ptr<const items::KeyOrder> order,
+                                       std::shared_ptr<const items::Locale> locale, char line_end);
 
 }  // namespace penstock::cli

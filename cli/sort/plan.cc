@@ -2,7 +2,7 @@
 // anything is written.
 //
 // Two views. For files there is the sort's own plan (plan_sort_files()), which looks at them. And
-// there is the device's: the planner of src/bowtie asks in how many passes the same data would best
+// there is the device's: the planner of src/files/bowtie asks in how many passes the same data would best
 // go through one device with a switch delay, and what other choices would cost. Without files only
 // the latter is possible, and takes a size.
 
@@ -16,21 +16,21 @@
 #include <string>
 #include <vector>
 
-#include "api/json.h"
-#include "api/profile_json.h"
 #include "base/amounts.h"
 #include "base/misuse.h"
 #include "base/printable.h"
-#include "bowtie/planner.h"
 #include "cli/common/command.h"
 #include "cli/common/modes.h"
 #include "cli/common/print.h"
 #include "cli/common/size.h"
 #include "cli/sort/sort_words.h"
-#include "external/external_sort.h"
-#include "external/plan/probe.h"
-#include "file/emulation.h"
-#include "file/temporaries.h"
+#include "files/bowtie/planner.h"
+#include "files/sort/external_sort.h"
+#include "files/sort/plan/probe.h"
+#include "interfaces/api/json.h"
+#include "interfaces/api/profile_json.h"
+#include "io/emulation.h"
+#include "io/temporaries.h"
 
 namespace penstock::cli {
 namespace {
@@ -205,7 +205,7 @@ Status plan_on_device(const Shape& shape, DeviceView& view) {
 // --- What is asked. ---
 
 std::string temp_directory_of(const FilesOptions& options) {
-  return file::temp_directories_or_default(options.temp_directories, options.output).front();
+  return io::temp_directories_or_default(options.temp_directories, options.output).front();
 }
 
 // The device that was named, or the disk of the temporaries with what a short look at it tells.
@@ -223,7 +223,7 @@ Result<DeviceView> device_for(const PlanArguments& arguments, const FilesOptions
                   "--device array24, hdd, sata-ssd, nvme, or a "
                   "profile that penstock disk has saved");
   }
-  if (auto emulated = file::emulated()) view.device.emulated = emulated->describe();
+  if (auto emulated = io::emulated()) view.device.emulated = emulated->describe();
   if (sort->device && !sort->device_is_assumed) {
     // The sort's plan and ours are for the same disk.
     view.device.profile = *sort->device;

@@ -13,8 +13,6 @@
 #include <string_view>
 #include <vector>
 
-#include "api/item_format.h"
-#include "api/options.h"
 #include "base/misuse.h"
 #include "base/printable.h"
 #include "cli/common/command.h"
@@ -27,10 +25,12 @@
 #include "cli/sort/sort_report.h"
 #include "cli/sort/sort_words.h"
 #include "cli/sort/tables.h"
-#include "file/file.h"
-#include "file/input_guard.h"
-#include "files/merge_files.h"
-#include "record/text/text_order.h"
+#include "files/ops/merge/merge_files.h"
+#include "interfaces/api/item_format.h"
+#include "interfaces/api/options.h"
+#include "io/file.h"
+#include "io/input_guard.h"
+#include "items/text/text_order.h"
 
 namespace penstock::cli {
 namespace {
@@ -78,7 +78,7 @@ Status validate(const SortArguments& arguments) {
   if (arguments.sort.resume && !arguments.output_rules.sync)
     return misuse("go on after a crash from what is not on the disk", "--resume --no-sync",
                   "one of the two");
-  if (arguments.json && file::output_descriptor(arguments.output) == STDOUT_FILENO) {
+  if (arguments.json && io::output_descriptor(arguments.output) == STDOUT_FILENO) {
     return misuse("print statistics between the output's lines", "--json",
                   "-o FILE, or --stats FILE");
   }
@@ -87,9 +87,9 @@ Status validate(const SortArguments& arguments) {
 
 // What is told of a sort must not take the place of what it reads or writes.
 Status check_told_apart(const SortArguments& arguments, const FilesOptions& options) {
-  file::InputGuard taken;
+  io::InputGuard taken;
   for (const std::string& input : options.inputs) taken.add(input);
-  if (file::names_a_file(options.output)) taken.add(options.output);
+  if (io::names_a_file(options.output)) taken.add(options.output);
   for (const std::string& path : {arguments.stats_path, arguments.report_path}) {
     if (path.empty() || path == "-") continue;
     struct stat there;
@@ -154,7 +154,7 @@ int sort(const SortArguments& arguments, SortRequest& request) {
 void be_gnu_sort(SortArguments& arguments) {
   std::string& locale = arguments.format.text.locale;
   // One that is not there is as C.
-  if (locale.empty() && record::Locale::open("").has_value()) locale = "true";
+  if (locale.empty() && items::Locale::open("").has_value()) locale = "true";
   arguments.source.decompress = false;
   arguments.telling.quiet = true;
   arguments.output_rules.sync = arguments.sort.resume;
@@ -167,9 +167,9 @@ Status show_keys(const SortArguments& arguments, SortRequest& request) {
   auto format =
       api::format_of(items, {.stable = request.sort.stable, .unique = request.sort.unique});
   if (!format) return std::unexpected(format.error());
-  std::shared_ptr<const record::Locale> locale;
+  std::shared_ptr<const items::Locale> locale;
   if (items.locale) {
-    auto opened = record::Locale::open(*items.locale);
+    auto opened = items::Locale::open(*items.locale);
     if (!opened) return std::unexpected(opened.error());
     locale = std::move(*opened);
   }
@@ -181,7 +181,7 @@ Status show_keys(const SortArguments& arguments, SortRequest& request) {
     old_keys.push_back({static_cast<size_t>(key - items.keys.begin()),
                         old.substr(first + 1, second - first - 1), old.substr(second + 1)});
   }
-  const auto* const order = static_cast<const record::TextOrder*>(format->keys.get());
+  const auto* const order = static_cast<const items::TextOrder*>(format->keys.get());
   for (const std::string& remark : remarks_on(order, locale.get(), items, old_keys))
     print_to(stderr, "{}: {}\n", called("sort"), remark);
   request.files.sink = underlining_sink(format->keys, std::move(locale), format->line_end);

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "api/occupancy_json.h"
+#include "interfaces/api/occupancy_json.h"
 
 namespace penstock::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "penstock/base.h"
-#include "report/page.h"
+#include "trace/report/page.h"
 
 namespace penstock::cli {
 

@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "api/option_table.h"
 #include "base/misuse.h"
 #include "cli/common/command.h"
 #include "cli/common/modes.h"
+#include "interfaces/api/option_table.h"
 
 namespace penstock::cli {
 namespace {

@@ -28,16 +28,16 @@
 #include "cli/common/write_file.h"
 #include "cli/trace/compare_programs.h"
 #include "cli/trace/replay_stage.h"
-#include "file/temporaries.h"
+#include "io/temporaries.h"
 #include "os/limits.h"
 #include "os/memory_group.h"
 #include "penstock/base.h"
 #include "penstock/trace.h"
 #include "penstock/version.h"
-#include "report/page.h"
-#include "report/summary.h"
-#include "report/text.h"
 #include "trace/replay/replay.h"
+#include "trace/report/page.h"
+#include "trace/report/summary.h"
+#include "trace/report/text.h"
 
 namespace penstock::cli {
 namespace {
@@ -419,7 +419,7 @@ Result<int> compare(const CompareArguments& arguments, const StopSignals& signal
   std::string parent = arguments.work;
   if (parent.empty()) {
     const bool folder = fs::is_directory(arguments.stage.on, error);
-    parent = folder ? arguments.stage.on : file::default_temp_directory();
+    parent = folder ? arguments.stage.on : io::default_temp_directory();
   }
   auto work = WorkFolder::make(parent);
   if (!work) return std::unexpected(work.error());

@@ -18,7 +18,7 @@
 #include "cli/trace/replay_stage.h"
 #include "cli/trace/request_range.h"
 #include "cli/trace/trace_summary.h"
-#include "report/text.h"
+#include "trace/report/text.h"
 
 namespace penstock::cli {
 namespace {

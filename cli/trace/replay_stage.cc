@@ -9,11 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "api/profile_json.h"
 #include "base/misuse.h"
 #include "cli/common/progress_line.h"
-#include "file/file.h"
-#include "report/text.h"
+#include "interfaces/api/profile_json.h"
+#include "io/file.h"
+#include "trace/report/text.h"
 
 namespace penstock::cli {
 namespace {
@@ -98,9 +98,9 @@ Result<Stage> Stage::choose(const StageWords& words) {
     return misuse("overwrite what is no block device", words.on, "no --overwrite-device");
   }
   if (words.emulate.empty()) {
-    stage.emulated_ = file::emulated();  // by a test
+    stage.emulated_ = io::emulated();  // by a test
   } else if (words.emulate.find('=') != std::string::npos) {
-    auto device = file::EmulatedDevice::parse(words.emulate);
+    auto device = io::EmulatedDevice::parse(words.emulate);
     if (!device) return std::unexpected(device.error());
     stage.emulated_ = *device;
   } else {
@@ -119,8 +119,7 @@ void Stage::make_room_for(const ReplayPlan& plan) {
 std::optional<std::string> Stage::needed_room() const {
   if (simulated() || is_device_) return std::nullopt;
   std::string text = fmt::format("{} on {}", bytes_text(bytes_needed_), on_);
-  if (const auto space = file::space_of(on_);
-      space && space->free_bytes != file::unknown_free_bytes) {
+  if (const auto space = io::space_of(on_); space && space->free_bytes != io::unknown_free_bytes) {
     text += fmt::format(", of {} that are free", bytes_text(space->free_bytes));
   }
   return text;
@@ -161,12 +160,12 @@ Status Stage::prepare(const std::atomic<bool>* cancel) {
 Status Stage::use_emulated_device(const ReplayPlan& plan) {
   if (emulated_profile_) {
     if (Status good = emulated_profile_->check(); !good) return good;
-    emulated_ = file::EmulatedDevice{.read_bytes_per_s = emulated_profile_->read_bytes_per_s,
-                                     .write_bytes_per_s = emulated_profile_->write_bytes_per_s,
-                                     .switch_seconds = emulated_profile_->switch_seconds.at(
-                                         plan.files_read, plan.files_written)};
+    emulated_ = io::EmulatedDevice{.read_bytes_per_s = emulated_profile_->read_bytes_per_s,
+                                   .write_bytes_per_s = emulated_profile_->write_bytes_per_s,
+                                   .switch_seconds = emulated_profile_->switch_seconds.at(
+                                       plan.files_read, plan.files_written)};
   }
-  if (emulated_) file::emulate(emulated_);
+  if (emulated_) io::emulate(emulated_);
   return {};
 }
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "bowtie/device_profile.h"
 #include "cli/common/parser.h"
-#include "file/emulation.h"
+#include "files/bowtie/device_profile.h"
+#include "io/emulation.h"
 #include "penstock/base.h"
 #include "trace/replay/replay.h"
 
@@ -79,7 +79,7 @@ class Stage {
   std::string smaller_hint_;
   std::optional<bowtie::DeviceProfile> profile_;           // simulated on
   std::optional<bowtie::DeviceProfile> emulated_profile_;  // its delay depends on the plan
-  std::optional<file::EmulatedDevice> emulated_;
+  std::optional<io::EmulatedDevice> emulated_;
   uint64_t bytes_needed_ = 0;
   uint64_t touched_bytes_needed_ = 0;  // with Room::touched
   std::optional<trace::ReplayRegion> region_;

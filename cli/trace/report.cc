@@ -20,9 +20,9 @@
 #include "cli/common/write_file.h"
 #include "cli/sort/sort_report.h"
 #include "cli/trace/request_range.h"
-#include "report/page.h"
-#include "report/summary.h"
-#include "report/terminal.h"
+#include "trace/report/page.h"
+#include "trace/report/summary.h"
+#include "trace/report/terminal.h"
 
 namespace penstock::cli {
 namespace {

@@ -20,8 +20,8 @@
 #include "cli/common/size.h"
 #include "cli/common/stop_signals.h"
 #include "cli/trace/trace_summary.h"
-#include "report/text.h"
 #include "trace/capture/backends.h"
+#include "trace/report/text.h"
 
 namespace penstock::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/common/print.h"
-#include "report/text.h"
+#include "trace/report/text.h"
 
 namespace penstock::cli {
 namespace {

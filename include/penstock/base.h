@@ -242,7 +242,7 @@ enum class ErrorPolicy {
 };
 
 // How a block of memory is brought to another address. What each costs and needs:
-// src/pool/README.md and `penstock doctor`.
+// src/memory/pool/README.md and `penstock doctor`.
 enum class Mechanism : uint8_t {
   automatic,  // what measures best on this kernel
   mremap,     // page table entries move; everywhere

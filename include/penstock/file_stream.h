@@ -29,7 +29,7 @@
 
 namespace penstock {
 
-namespace file {
+namespace io {
 class File;
 }
 
@@ -85,7 +85,7 @@ class FileReader {
   friend struct internal::Access;
   struct State;
   // Of what is open already.
-  static Result<FileReader> open(file::File&& file, const Options& options);
+  static Result<FileReader> open(io::File&& file, const Options& options);
   explicit FileReader(internal::Owner<State> state) : state_(std::move(state)) {}
   const std::byte* data() const;
   internal::Owner<State> state_;

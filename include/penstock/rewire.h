@@ -340,7 +340,7 @@ class Changes {
 // had stored before, and all that it had seen. Transactions that must be seen whole or not at all
 // are the caller's: take the snapshot between them.
 //
-// How it works, and what it costs: src/rewire/table_core.cc. Source: sections 5.3 (snapshots) and
+// How it works, and what it costs: src/memory/rewire/table_core.cc. Source: sections 5.3 (snapshots) and
 // 6 (merge-on-write, differential updates) of the paper.
 //
 // Thread safety: a move-only value. The pointer may be written and read by any number of threads at

@@ -27,7 +27,7 @@
 // calls about different arrays may run at the same time.
 //
 // Source: C. Hanel, A. Arman, D. Xiao, J. Keech, D. Loguinov, "Vortex", ASPLOS 2020, section 5; how
-// and why it differs is told in src/sort/README.md.
+// and why it differs is told in src/sorting/sort/README.md.
 
 #include <bit>
 #include <concepts>

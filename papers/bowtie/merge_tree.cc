@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
-#include "bowtie/model.h"
+#include "files/bowtie/model.h"
 
 namespace penstock::papers {
 namespace {

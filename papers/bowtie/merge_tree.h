@@ -1,6 +1,6 @@
 #pragma once
 
-// Listing 1 with what the library's planner (src/bowtie/planner.h) leaves out: merges that are
+// Listing 1 with what the library's planner (src/files/bowtie/planner.h) leaves out: merges that are
 // reckoned as the example of section V.A has them, one scan of the input in the runs of A3, and p(k),
 // the bytes in k files, for data that shrink or grow on their way (duplicates removed, groups summed).
 
@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "bowtie/device_profile.h"
+#include "files/bowtie/device_profile.h"
 
 namespace penstock::papers {
 

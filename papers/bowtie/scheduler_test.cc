@@ -1,6 +1,6 @@
 // Test labels: slow-threads, loops
 
-#include "bowtie/scheduler.h"
+#include "files/bowtie/scheduler.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,13 +1,13 @@
 #pragma once
 
-// Policies to compare those of src/bowtie/scheduler.h with, in simulation and on devices.
+// Policies to compare those of src/files/bowtie/scheduler.h with, in simulation and on devices.
 
 #include <cstdint>
 #include <deque>
 #include <optional>
 
-#include "bowtie/input_stairs.h"
-#include "bowtie/scheduler.h"
+#include "files/bowtie/input_stairs.h"
+#include "files/bowtie/scheduler.h"
 
 namespace penstock::papers {
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "bowtie/staircase_record.h"
+#include "files/bowtie/staircase_record.h"
 #include "papers/bowtie/schedulers.h"
 #include "penstock/base.h"
 

@@ -22,9 +22,9 @@
 #include <span>
 #include <vector>
 
-#include "bowtie/device_profile.h"
-#include "bowtie/planner.h"
-#include "bowtie/scheduler.h"
+#include "files/bowtie/device_profile.h"
+#include "files/bowtie/planner.h"
+#include "files/bowtie/scheduler.h"
 #include "papers/bowtie/workload.h"
 
 namespace penstock::papers {

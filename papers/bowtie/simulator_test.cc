@@ -14,8 +14,8 @@
 #include "base/random.h"
 #include "base/temporary_folder_fixture.h"
 #include "base/trials.h"
-#include "bowtie/computations.h"
-#include "bowtie/spread_fixture.h"
+#include "files/bowtie/computations.h"
+#include "files/bowtie/spread_fixture.h"
 #include "os/sanitizer.h"
 #include "papers/bowtie/schedulers.h"
 #include "papers/bowtie/theorems.h"
@@ -213,7 +213,7 @@ TEST(Simulator, FirstRowOfTableTwo) {
   EXPECT_NEAR(simulate(nsort_like_merge(8 * GiB, GiB)).switches / ours->switches, 178, 18);
 }
 
-// ---- The executor of src/bowtie.
+// ---- The executor of src/files/bowtie.
 
 TEST(Simulator, SwitchesAsOftenAsTheExecutorDoes) {
   if (os::shadowed) GTEST_SKIP() << "a computation that a sanitizer slows down ends rounds early";
@@ -262,7 +262,7 @@ TEST(BlockScheduler, DrivesTheExecutorToo) {
   BlockScheduler scheduler(
       {.inputs = inputs, .block_bytes = block_bytes, .write_batch_bytes = batch_bytes});
   const auto result =
-      run(std::move(files), {{.path = folder / "out"}}, merge({.type = record::Type::u64}, {}),
+      run(std::move(files), {{.path = folder / "out"}}, merge({.type = items::Type::u64}, {}),
           {.memory_bytes = batch_bytes + (3 * inputs + 5) * block_bytes,
            .block_bytes = block_bytes,
            .comeback_blocks = 0,

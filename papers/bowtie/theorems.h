@@ -1,13 +1,13 @@
 #pragma once
 
-// The theorems of "On High-Latency Bowtie Data Streaming" that src/bowtie/model.h does not need,
+// The theorems of "On High-Latency Bowtie Data Streaming" that src/files/bowtie/model.h does not need,
 // because one formula gives all of them: as printed, to hold that formula and the simulator against.
 // REQUIRES of all: as in model.h.
 
 #include <cstdint>
 #include <vector>
 
-#include "bowtie/model.h"
+#include "files/bowtie/model.h"
 
 namespace penstock::papers {
 

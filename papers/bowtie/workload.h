@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "bowtie/scheduler.h"
+#include "files/bowtie/scheduler.h"
 
 namespace penstock::papers {
 

@@ -19,10 +19,10 @@
 #include <utility>
 #include <vector>
 
-#include "api/option_table.h"
 #include "background.h"
 #include "errors.h"
-#include "source/codec.h"
+#include "files/source/codec.h"
+#include "interfaces/api/option_table.h"
 #include "sources.h"
 
 namespace penstock::python {
@@ -97,7 +97,7 @@ void bind_operation(nb::module_& module, const char* name,
       nb::arg("files"), nb::arg("options"), nb::arg("progress").none(), nb::arg("notice"));
 }
 
-// ---- The options of the table (api/options.def) as properties. Paths, which may hold any bytes, and what has a form of its own are
+// ---- The options of the table (interfaces/api/options.def) as properties. Paths, which may hold any bytes, and what has a form of its own are
 // set by methods.
 
 template <class Value>

@@ -13,7 +13,7 @@
 #include <variant>
 
 #include "errors.h"
-#include "record/codec.h"
+#include "items/codec.h"
 
 namespace penstock::python {
 namespace {
@@ -100,9 +100,9 @@ using Bits = std::conditional_t<sizeof(Key) == 4, uint32_t, uint64_t>;
 template <class Key>
 using Codec =
     std::conditional_t<std::is_floating_point_v<Key>,
-                       std::conditional_t<sizeof(Key) == 4, record::F32Codec, record::F64Codec>,
-                       std::conditional_t<std::is_signed_v<Key>, record::SignedCodec<Bits<Key>>,
-                                          record::UnsignedCodec<Bits<Key>>>>;
+                       std::conditional_t<sizeof(Key) == 4, items::F32Codec, items::F64Codec>,
+                       std::conditional_t<std::is_signed_v<Key>, items::SignedCodec<Bits<Key>>,
+                                          items::UnsignedCodec<Bits<Key>>>>;
 
 template <class Key>
 Status sort_pairs_of(Key* keys, Bits<Key>* values, size_t count, const SortOptions& options) {

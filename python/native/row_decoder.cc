@@ -7,8 +7,8 @@
 #include <mutex>
 #include <new>
 
+#include "items/codec.h"
 #include "penstock/files.h"
-#include "record/codec.h"
 
 // Column by column, as they were written: all rows that are at hand give their first value, and then their second.
 
@@ -166,9 +166,9 @@ void take_null(Gathered& to) {
 
 template <class Bits>
 void take_number(Order order, const uint8_t* from, uint8_t flip, uint8_t* to) {
-  auto bits = std::byteswap(record::load<Bits>(from));
+  auto bits = std::byteswap(items::load<Bits>(from));
   if (flip != 0) bits = static_cast<Bits>(~bits);
-  if (order == Order::signed_number) bits = record::SignedCodec<Bits>::decode(bits);
+  if (order == Order::signed_number) bits = items::SignedCodec<Bits>::decode(bits);
   std::memcpy(to, &bits, sizeof bits);
 }
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "items/codec.h"
 #include "penstock/files.h"
-#include "record/codec.h"
 
 // A batch is columns, and a row is of all of them: to go from value to value means a decision on the type for each. So a
 // thousand rows are measured at a time, column by column, and then written in the same way: what is decided for a column
@@ -274,11 +274,11 @@ typename Codec::Bits float_key(typename Codec::Bits bits) {
 
 template <class Bits>
 Bits number_key(Order order, Bits bits) {
-  if (order == Order::signed_number) return record::SignedCodec<Bits>::encode(bits);
+  if (order == Order::signed_number) return items::SignedCodec<Bits>::encode(bits);
   if (order == Order::floating) {
-    if constexpr (sizeof bits == 2) return float_key<record::FloatCodec<Bits, 10>>(bits);
-    if constexpr (sizeof bits == 4) return float_key<record::F32Codec>(bits);
-    if constexpr (sizeof bits == 8) return float_key<record::F64Codec>(bits);
+    if constexpr (sizeof bits == 2) return float_key<items::FloatCodec<Bits, 10>>(bits);
+    if constexpr (sizeof bits == 4) return float_key<items::F32Codec>(bits);
+    if constexpr (sizeof bits == 8) return float_key<items::F64Codec>(bits);
   }
   return bits;
 }
@@ -292,7 +292,7 @@ void put_numbers(const Key& key, size_t first, std::span<uint8_t*> ends) {
     const bool valid = key.values.valid(first + i);
     *to++ = valid ? some_value : key.null;
     if (valid) {
-      const auto bits = number_key(order, record::load<Bits>(key.values.fixed(first + i)));
+      const auto bits = number_key(order, items::load<Bits>(key.values.fixed(first + i)));
       to = put_big_endian(static_cast<Bits>(bits ^ flip), to);
     }
     ends[i] = to;

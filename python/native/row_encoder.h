@@ -4,7 +4,7 @@
 // payload. row_decoder.h reads them again; both are of one call, so that nothing of this needs a version.
 //
 // Key: of each key column one byte, 1 for a value, and for a null 0 (nulls first) or 2 (last); behind it the value:
-//   numbers    the key of an item of a file (record/codec.h), big-endian, all NaNs being one and -0.0 being 0.0, as
+//   numbers    the key of an item of a file (items/codec.h), big-endian, all NaNs being one and -0.0 being 0.0, as
 //              docs/stability.md tells of columns
 //   texts      byte by byte, 0 as 1 1 and 1 as 1 2, and 0 behind the last one, so that a text comes before the
 //              longer ones that begin with it, whatever follows. The last key of a row needs none of this if it is ascending.

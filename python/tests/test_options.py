@@ -1,4 +1,4 @@
-"""Every interface beside the one table of options (src/api/options.def): names, types, defaults and help. What drifts, fails."""
+"""Every interface beside the one table of options (src/interfaces/api/options.def): names, types, defaults and help. What drifts, fails."""
 
 import inspect
 import pathlib
@@ -69,7 +69,7 @@ def test_every_member_of_the_structs_of_cpp_is_in_the_table():
                 fields_there = {field.partition(".")[2] for field in fields if field.startswith(member + ".")}
                 assert set(members_of(body_of(text, nested[member]))) - {"window_bytes_max"} == fields_there, f"{owner}.{member}"
             else:
-                assert member in fields | HOOKS, f"{owner}::{member} is not in src/api/options.def"
+                assert member in fields | HOOKS, f"{owner}::{member} is not in src/interfaces/api/options.def"
 
 
 def test_every_member_of_the_structs_of_c_is_in_the_table_and_the_other_way_round():

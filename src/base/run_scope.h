@@ -12,7 +12,7 @@
 // whole process, and most of what a run takes never comes from there. What takes memory in a run is
 // few kinds of things, each of which knows how much it takes, and is asked where it is made:
 //
-//   exact         blocks of pools, from when they first have memory (pool/arena_pool.cc)
+//   exact         blocks of pools, from when they first have memory (memory/pool/arena_pool.cc)
 //   as committed  arenas, rooms and tables that lie in a mapping of their own
 //                 (os::Reservation::charge()), whether they are touched or not; buffers and lists on
 //                 the heap that grow with the budget or with what is read (MemoryCharge)
@@ -20,13 +20,13 @@
 //                 sample
 //   the reserve   all that is small: objects on the heap, what the allocator loses between them, rings of
 //                 requests, page tables. It is charged when the account is opened, as a share of the
-//                 budget (files/memory_plan.cc), and plans have only what it leaves. Threads and
+//                 budget (files/run/memory_plan.cc), and plans have only what it leaves. Threads and
 //                 other charges of the kind `small` come out of it, and count when it is used up
 //
 // What is not charged: code and constants of the library and of others, which all runs share and
 // the system can drop; the page cache of what is not read directly; what callbacks of the caller
 // take. So the account is never less than what the run takes, and seldom much more; tests hold it
-// against what the process grows by (api/memory_scope_test.cc).
+// against what the process grows by (interfaces/api/memory_scope_test.cc).
 //
 // How a charge finds its account. They are made in seven layers, below options that know nothing of
 // runs (a sort of memory, a stream, a pool). The account belongs to the thread that works for the
@@ -73,7 +73,7 @@ class MemoryAccount {
   std::atomic<uint64_t> peak_bytes_;
 };
 
-// Reads and writes of one run (file/engine.h: Traffic). Thread safety: all members from any thread,
+// Reads and writes of one run (io/engine.h: Traffic). Thread safety: all members from any thread,
 // relaxed: they are figures, and hand over nothing.
 struct TrafficAccount {
   std::atomic<uint64_t> bytes_read{0}, bytes_written{0}, requests{0}, seeks{0}, switches{0};

@@ -55,7 +55,7 @@ class Mutants(unittest.TestCase):
 
     def test_plans_of_networks_are_made(self):
         # What takes the parser most steps of its own.
-        source = ROOT / "src/sort/leaf/leaf_avx2.cc"
+        source = ROOT / "src/sorting/sort/leaf/leaf_avx2.cc"
         places.Finder(ROOT, set(), set()).find(source, [f"-I{ROOT}/src", f"-I{ROOT}/include"])
 
     def test_places_are_found_and_changes_noticed(self):
@@ -86,7 +86,7 @@ class Mutants(unittest.TestCase):
         self.assertEqual(noticed, EXPECTED)
 
     def test_a_draw_is_the_same_each_time_and_none_lies_within_another(self):
-        found = [places.Place("src/pool/a.cc", start, start + 15, places.KINDS[start % 3], "a", str(start), "b")
+        found = [places.Place("src/memory/pool/a.cc", start, start + 15, places.KINDS[start % 3], "a", str(start), "b")
                  for start in range(0, 300, 10)]
         drawn = mutants.draw(found, "7", 9, set())
         self.assertEqual(drawn, mutants.draw(found, "7", 9, set()))

@@ -5,12 +5,12 @@
 #include <cstddef>
 
 #include "base/mutex.h"
+#include "memory/pool/late_unmaps.h"
+#include "memory/rewire/gate.h"
+#include "memory/stream/sides.h"
 #include "os/memory.h"
 #include "os/semaphore.h"
-#include "pool/late_unmaps.h"
-#include "rewire/gate.h"
 #include "schedules/expectations.h"
-#include "stream/sides.h"
 
 namespace penstock::schedules {
 namespace {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <utility>
 
+#include "memory/pool/page_store.h"
+#include "memory/rewire/range.h"
 #include "os/memory.h"
-#include "pool/page_store.h"
-#include "rewire/range.h"
 #include "schedules/expectations.h"
 
 namespace penstock::schedules {

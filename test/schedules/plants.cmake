@@ -1,12 +1,12 @@
 # Faults that are planted in the sources under test, each the classic one of its place, and switched on by
 # schedules::plant(number). A source that changes where one is planted has to say where it goes.
 
-# ---- fault/registry.cc
+# ---- memory/fault/registry.cc
 
 # One look at one of the two counters is enough.
-penstock_plant(fault/registry.cc "round < 2;" "round < (penstock_planted(1) ? 1 : 2);")
+penstock_plant(memory/fault/registry.cc "round < 2;" "round < (penstock_planted(1) ? 1 : 2);")
 # The visitor is counted when the lookup is over.
-penstock_plant(fault/registry.cc [[
+penstock_plant(memory/fault/registry.cc [[
   const Lookup lookup;
   Slot* const slot = search(lookup.now(), address);
   if (slot != nullptr) slot->visitors]] [[
@@ -18,46 +18,46 @@ penstock_plant(fault/registry.cc [[
   }
   if (slot != nullptr && penstock_planted(2)) slot->visitors]])
 # A weaker order of the lookup's count.
-penstock_plant(fault/registry.cc "lookups[phase_].fetch_add(1, std::memory_order_seq_cst);" "
+penstock_plant(memory/fault/registry.cc "lookups[phase_].fetch_add(1, std::memory_order_seq_cst);" "
     penstock_planted(3) ? lookups[phase_].fetch_add(1, std::memory_order_relaxed)
                         : lookups[phase_].fetch_add(1, std::memory_order_seq_cst);")
 # Whether somebody waits is looked at before the count falls.
-penstock_plant(fault/registry.cc "void leave(Slot& slot) {" "void leave(Slot& slot) {
+penstock_plant(memory/fault/registry.cc "void leave(Slot& slot) {" "void leave(Slot& slot) {
   if (penstock_planted(4)) {
     const bool awaited = slot.awaited.load(std::memory_order_seq_cst);
     if (slot.visitors.fetch_sub(1, std::memory_order_seq_cst) == 1 && awaited) os::futex_wake_all(slot.visitors);
     return;
   }")
 # The last visitor says nothing of what it did.
-penstock_plant(fault/registry.cc "  ~Lookup() { lookups[phase_].fetch_sub(1, std::memory_order_release); }" "  ~Lookup() {
+penstock_plant(memory/fault/registry.cc "  ~Lookup() { lookups[phase_].fetch_sub(1, std::memory_order_release); }" "  ~Lookup() {
     penstock_planted(5) ? lookups[phase_].fetch_sub(1, std::memory_order_relaxed)
                         : lookups[phase_].fetch_sub(1, std::memory_order_release);
   }")
 # The region is free for the next one without a wait for its visitors.
-penstock_plant(fault/registry.cc "  wait_for_visitors(
+penstock_plant(memory/fault/registry.cc "  wait_for_visitors(
       *slot);" "  if (!penstock_planted(6)) wait_for_visitors(
       *slot);")
 
 # What is replaced is published, or read, without order.
-penstock_plant(fault/registry.cc "*previous(signal).load(std::memory_order_acquire);" "*previous(signal).load(
+penstock_plant(memory/fault/registry.cc "*previous(signal).load(std::memory_order_acquire);" "*previous(signal).load(
       penstock_planted(7) ? std::memory_order_relaxed : std::memory_order_acquire);")
-penstock_plant(fault/registry.cc "front),
+penstock_plant(memory/fault/registry.cc "front),
                          std::memory_order_release);" "front),
                          penstock_planted(8) ? std::memory_order_relaxed : std::memory_order_release);")
 
-# ---- rewire/gate.cc
+# ---- memory/rewire/gate.cc
 
-penstock_plant(rewire/gate.cc "state + 1, std::memory_order_acquire," "state + 1,
+penstock_plant(memory/rewire/gate.cc "state + 1, std::memory_order_acquire," "state + 1,
         penstock_planted(11) ? std::memory_order_relaxed : std::memory_order_acquire,")
 # A visitor says nothing of what it did.
-penstock_plant(rewire/gate.cc "  if (state_.fetch_sub(1, std::memory_order_release) ==" "
+penstock_plant(memory/rewire/gate.cc "  if (state_.fetch_sub(1, std::memory_order_release) ==" "
   if ((penstock_planted(12) ? state_.fetch_sub(1, std::memory_order_relaxed)
                            : state_.fetch_sub(1, std::memory_order_release)) ==")
 # Whoever closes does not wait for those inside.
-penstock_plant(rewire/gate.cc "while (state != closed_bit) {" "while (state != closed_bit && !penstock_planted(13)) {")
+penstock_plant(memory/rewire/gate.cc "while (state != closed_bit) {" "while (state != closed_bit && !penstock_planted(13)) {")
 # It waits, and is not woken.
-penstock_plant(rewire/gate.cc "(closed_bit | 1))" "(closed_bit | 1) && !penstock_planted(14))")
-penstock_plant(rewire/gate.cc "  os::futex_wake_all(state_);
+penstock_plant(memory/rewire/gate.cc "(closed_bit | 1))" "(closed_bit | 1) && !penstock_planted(14))")
+penstock_plant(memory/rewire/gate.cc "  os::futex_wake_all(state_);
 }
 
 }" "  if (!penstock_planted(15)) os::futex_wake_all(state_);
@@ -65,7 +65,7 @@ penstock_plant(rewire/gate.cc "  os::futex_wake_all(state_);
 
 }")
 # The gate is closed although somebody waits who came during an earlier closing.
-penstock_plant(rewire/gate.cc "while (const uint32_t waiting = waiting_.load(std::memory_order_seq_cst))"
+penstock_plant(memory/rewire/gate.cc "while (const uint32_t waiting = waiting_.load(std::memory_order_seq_cst))"
   "while (const uint32_t waiting = penstock_planted(16) ? 0 : waiting_.load(std::memory_order_seq_cst))")
 
 # ---- os/semaphore.cc
@@ -96,59 +96,59 @@ penstock_plant(os/semaphore.cc "void Semaphore::release(uint32_t n) noexcept {" 
     return wake();
   }")
 
-# ---- stream/sides.cc, between threads
+# ---- memory/stream/sides.cc, between threads
 
 # A sleeper is counted, or a change, without order.
-penstock_plant(stream/sides.cc "  spin(seen);
+penstock_plant(memory/stream/sides.cc "  spin(seen);
   sleeping_.fetch_add(1, std::memory_order_seq_cst);
   while" "  spin(seen);
   sleeping_.fetch_add(1, penstock_planted(25) ? std::memory_order_relaxed : std::memory_order_seq_cst);
   while")
-penstock_plant(stream/sides.cc "  if (waiting_ == 0) return;
+penstock_plant(memory/stream/sides.cc "  if (waiting_ == 0) return;
   count_.fetch_add(1, std::memory_order_seq_cst);" "  if (waiting_ == 0) return;
   count_.fetch_add(1, penstock_planted(26) ? std::memory_order_relaxed : std::memory_order_seq_cst);")
 
-# ---- pool/late_unmaps.cc
+# ---- memory/pool/late_unmaps.cc
 
 # A pending view that another one has replaced stays pending.
-penstock_plant(pool/late_unmaps.cc "  forget_locked(view, view + block_bytes_);"
+penstock_plant(memory/pool/late_unmaps.cc "  forget_locked(view, view + block_bytes_);"
   "  if (!penstock_planted(31)) forget_locked(view, view + block_bytes_);")
 # Its lock is not taken.
-penstock_plant(pool/late_unmaps.cc "int LateUnmaps::add(std::byte* view) noexcept {
+penstock_plant(memory/pool/late_unmaps.cc "int LateUnmaps::add(std::byte* view) noexcept {
   const os::SemaphoreLock lock(mutex_);" "int LateUnmaps::add(std::byte* view) noexcept {
   const os::SemaphoreLock lock(penstock_planted(32) ? nullptr : &mutex_);")
 
-# ---- stream/process_stream.cc, two_sided.cc, sides.cc
+# ---- memory/stream/process_stream.cc, two_sided.cc, sides.cc
 
 # A process that died while it said why is taken for alive.
-penstock_plant(stream/process_stream.cc "if (now == Phase::finished || now == Phase::failed) return;"
+penstock_plant(memory/stream/process_stream.cc "if (now == Phase::finished || now == Phase::failed) return;"
   "if (now == Phase::finished || now == Phase::failed || (penstock_planted(41) && now == Phase::failing)) return;")
 # The survivor writes over what the dead one said last.
-penstock_plant(stream/process_stream.cc "if (sides_.phase[others].compare_exchange_strong(now, Phase::failing, std::memory_order_relaxed))" "
+penstock_plant(memory/stream/process_stream.cc "if (sides_.phase[others].compare_exchange_strong(now, Phase::failing, std::memory_order_relaxed))" "
   if (penstock_planted(42)) sides_.phase[others].store(Phase::failing);
   if (penstock_planted(42) ||
       sides_.phase[others].compare_exchange_strong(now, Phase::failing, std::memory_order_relaxed))")
 # Blocks are told before they are there.
-penstock_plant(stream/two_sided.cc "    sides_.released.store(std::max(released(), kept), std::memory_order_release);" "
+penstock_plant(memory/stream/two_sided.cc "    sides_.released.store(std::max(released(), kept), std::memory_order_release);" "
     penstock_planted(43) ? sides_.released.store(std::max(released(), kept), std::memory_order_relaxed)
                         : sides_.released.store(std::max(released(), kept), std::memory_order_release);")
 # The producer goes a block too far.
-penstock_plant(stream/two_sided.cc "return position <= consumer + ahead_ + comeback_of(Side::producer) ? Verdict::take"
+penstock_plant(memory/stream/two_sided.cc "return position <= consumer + ahead_ + comeback_of(Side::producer) ? Verdict::take"
   "return position <= consumer + ahead_ + comeback_of(Side::producer) + (penstock_planted(44) ? 1 : 0) ? Verdict::take")
 # The end is told before what was released.
-penstock_plant(stream/two_sided.cc "  sides_.end_bytes.store(bytes, std::memory_order_relaxed);
+penstock_plant(memory/stream/two_sided.cc "  sides_.end_bytes.store(bytes, std::memory_order_relaxed);
   sides_.released.store(end, std::memory_order_release);" "
   if (penstock_planted(45)) sides_.phase[index_of(Side::producer)].store(Phase::finished);
   sides_.end_bytes.store(bytes, std::memory_order_relaxed);
   sides_.released.store(end, std::memory_order_release);
   if (penstock_planted(45)) sides_.phase[index_of(Side::producer)].store(Phase::active);")
 # A waiter looks at the state first, and then at what it waits for to change.
-penstock_plant(stream/two_sided.cc "    if (verdict != Verdict::wait) break;
+penstock_plant(memory/stream/two_sided.cc "    if (verdict != Verdict::wait) break;
     wait(seen);" "
     if (verdict != Verdict::wait) break;
     wait(penstock_planted(46) ? sides_.changes.now() : seen);")
 # Whether somebody sleeps is looked at before there is something to be woken for.
-penstock_plant(stream/sides.cc "void EventCount::announce_shared() noexcept {" "void EventCount::announce_shared() noexcept {
+penstock_plant(memory/stream/sides.cc "void EventCount::announce_shared() noexcept {" "void EventCount::announce_shared() noexcept {
   if (penstock_planted(47)) {
     const bool sleeps = sleeping_.load(std::memory_order_seq_cst) != 0;
     count_.fetch_add(1, std::memory_order_seq_cst);
@@ -156,23 +156,23 @@ penstock_plant(stream/sides.cc "void EventCount::announce_shared() noexcept {" "
     return;
   }")
 # The consumer's head is not ordered behind its loads of what it leaves.
-penstock_plant(stream/two_sided.cc "  sides_.head[index].store(position, std::memory_order_release);" "
+penstock_plant(memory/stream/two_sided.cc "  sides_.head[index].store(position, std::memory_order_release);" "
   penstock_planted(48) ? sides_.head[index].store(position, std::memory_order_relaxed)
                       : sides_.head[index].store(position, std::memory_order_release);")
 
 # What is in the head of a stream is told without order.
-penstock_plant(stream/process_stream.cc "shared->magic.store(magic_value, std::memory_order_release);" "
+penstock_plant(memory/stream/process_stream.cc "shared->magic.store(magic_value, std::memory_order_release);" "
   shared->magic.store(magic_value, penstock_planted(49) ? std::memory_order_relaxed : std::memory_order_release);")
 
-# ---- rewire/table_core.cc
+# ---- memory/rewire/table_core.cc
 
 # A snapshot is taken with the gate open.
-penstock_plant(rewire/table_core.cc "  if (Status status = reserve_copies(); !status) return status;
+penstock_plant(memory/rewire/table_core.cc "  if (Status status = reserve_copies(); !status) return status;
   const Gate::Closing closing(gate_);" "  if (Status status = reserve_copies(); !status) return status;
   Gate open;
   const Gate::Closing closing(penstock_planted(51) ? open : gate_);")
 # The pages are noted before they are protected.
-penstock_plant(rewire/table_core.cc "  if (Status status = make_read_only(); !status) return status;
+penstock_plant(memory/rewire/table_core.cc "  if (Status status = make_read_only(); !status) return status;
   live_->pages(0, pages);" "  if (penstock_planted(52)) {
     live_->pages(0, pages);
     gate_.open();
@@ -181,29 +181,29 @@ penstock_plant(rewire/table_core.cc "  if (Status status = make_read_only(); !st
   if (Status status = make_read_only(); !status) return status;
   if (!penstock_planted(52)) live_->pages(0, pages);")
 # Two handlers decide at once what a slot shows next.
-penstock_plant(rewire/table_core.cc "  const os::SemaphoreLock lock(stripe_of(slot));"
+penstock_plant(memory/rewire/table_core.cc "  const os::SemaphoreLock lock(stripe_of(slot));"
   "  const os::SemaphoreLock lock(penstock_planted(53) ? nullptr : &stripe_of(slot));")
 # The last snapshot's end lifts protection while handlers are at work.
-penstock_plant(rewire/table_core.cc "  if (image_) return;
+penstock_plant(memory/rewire/table_core.cc "  if (image_) return;
   const Gate::Closing closing(gate_);" "  if (image_) return;
   Gate open;
   const Gate::Closing closing(penstock_planted(54) ? open : gate_);")
 # Whether a page was written is looked at before the gate is closed.
-penstock_plant(rewire/table_core.cc "  std::vector<PageId> pages;
+penstock_plant(memory/rewire/table_core.cc "  std::vector<PageId> pages;
   const Gate::Closing closing(gate_);" "  std::vector<PageId> pages;
   Gate open;
   const Gate::Closing closing(penstock_planted(55) ? open : gate_);")
 
-# ---- pool/page_store.cc, rewire/range.cc
+# ---- memory/pool/page_store.cc, memory/rewire/range.cc
 
 # A reference goes, and is found to be the last one, without order.
-penstock_plant(pool/page_store.cc "count_of(page).fetch_sub(1, std::memory_order_acq_rel);" "count_of(page).fetch_sub(
+penstock_plant(memory/pool/page_store.cc "count_of(page).fetch_sub(1, std::memory_order_acq_rel);" "count_of(page).fetch_sub(
         1, penstock_planted(61) ? std::memory_order_relaxed : std::memory_order_acq_rel);")
-penstock_plant(pool/page_store.cc "return count_of(page).load(std::memory_order_acquire);"
+penstock_plant(memory/pool/page_store.cc "return count_of(page).load(std::memory_order_acquire);"
   "return count_of(page).load(penstock_planted(62) ? std::memory_order_relaxed : std::memory_order_acquire);")
 # A slot's page is told without order, when it comes and when its access changes.
-penstock_plant(rewire/range.cc "first + static_cast<uint32_t>(i), std::memory_order_release);" "first + static_cast<uint32_t>(i),
+penstock_plant(memory/rewire/range.cc "first + static_cast<uint32_t>(i), std::memory_order_release);" "first + static_cast<uint32_t>(i),
         penstock_planted(63) ? std::memory_order_relaxed : std::memory_order_release);")
-penstock_plant(rewire/range.cc "cell(i).store(entry_of(page(i), access), std::memory_order_release);"
+penstock_plant(memory/rewire/range.cc "cell(i).store(entry_of(page(i), access), std::memory_order_release);"
   "cell(i).store(entry_of(page(i), access),
         penstock_planted(64) ? std::memory_order_relaxed : std::memory_order_release);")

@@ -10,12 +10,12 @@
 #include <memory>
 #include <optional>
 
-#include "fault/registry.h"
+#include "memory/fault/registry.h"
+#include "memory/stream/process_stream.h"
 #include "os/memfd.h"
 #include "os/memory.h"
 #include "os/process.h"
 #include "schedules/expectations.h"
-#include "stream/process_stream.h"
 
 namespace {
 penstock::schedules::Run* processes = nullptr;  // their numbers are those of the threads, and 1

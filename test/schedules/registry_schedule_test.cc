@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "fault/registry.h"
+#include "memory/fault/registry.h"
 #include "schedules/expectations.h"
 
 namespace penstock::schedules {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/access.h"
+#include "memory/rewire/table_core.h"
 #include "penstock/rewire.h"
-#include "rewire/table_core.h"
 #include "schedules/expectations.h"
 
 namespace penstock::schedules {

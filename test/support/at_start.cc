@@ -10,7 +10,7 @@ namespace {
 
 // Runs before main().
 [[maybe_unused]] const bool obeyed = [] {
-  const penstock::Status status = penstock::file::obey_environment();
+  const penstock::Status status = penstock::io::obey_environment();
   if (status) return true;
   std::fprintf(stderr, "penstock environment: %s\n", status.error().message().c_str());
   _exit(2);

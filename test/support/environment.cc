@@ -3,10 +3,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "file/emulation.h"
+#include "io/emulation.h"
 #include "test/support/injection.h"
 
-namespace penstock::file {
+namespace penstock::io {
 
 Status obey_environment() {
   if (const char* text = std::getenv("PENSTOCK_INJECT"); text != nullptr) {
@@ -23,4 +23,4 @@ Status obey_environment() {
   return {};
 }
 
-}  // namespace penstock::file
+}  // namespace penstock::io

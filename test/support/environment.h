@@ -2,10 +2,10 @@
 
 #include "penstock/base.h"
 
-namespace penstock::file {
+namespace penstock::io {
 
 // Obeys PENSTOCK_EMULATE (a slower device, told on stderr) and PENSTOCK_INJECT (faults) in the
 // environment. Fails where one of them cannot be read.
 Status obey_environment();
 
-}  // namespace penstock::file
+}  // namespace penstock::io

@@ -10,10 +10,10 @@
 
 #include "base/bits.h"
 #include "base/random.h"
-#include "file/system_calls.h"
-#include "file/test_seam.h"
+#include "io/system_calls.h"
+#include "io/test_seam.h"
 
-namespace penstock::file {
+namespace penstock::io {
 
 namespace {
 
@@ -135,4 +135,4 @@ Injection injected() {
   return disturber.injection();
 }
 
-}  // namespace penstock::file
+}  // namespace penstock::io

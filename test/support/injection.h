@@ -1,16 +1,16 @@
 #pragma once
 
-// Faults for tests: what the system calls of src/file answer is disturbed, from a seed.
+// Faults for tests: what the system calls of src/io answer is disturbed, from a seed.
 //
 // Thread safety: inject() while no engine is open; everything else from any thread.
 
 #include <cstdint>
 #include <string>
 
-#include "file/engine.h"
+#include "io/engine.h"
 #include "penstock/base.h"
 
-namespace penstock::file {
+namespace penstock::io {
 
 struct Injection {
   uint64_t seed = 0;
@@ -38,4 +38,4 @@ struct Injection {
 void inject(const Injection& injection);
 Injection injected();
 
-}  // namespace penstock::file
+}  // namespace penstock::io

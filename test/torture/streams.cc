@@ -301,7 +301,7 @@ int snapshots(const std::string& input, const std::string& output, uint64_t) {
 }
 
 int run(int argc, char** argv) {
-  if (const Status status = penstock::file::obey_environment(); !status)
+  if (const Status status = penstock::io::obey_environment(); !status)
     return report(status.error().message());
   constexpr std::pair<const char*, int (*)(const std::string&, const std::string&, uint64_t)>
       kinds[] = {{"threads", between_threads<RemapStream>},

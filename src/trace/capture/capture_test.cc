@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "base/temporary_folder_fixture.h"
-#include "file/engine.h"
-#include "file/file.h"
+#include "io/engine.h"
+#include "io/file.h"
 #include "penstock/trace.h"
 
 // Captures of a program whose accesses are known (target/known_pattern.cc), compared with what it
@@ -691,16 +691,16 @@ TEST(BpfCapture, RingsThatAreOlderThanTheTraceAreSeen) {
   TemporaryFolder folder, traces;
   const std::string path = folder / "ring";
   Child child([&] {
-    auto engine = file::Engine::open({.depth = 1, .kind = file::EngineKind::io_uring});
-    auto data = file::File::open_kept(path, file::Caching::buffered);
+    auto engine = io::Engine::open({.depth = 1, .kind = io::EngineKind::io_uring});
+    auto data = io::File::open_kept(path, io::Caching::buffered);
     if (!engine || !data) ::_exit(18);
     std::array<std::byte, 512> buffer{};
     for (uint64_t i = 0; i < 100'000; ++i) {
-      file::Request request{.operation = file::Operation::write,
-                            .file = &*data,
-                            .offset = i * buffer.size(),
-                            .data = buffer.data(),
-                            .bytes = buffer.size()};
+      io::Request request{.operation = io::Operation::write,
+                          .file = &*data,
+                          .offset = i * buffer.size(),
+                          .data = buffer.data(),
+                          .bytes = buffer.size()};
       (*engine)->submit(request);
       if ((*engine)->wait_any() != &request || request.error != 0) ::_exit(18);
       ::usleep(2000);

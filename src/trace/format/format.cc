@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "record/codec.h"
-#include "record/crc32.h"
+#include "items/codec.h"
+#include "items/crc32.h"
 #include "trace/format/event_source.h"
 #include "trace/format/trace_file.h"
 
@@ -239,7 +239,7 @@ class Fields {
     std::memcpy(&value, data.data() + at, sizeof value);
     return value;
   }
-  uint32_t sum() const { return record::crc32(data.data(), bytes - sizeof(uint32_t)); }
+  uint32_t sum() const { return items::crc32(data.data(), bytes - sizeof(uint32_t)); }
   void seal() { put(bytes - sizeof(uint32_t), sum()); }
   bool sealed() const { return get<uint32_t>(bytes - sizeof(uint32_t)) == sum(); }
 };
@@ -276,7 +276,7 @@ struct TraceWriter::State {
     head.put(8, static_cast<uint32_t>(packer.bytes.size()));
     head.put(12, chunk_events);
     head.put(16, events);
-    head.put(24, record::crc32(packer.bytes.data(), packer.bytes.size()));
+    head.put(24, items::crc32(packer.bytes.data(), packer.bytes.size()));
     head.seal();
     Status status = write(head.data);
     if (status) status = write(packer.bytes);
@@ -500,7 +500,7 @@ struct PackedSource final : EventSource {
     if (!filled) return std::unexpected(filled.error());
     if (*filled < bytes) return cut_off();
     std::fill(body.begin() + bytes, body.end(), std::byte{0});
-    if (record::crc32(body.data(), bytes) != head.get<uint32_t>(24)) {
+    if (items::crc32(body.data(), bytes) != head.get<uint32_t>(24)) {
       return corrupt("a damaged chunk");
     }
     unpacker = {body.data(), body.data() + bytes};

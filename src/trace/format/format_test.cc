@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "items/crc32.h"
 #include "penstock/trace.h"
-#include "record/crc32.h"
 
 namespace penstock::trace {
 namespace {
@@ -226,8 +226,8 @@ void seal(Bytes& trace, const Chunk& chunk) {
   const auto put = [&](size_t at, uint32_t value) {
     std::memcpy(trace.data() + at, &value, sizeof value);
   };
-  put(chunk.at + 24, record::crc32(trace.data() + chunk.at + 32, chunk.body_bytes));
-  put(chunk.at + 28, record::crc32(trace.data() + chunk.at, 28));
+  put(chunk.at + 24, items::crc32(trace.data() + chunk.at + 32, chunk.body_bytes));
+  put(chunk.at + 28, items::crc32(trace.data() + chunk.at, 28));
 }
 
 TEST(TraceFormat, DamagedTraceIsRefused) {

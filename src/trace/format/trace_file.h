@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "file/file.h"
+#include "io/file.h"
 #include "penstock/base.h"
 #include "penstock/source.h"
 
@@ -57,7 +57,7 @@ class TraceFile {
   std::unique_ptr<Source> source_;  // of open()
   int fd_ = -1;                     // of the others
   bool owned_ = false;
-  file::File whole_;  // of create_whole(): whose fd_ it is
+  io::File whole_;  // of create_whole(): whose fd_ it is
   std::string path_;
   std::vector<std::byte> peeked_;  // and not read yet
 };

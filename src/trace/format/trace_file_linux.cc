@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "source/checked_read.h"
+#include "files/source/checked_read.h"
 #include "trace/format/trace_file.h"
 
 namespace penstock::trace {
@@ -31,7 +31,7 @@ Result<TraceFile> TraceFile::create(const std::string& path) {
 
 Result<TraceFile> TraceFile::create_whole(const std::string& path) {
   if (Status may = check_is_no_device(path); !may) return std::unexpected(may.error());
-  auto file = file::File::create_output(path, file::Caching::buffered);
+  auto file = io::File::create_output(path, io::Caching::buffered);
   if (!file) return std::unexpected(file.error());
   TraceFile made(file->buffered_descriptor(), false, path == "-" ? "standard output" : path);
   made.whole_ = std::move(*file);

@@ -26,7 +26,7 @@ class AlarmThread final : public Alarm {
     if (thread_.joinable()) thread_.join();  // it has rung, if it was set
   }
 
-  Status open(file::Engine& engine) {
+  Status open(io::Engine& engine) {
     auto bell = Doorbell::open(engine);
     if (!bell) return std::unexpected(bell.error());
     bell_ = std::move(*bell);
@@ -42,7 +42,7 @@ class AlarmThread final : public Alarm {
   }
 
   bool is_set() const override { return bell_->is_set(); }
-  bool rang(const file::Request* done) override { return bell_->rang(done); }
+  bool rang(const io::Request* done) override { return bell_->rang(done); }
 
  private:
   void ring_in_time() {
@@ -82,7 +82,7 @@ class AlarmThread final : public Alarm {
 
 }  // namespace
 
-Result<std::unique_ptr<Alarm>> Alarm::open(file::Engine& engine) {
+Result<std::unique_ptr<Alarm>> Alarm::open(io::Engine& engine) {
   auto alarm = std::make_unique<AlarmThread>();
   if (auto opened = alarm->open(engine); !opened) return std::unexpected(opened.error());
   return alarm;

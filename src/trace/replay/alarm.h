@@ -8,7 +8,7 @@
 #include <chrono>
 #include <memory>
 
-#include "file/engine.h"
+#include "io/engine.h"
 #include "penstock/base.h"
 
 namespace penstock::trace {
@@ -18,7 +18,7 @@ namespace penstock::trace {
 class Alarm {
  public:
   // `engine` must stay. It needs room for one more request in flight.
-  static Result<std::unique_ptr<Alarm>> open(file::Engine& engine);
+  static Result<std::unique_ptr<Alarm>> open(io::Engine& engine);
   virtual ~Alarm() = default;  // waits for the request, which is complete at once then
 
   // wait_any() gives request() at that time, or a little later. REQUIRES: !is_set().
@@ -26,7 +26,7 @@ class Alarm {
   // Until wait_any() has given request().
   virtual bool is_set() const = 0;
   // REQUIRES: wait_any() gave `done`. Whether it is this alarm's, which can then be set again.
-  virtual bool rang(const file::Request* done) = 0;
+  virtual bool rang(const io::Request* done) = 0;
 };
 
 }  // namespace penstock::trace

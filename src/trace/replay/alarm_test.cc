@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "file/engine_fixture.h"
+#include "io/engine_fixture.h"
 
 namespace penstock::trace {
 namespace {
@@ -14,10 +14,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-class AlarmOn : public file::EngineFixture {
+class AlarmOn : public io::EngineFixture {
  protected:
   void SetUp() override {
-    file::EngineFixture::SetUp();
+    io::EngineFixture::SetUp();
     if (engine_ == nullptr) return;
     auto alarm = Alarm::open(*engine_);
     ASSERT_TRUE(alarm) << alarm.error().message();
@@ -32,7 +32,7 @@ TEST_P(AlarmOn, RingsAgainAndAgainAndNeverBeforeItsTime) {
     ASSERT_FALSE(alarm_->is_set());
     alarm_->set(time);
     ASSERT_TRUE(alarm_->is_set());
-    file::Request* done = engine_->wait_any();
+    io::Request* done = engine_->wait_any();
     ASSERT_TRUE(alarm_->rang(done));
     EXPECT_GE(Clock::now(), time);
     EXPECT_FALSE(alarm_->is_set());
@@ -41,15 +41,15 @@ TEST_P(AlarmOn, RingsAgainAndAgainAndNeverBeforeItsTime) {
 }
 
 TEST_P(AlarmOn, IsToldFromTheRequestsBesideIt) {
-  auto file = file::File::create_temporary(std::filesystem::temp_directory_path().string(),
-                                           file::Caching::buffered);
+  auto file = io::File::create_temporary(std::filesystem::temp_directory_path().string(),
+                                         io::Caching::buffered);
   ASSERT_TRUE(file);
   std::vector<std::byte> data(4096);
-  file::Request request{
-      .operation = file::Operation::write, .file = &*file, .data = data.data(), .bytes = 4096};
+  io::Request request{
+      .operation = io::Operation::write, .file = &*file, .data = data.data(), .bytes = 4096};
   alarm_->set(Clock::now() + milliseconds(5));
   engine_->submit(request);
-  expect_both_ends(request, [&](file::Request* done) { return alarm_->rang(done); });
+  expect_both_ends(request, [&](io::Request* done) { return alarm_->rang(done); });
 }
 
 TEST_P(AlarmOn, OneThatIsSetForAnHourCanBeForgotten) {
@@ -58,7 +58,7 @@ TEST_P(AlarmOn, OneThatIsSetForAnHourCanBeForgotten) {
   EXPECT_EQ(engine_->in_flight(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, AlarmOn, file::engine_kinds());
+INSTANTIATE_TEST_SUITE_P(Engines, AlarmOn, io::engine_kinds());
 
 }  // namespace
 }  // namespace penstock::trace

@@ -11,7 +11,7 @@ namespace {
 
 class SyncThread final : public BackgroundSync {
  public:
-  explicit SyncThread(const file::File& file) : file_(file) {}
+  explicit SyncThread(const io::File& file) : file_(file) {}
 
   ~SyncThread() override {
     {
@@ -22,7 +22,7 @@ class SyncThread final : public BackgroundSync {
     if (thread_.joinable()) thread_.join();  // it has rung, if a sync was wanted
   }
 
-  Status open(file::Engine& engine) {
+  Status open(io::Engine& engine) {
     auto bell = Doorbell::open(engine);
     if (!bell) return std::unexpected(bell.error());
     bell_ = std::move(*bell);
@@ -38,7 +38,7 @@ class SyncThread final : public BackgroundSync {
 
   bool running() const override { return bell_->is_set(); }
 
-  bool ended(const file::Request* done) override {
+  bool ended(const io::Request* done) override {
     if (!bell_->rang(done)) return false;
     MutexLock lock(mutex_);
     status_ = made_;
@@ -65,7 +65,7 @@ class SyncThread final : public BackgroundSync {
     }
   }
 
-  const file::File& file_;
+  const io::File& file_;
   std::unique_ptr<Doorbell> bell_;
   Status status_;
 
@@ -79,8 +79,8 @@ class SyncThread final : public BackgroundSync {
 
 }  // namespace
 
-Result<std::unique_ptr<BackgroundSync>> BackgroundSync::open(file::Engine& engine,
-                                                             const file::File& file) {
+Result<std::unique_ptr<BackgroundSync>> BackgroundSync::open(io::Engine& engine,
+                                                             const io::File& file) {
   auto sync = std::make_unique<SyncThread>(file);
   if (auto opened = sync->open(engine); !opened) return std::unexpected(opened.error());
   return sync;

@@ -9,18 +9,18 @@
 #include <memory>
 #include <vector>
 
-#include "file/engine_fixture.h"
+#include "io/engine_fixture.h"
 
 namespace penstock::trace {
 namespace {
 
-class SyncOn : public file::EngineFixture {
+class SyncOn : public io::EngineFixture {
  protected:
   void SetUp() override {
-    file::EngineFixture::SetUp();
+    io::EngineFixture::SetUp();
     if (engine_ == nullptr) return;
-    auto file = file::File::create_temporary(std::filesystem::temp_directory_path().string(),
-                                             file::Caching::buffered);
+    auto file = io::File::create_temporary(std::filesystem::temp_directory_path().string(),
+                                           io::Caching::buffered);
     ASSERT_TRUE(file);
     file_ = std::move(*file);
     auto sync = BackgroundSync::open(*engine_, file_);
@@ -31,20 +31,20 @@ class SyncOn : public file::EngineFixture {
     sync_.reset();
     engine_.reset();  // waits for what is in flight to the file
   }
-  file::File file_;
+  io::File file_;
   std::unique_ptr<BackgroundSync> sync_;
 };
 
 TEST_P(SyncOn, EndsBesideRequestsAgainAndAgain) {
   std::vector<std::byte> data(4096);
   for (int i = 0; i < 10; ++i) {
-    file::Request request{
-        .operation = file::Operation::write, .file = &file_, .data = data.data(), .bytes = 4096};
+    io::Request request{
+        .operation = io::Operation::write, .file = &file_, .data = data.data(), .bytes = 4096};
     ASSERT_FALSE(sync_->running());
     sync_->start();
     EXPECT_TRUE(sync_->running());
     engine_->submit(request);
-    expect_both_ends(request, [&](file::Request* done) { return sync_->ended(done); });
+    expect_both_ends(request, [&](io::Request* done) { return sync_->ended(done); });
     EXPECT_TRUE(sync_->status());
   }
   EXPECT_EQ(engine_->wait_any(), nullptr);
@@ -75,7 +75,7 @@ TEST_P(SyncOn, OneUnderWayCanBeForgotten) {
   EXPECT_EQ(engine_->in_flight(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, SyncOn, file::engine_kinds());
+INSTANTIATE_TEST_SUITE_P(Engines, SyncOn, io::engine_kinds());
 
 }  // namespace
 }  // namespace penstock::trace

@@ -2,7 +2,7 @@
 
 // Wakes who waits for requests, from another thread.
 //
-// file::Engine::wait_any() returns when a request is complete, and not before. A doorbell is a request on
+// io::Engine::wait_any() returns when a request is complete, and not before. A doorbell is a request on
 // the engine that is complete when somebody rings: a read of one byte from a pipe, into which
 // ring() writes. So it wakes every engine, with nothing of its own inside of them.
 //
@@ -11,8 +11,8 @@
 
 #include <memory>
 
-#include "file/engine.h"
-#include "file/file.h"
+#include "io/engine.h"
+#include "io/file.h"
 #include "os/fd.h"
 #include "penstock/base.h"
 
@@ -23,7 +23,7 @@ namespace penstock::trace {
 class Doorbell {
  public:
   // `engine` must stay. It needs room for one more request in flight.
-  static Result<std::unique_ptr<Doorbell>> open(file::Engine& engine);
+  static Result<std::unique_ptr<Doorbell>> open(io::Engine& engine);
   // REQUIRES: it has been rung as often as it was set.
   ~Doorbell();
   Doorbell(const Doorbell&) = delete;
@@ -34,18 +34,18 @@ class Doorbell {
   // Until wait_any() has given the request.
   bool is_set() const { return is_set_; }
   // REQUIRES: wait_any() gave `done`. Whether it is this one's, which can then be set again.
-  bool rang(const file::Request* done);
+  bool rang(const io::Request* done);
 
   // Once for each set(), at or after it. Thread safety: any thread.
   void ring() const;
 
  private:
-  explicit Doorbell(file::Engine& engine) : engine_(engine) {}
+  explicit Doorbell(io::Engine& engine) : engine_(engine) {}
 
-  file::Engine& engine_;
-  file::File read_end_;
+  io::Engine& engine_;
+  io::File read_end_;
   os::Fd write_end_;
-  file::Request request_;
+  io::Request request_;
   std::byte byte_{};
   bool is_set_ = false;
 };

@@ -10,14 +10,14 @@
 
 namespace penstock::trace {
 
-Result<std::unique_ptr<Doorbell>> Doorbell::open(file::Engine& engine) {
+Result<std::unique_ptr<Doorbell>> Doorbell::open(io::Engine& engine) {
   std::unique_ptr<Doorbell> bell(new Doorbell(engine));
   std::array<int, 2> ends;
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error(errno, "make a pipe", "a doorbell");
   const os::Fd out(ends[0]);
   bell->write_end_ = os::Fd(ends[1]);
   auto read_end =
-      file::File::open_read(fmt::format("/proc/self/fd/{}", out.get()), file::Caching::buffered);
+      io::File::open_read(fmt::format("/proc/self/fd/{}", out.get()), io::Caching::buffered);
   if (!read_end) return std::unexpected(read_end.error());
   bell->read_end_ = std::move(*read_end);
   return bell;
@@ -30,14 +30,14 @@ Doorbell::~Doorbell() {
 void Doorbell::set() {
   PENSTOCK_CHECK(!is_set_, "a doorbell is set once at a time");
   is_set_ = true;
-  request_.operation = file::Operation::read;
+  request_.operation = io::Operation::read;
   request_.file = &read_end_;
   request_.data = &byte_;
   request_.bytes = 1;
   engine_.submit(request_);
 }
 
-bool Doorbell::rang(const file::Request* done) {
+bool Doorbell::rang(const io::Request* done) {
   if (done != &request_) return false;
   is_set_ = false;
   return true;

@@ -9,7 +9,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/seconds.h"
-#include "file/emulation.h"
+#include "io/emulation.h"
 
 namespace penstock::trace {
 namespace {
@@ -48,7 +48,7 @@ Status RealDevice::open() {
     free_flights_.push_back(i);
   }
   // Two more: the alarm, and a sync.
-  auto engine = file::Engine::open({.depth = replay_depth_max + 2, .kind = options_.engine});
+  auto engine = io::Engine::open({.depth = replay_depth_max + 2, .kind = options_.engine});
   if (!engine) return std::unexpected(engine.error());
   engine_ = std::move(*engine);
   if (has_syncs_) {
@@ -61,12 +61,12 @@ Status RealDevice::open() {
     if (!alarm) return std::unexpected(alarm.error());
     alarm_ = std::move(*alarm);
   }
-  const auto emulated = file::emulated();
-  if (emulated) file::emulate(emulated);  // forgets what was counted
+  const auto emulated = io::emulated();
+  if (emulated) io::emulate(emulated);  // forgets what was counted
   result_.device = fmt::format(
       "{}{}, {}", emulated ? emulated->describe() + ", on " : "",
-      engine_->kind() == file::EngineKind::io_uring ? "io_uring" : "threads",
-      region_.file().caching() == file::Caching::direct ? "direct" : "through the page cache");
+      engine_->kind() == io::EngineKind::io_uring ? "io_uring" : "threads",
+      region_.file().caching() == io::Caching::direct ? "direct" : "through the page cache");
   begin_ = Clock::now();
   return {};
 }
@@ -88,8 +88,8 @@ Status RealDevice::finish() {
 
 void RealDevice::stop_clock() {
   result_.seconds = seconds_between(begin_, Clock::now());
-  if (file::emulated()) {
-    result_.emulated_busy_seconds = file::emulated_traffic().busy_seconds;
+  if (io::emulated()) {
+    result_.emulated_busy_seconds = io::emulated_traffic().busy_seconds;
   }
 }
 
@@ -145,9 +145,9 @@ Status RealDevice::make(const Transfer& transfer) {
     }
     const unsigned part = free_parts_.back();
     free_parts_.pop_back();
-    file::Request& request = requests_[part];
+    io::Request& request = requests_[part];
     request.operation =
-        transfer.access == Access::read ? file::Operation::read : file::Operation::write;
+        transfer.access == Access::read ? io::Operation::read : io::Operation::write;
     request.file = &region_.file();
     request.offset = transfer.address + at;
     request.data = buffers_.at(transfer.access == Access::read ? first_read_buffer + part : part);
@@ -161,7 +161,7 @@ Status RealDevice::make(const Transfer& transfer) {
 
 // REQUIRES: something is in flight.
 Status RealDevice::take_one() {
-  file::Request* const done = engine_->wait_any();
+  io::Request* const done = engine_->wait_any();
   PENSTOCK_CHECK(done != nullptr, "something is in flight");
   if (alarm_ && alarm_->rang(done)) return {};
   if (sync_ && sync_->ended(done)) return take_sync();
@@ -169,7 +169,7 @@ Status RealDevice::take_one() {
   if (done->error != 0) {
     return system_error(done->error,
                         fmt::format("{} {} bytes at offset {} of the region",
-                                    done->operation == file::Operation::read ? "read" : "write",
+                                    done->operation == io::Operation::read ? "read" : "write",
                                     done->bytes, done->offset),
                         region_.place());
   }

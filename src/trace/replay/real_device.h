@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "file/engine.h"
+#include "io/engine.h"
 #include "penstock/base.h"
 #include "trace/replay/alarm.h"
 #include "trace/replay/background_sync.h"
@@ -60,8 +60,8 @@ class RealDevice final : public Device {
   std::vector<unsigned> free_flights_;
   std::vector<unsigned> free_parts_;  // numbers of requests_, and of their buffers
   ReplayBuffers buffers_;
-  std::array<file::Request, replay_depth_max> requests_;
-  std::unique_ptr<file::Engine> engine_;  // before what it works on goes, it waits
+  std::array<io::Request, replay_depth_max> requests_;
+  std::unique_ptr<io::Engine> engine_;    // before what it works on goes, it waits
   std::unique_ptr<Alarm> alarm_;          // uses the engine
   std::unique_ptr<BackgroundSync> sync_;  // the same; where there are syncs
   std::vector<unsigned> syncs_;           // flights that wait for a call

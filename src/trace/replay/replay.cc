@@ -23,7 +23,7 @@
 namespace penstock::trace {
 namespace {
 
-using file::sector_bytes;
+using io::sector_bytes;
 
 constexpr uint64_t ns_per_s = 1'000'000'000;
 constexpr double s_per_ns = 1e-9;

@@ -6,8 +6,8 @@
 // where its requests went. To compare programs by the last alone, Tuxedo (section VI) replays what
 // they asked for on one device, under one layout, past the page cache. Three devices here:
 //
-//   a region (replay_region.h)   a real disk, or an emulated one (file/emulation.h): requests are
-//                                really made, by an engine of src/file;
+//   a region (replay_region.h)   a real disk, or an emulated one (io/emulation.h): requests are
+//                                really made, by an engine of src/io;
 //   a profile                    a model: one arm that serves requests in the order of the trace,
 //                                at the speeds of the profile, and pays the switch delay for each
 //                                that does not go on where the last one ended. No disk at all.
@@ -51,8 +51,8 @@
 #include <string>
 #include <vector>
 
-#include "bowtie/device_profile.h"
-#include "file/engine.h"
+#include "files/bowtie/device_profile.h"
+#include "io/engine.h"
 #include "penstock/base.h"
 #include "penstock/trace.h"
 #include "trace/replay/replay_layout.h"
@@ -78,7 +78,7 @@ struct ReplayOptions {
   bool join = false;
   bool sync = true;       // syncs, too
   bool buffered = false;  // as the region was opened
-  file::EngineKind engine = file::EngineKind::automatic;
+  io::EngineKind engine = io::EngineKind::automatic;
 
   const std::atomic<bool>* cancel = nullptr;
   ReplayProgress progress;  // in bytes of requests

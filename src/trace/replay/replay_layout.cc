@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "base/bits.h"
-#include "file/file.h"
+#include "io/file.h"
 #include "penstock/base.h"
 
 namespace penstock::trace {
 namespace {
 
-using file::sector_bytes;
+using io::sector_bytes;
 
 constexpr uint64_t large_file_bytes = 1 * MiB;
 constexpr uint64_t gap_bytes = sector_bytes;

@@ -10,13 +10,13 @@
 
 #include "base/bits.h"
 #include "base/random.h"
-#include "file/file.h"
+#include "io/file.h"
 #include "penstock/base.h"
 
 namespace penstock::trace {
 namespace {
 
-using file::sector_bytes;
+using io::sector_bytes;
 
 ConvertedFile file_of(uint64_t used_bytes, FileKind kind = FileKind::regular) {
   ConvertedFile file;

@@ -14,9 +14,9 @@
 
 #include "base/bits.h"
 #include "base/random.h"
-#include "file/emulation.h"
-#include "file/extents.h"
-#include "file/request_ring.h"
+#include "io/emulation.h"
+#include "io/extents.h"
+#include "io/request_ring.h"
 #include "penstock/base.h"
 
 namespace penstock::trace {
@@ -64,17 +64,17 @@ std::vector<std::string> first_words(const std::string& path) {
 // Turns the emulated device off while it lives.
 class OnTheRealDevice {
  public:
-  OnTheRealDevice() : emulated_(file::emulated()) {
-    if (emulated_) file::emulate(std::nullopt);
+  OnTheRealDevice() : emulated_(io::emulated()) {
+    if (emulated_) io::emulate(std::nullopt);
   }
   ~OnTheRealDevice() {
-    if (emulated_) file::emulate(emulated_);
+    if (emulated_) io::emulate(emulated_);
   }
   OnTheRealDevice(const OnTheRealDevice&) = delete;
   OnTheRealDevice& operator=(const OnTheRealDevice&) = delete;
 
  private:
-  const std::optional<file::EmulatedDevice> emulated_;
+  const std::optional<io::EmulatedDevice> emulated_;
 };
 
 }  // namespace
@@ -99,7 +99,7 @@ void ReplayBuffers::renew(unsigned buffer, size_t bytes) {
     }
     random_[buffer] = true;
   }
-  for (size_t i = 0; i + sizeof(uint64_t) <= bytes; i += file::sector_bytes) {
+  for (size_t i = 0; i + sizeof(uint64_t) <= bytes; i += io::sector_bytes) {
     const uint64_t word = mix64(++sectors_);
     std::memcpy(data + i, &word, sizeof word);
   }
@@ -143,7 +143,7 @@ Result<ReplayRegion> ReplayRegion::open(const ReplayRegionOptions& options) {
   region.bytes_ = options.bytes;
   const bool on_device = !options.device.empty();
   region.place_ = on_device ? options.device : options.directory;
-  const auto caching = options.buffered ? file::Caching::buffered : file::Caching::direct;
+  const auto caching = options.buffered ? io::Caching::buffered : io::Caching::direct;
 
   if (on_device) {
     std::error_code error;
@@ -157,7 +157,7 @@ Result<ReplayRegion> ReplayRegion::open(const ReplayRegionOptions& options) {
     }
     // What exists and is no regular file is opened as it is, and a device for us alone: in_use()
     // has the better words, but knows only what this process can see.
-    auto device = file::File::create_output(
+    auto device = io::File::create_output(
         options.device,
         {.caching = caching, .rules = {.overwrite_device = true}, .bytes = options.bytes});
     if (!device) return std::unexpected(device.error());
@@ -168,16 +168,16 @@ Result<ReplayRegion> ReplayRegion::open(const ReplayRegionOptions& options) {
     region.file_ = std::move(*device);
     region.pieces_ = Pieces{.count = 1};
   } else {
-    auto space = file::space_of(options.directory);
+    auto space = io::space_of(options.directory);
     if (!space) return std::unexpected(space.error());
     if (space->free_bytes < spare_bytes || space->free_bytes - spare_bytes < options.bytes)
       return std::unexpected(
           no_room(options.bytes + spare_bytes, space->free_bytes, options.directory));
-    auto file = file::File::create_temporary(options.directory, caching);
+    auto file = io::File::create_temporary(options.directory, caching);
     if (!file) return std::unexpected(file.error());
     region.file_ = std::move(*file);
   }
-  if (!options.buffered && region.file_.caching() != file::Caching::direct) {
+  if (!options.buffered && region.file_.caching() != io::Caching::direct) {
     return failure(ErrorCode::unsupported, "read and write past the page cache", region.place_,
                    "a directory on a disk, or --buffered");
   }
@@ -193,7 +193,7 @@ Result<ReplayRegion> ReplayRegion::open(const ReplayRegionOptions& options) {
         return std::unexpected(made.error());
       }
     }
-    if (auto extents = file::extents_of(region.file_); extents && !extents->empty()) {
+    if (auto extents = io::extents_of(region.file_); extents && !extents->empty()) {
       region.pieces_ = Pieces{.count = extents->size(), .begin = extents->front().place};
     }
   }
@@ -204,14 +204,14 @@ Status ReplayRegion::fill(const std::atomic<bool>* cancel, const ReplayProgress&
   const OnTheRealDevice real;
   auto buffers = ReplayBuffers::make(fill_depth, fill_bytes);
   if (!buffers) return std::unexpected(buffers.error());
-  file::RequestRing ring;  // goes first: it waits for its requests
+  io::RequestRing ring;  // goes first: it waits for its requests
   if (Status opened = ring.open({.depth = fill_depth}); !opened) return opened;
   for (uint64_t submitted = 0, done = 0; done < bytes_;) {
     if (submitted < bytes_ && !ring.full()) {
       const auto buffer = static_cast<unsigned>(submitted / fill_bytes % fill_depth);
       const uint64_t bytes = std::min<uint64_t>(fill_bytes, bytes_ - submitted);
       buffers->renew(buffer, bytes);
-      ring.submit({.operation = file::Operation::write,
+      ring.submit({.operation = io::Operation::write,
                    .file = &file_,
                    .offset = submitted,
                    .data = buffers->at(buffer),

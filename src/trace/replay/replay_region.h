@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "file/file.h"
+#include "io/file.h"
 #include "os/memory.h"
 #include "penstock/base.h"
 
@@ -71,10 +71,10 @@ class ReplayRegion {
   // writing; interrupted.
   Status fill(const std::atomic<bool>* cancel = nullptr, const ReplayProgress& progress = {});
 
-  const file::File& file() const { return file_; }
+  const io::File& file() const { return file_; }
   const std::string& place() const { return place_; }  // as the user named it
   uint64_t bytes() const { return bytes_; }
-  bool is_device() const { return file_.kind() == file::Kind::block_device; }
+  bool is_device() const { return file_.kind() == io::Kind::block_device; }
   bool filled() const { return filled_; }
   Status sync() { return file_.sync(); }
 
@@ -86,7 +86,7 @@ class ReplayRegion {
   const std::optional<Pieces>& pieces() const { return pieces_; }
 
  private:
-  file::File file_;
+  io::File file_;
   std::string place_;
   uint64_t bytes_ = 0;
   bool filled_ = false;

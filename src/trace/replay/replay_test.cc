@@ -23,7 +23,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "base/temporary_folder_fixture.h"
-#include "file/emulation.h"
+#include "io/emulation.h"
 #include "test/support/injection.h"
 #include "trace/format/format.h"
 
@@ -31,7 +31,7 @@ namespace penstock::trace {
 namespace {
 
 namespace fs = std::filesystem;
-using file::sector_bytes;
+using io::sector_bytes;
 
 // A trace of one open descriptor for each file, which every thread uses.
 class Script {
@@ -402,11 +402,11 @@ TEST(Plan, HostileNumbersAreAnErrorOrReplayed) {
 
 // ---- on files
 
-class OnFiles : public ::testing::TestWithParam<file::EngineKind> {
+class OnFiles : public ::testing::TestWithParam<io::EngineKind> {
  protected:
   void SetUp() override {
-    const auto engine = file::Engine::open({.depth = 1, .kind = GetParam()});
-    if (!engine && GetParam() == file::EngineKind::io_uring) {
+    const auto engine = io::Engine::open({.depth = 1, .kind = GetParam()});
+    if (!engine && GetParam() == io::EngineKind::io_uring) {
       GTEST_SKIP() << engine.error().message();
     }
     const auto region = ReplayRegion::open({.directory = folder_.path(), .bytes = sector_bytes});
@@ -416,8 +416,8 @@ class OnFiles : public ::testing::TestWithParam<file::EngineKind> {
     ASSERT_TRUE(region) << region.error().message();
   }
   void TearDown() override {
-    file::emulate(std::nullopt);
-    file::inject({});
+    io::emulate(std::nullopt);
+    io::inject({});
   }
   ReplayRegion region(uint64_t bytes, bool buffered = false) {
     auto opened =
@@ -432,7 +432,7 @@ class OnFiles : public ::testing::TestWithParam<file::EngineKind> {
 
 std::vector<std::byte> contents(const ReplayRegion& region) {
   std::vector<std::byte> bytes(region.bytes());
-  EXPECT_TRUE(file::read_exactly(region.file(), 0, bytes.data(), bytes.size()));
+  EXPECT_TRUE(io::read_exactly(region.file(), 0, bytes.data(), bytes.size()));
   return bytes;
 }
 
@@ -562,10 +562,10 @@ TEST_P(OnFiles, TheEmulatedDeviceIsAsBusyAsTheSimulatedOneWouldBe) {
   how.concurrency = Concurrency::ahead;
   const ReplayPlan plan = planned(trace, how);
   ReplayRegion space = region(plan.layout.bytes);
-  file::emulate(file::EmulatedDevice{
+  io::emulate(io::EmulatedDevice{
       .read_bytes_per_s = 400e6, .write_bytes_per_s = 300e6, .switch_seconds = 0.0005});
   ASSERT_TRUE(space.fill());
-  EXPECT_EQ(file::emulated_traffic().requests, 0u) << "filling is not measured";
+  EXPECT_EQ(io::emulated_traffic().requests, 0u) << "filling is not measured";
   const auto result = replay(trace, plan, space, how);
   ASSERT_TRUE(result);
   const auto imagined = simulate_replay(trace, plan,
@@ -578,7 +578,7 @@ TEST_P(OnFiles, TheEmulatedDeviceIsAsBusyAsTheSimulatedOneWouldBe) {
   ASSERT_TRUE(result->emulated_busy_seconds);
   EXPECT_NEAR(*result->emulated_busy_seconds, imagined->seconds, 1e-6);
   EXPECT_EQ(result->totals.seeks, imagined->totals.seeks);
-  EXPECT_EQ(file::emulated_traffic().switches, result->totals.seeks);
+  EXPECT_EQ(io::emulated_traffic().switches, result->totals.seeks);
   EXPECT_GE(result->seconds, imagined->seconds * 0.99);
 }
 
@@ -639,12 +639,12 @@ TEST_P(OnFiles, AnErrorOfTheDiskEndsTheReplayWithThatError) {
   const std::string trace = script.finish();
   const ReplayPlan plan = planned(trace);
   ReplayRegion space = region(plan.layout.bytes);
-  file::inject({.error = EIO, .error_after = 40, .error_operation = file::Operation::write});
+  io::inject({.error = EIO, .error_after = 40, .error_operation = io::Operation::write});
   const auto result = replay(trace, plan, space, options());
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().system_errno, EIO);
   EXPECT_FALSE(space.fill());
-  file::inject({.seed = 5, .short_transfer = 0.3, .delay = 0.1, .delay_us_max = 200});
+  io::inject({.seed = 5, .short_transfer = 0.3, .delay = 0.1, .delay_us_max = 200});
   EXPECT_TRUE(replay(trace, plan, space, options()));
 }
 
@@ -810,7 +810,7 @@ TEST_P(OnFiles, FilledSpaceIsWrittenWholeAndNoTwoSectorsAreEqual) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, OnFiles,
-                         ::testing::Values(file::EngineKind::io_uring, file::EngineKind::threads));
+                         ::testing::Values(io::EngineKind::io_uring, io::EngineKind::threads));
 
 // ---- devices
 

@@ -1,0 +1,299 @@
+#include "files/bowtie/computations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "items/codec.h"
+
+namespace penstock::bowtie {
+namespace {
+
+// Of a fixed size, and cut off by the end; or a line or row of more than `item_bytes_max`.
+std::unexpected<Error> bad_item(const items::Format& format, uint32_t input,
+                                size_t item_bytes_max) {
+  if (format.fixed()) {
+    return failure(ErrorCode::corrupt, "read whole items of its size",
+                   fmt::format("input {}", input), "another --format or --record");
+  }
+  return failure(ErrorCode::corrupt,
+                 fmt::format("read a {} of more than {} bytes", format.lines() ? "line" : "row",
+                             item_bytes_max),
+                 fmt::format("input {}", input), "more memory (a larger -S)");
+}
+
+// `lines`: up to it, without a header.
+std::unexpected<Error> bad_row(const items::Format& format, uint32_t input, uint64_t lines,
+                               const items::RowFault& fault) {
+  return failure(ErrorCode::corrupt,
+                 fmt::format("read row {}: at byte {} of it is {}", format.header_lines + lines,
+                             fault.at, fault.what),
+                 fmt::format("input {}", input), items::hint_of_fault(format));
+}
+
+}  // namespace
+
+// ---- Items of one input.
+
+bool append(OutputStream& output, std::string_view bytes) {
+  const std::span<std::byte> room = output.room(bytes.size());
+  if (room.empty()) return false;
+  std::memcpy(room.data(), bytes.data(), bytes.size());
+  output.advance(bytes.size());
+  return true;
+}
+
+bool append_item(OutputStream& output, const items::Format& format, std::string_view item) {
+  return append(output, item) &&
+         (!items::lacks_line_end(format, item) || append(output, {&format.line_end, 1}));
+}
+
+bool ItemReader::next() {
+  if (done_) return false;
+  // The position is told item by item: the scheduler plans with it.
+  if (at_ != nullptr) input_->advance_to(at_);
+  at_ = input_->position();
+  if (!format_.fixed()) return next_line();
+  const size_t item_bytes = format_.record_bytes;
+  if (static_cast<size_t>(end_ - at_) < item_bytes || end_ == nullptr) {
+    const auto window = input_->window(item_bytes);
+    at_ = window.data();
+    end_ = window.data() + window.size();
+    if (window.size() < item_bytes) {
+      done_ = true;
+      malformed_ = !window.empty();
+      return false;
+    }
+  }
+  item_ = {reinterpret_cast<const char*>(at_), item_bytes};
+  at_ += item_bytes;
+  return true;
+}
+
+// A line may be as long as a window can always be, wherever in its block it begins: an input whose
+// order of lines changes must not become readable, or unreadable, by it.
+bool ItemReader::next_line() {
+  auto malformed = [this] {
+    malformed_ = done_ = true;
+    return false;
+  };
+  size_t searched = 0;
+  for (auto window = input_->window();;) {
+    const std::byte* const end = window.data() + window.size();
+    // Of rows, quotes are counted from the beginning on, and lengths stand there.
+    const std::byte* const from = window.data() + (format_.has_rules() ? 0 : searched);
+    if (const size_t bytes = items::item_bytes_at(format_, from, end); bytes > 0) {
+      at_ = from + bytes;
+      end_ = end;
+      break;
+    }
+    searched = window.size();
+    if (searched >= item_bytes_max_) return malformed();
+    window = input_->window(searched + 1);
+    if (window.size() > searched) continue;
+    // The end, or an error.
+    done_ = window.empty() || !input_->status();
+    if (done_) return false;
+    at_ = end_ = window.data() + window.size();
+    break;
+  }
+  const std::byte* const from = input_->position();
+  item_ = {reinterpret_cast<const char*>(from), static_cast<size_t>(at_ - from)};
+  fault_ = fault_of(format_, item_);
+  ++lines_;
+  return (item_.size() <= item_bytes_max_ && !fault_) || malformed();
+}
+
+Status ItemReader::status() const {
+  if (auto status = input_->status(); !status) return status;
+  if (fault_) return bad_row(format_, input_->index(), lines_, *fault_);
+  if (malformed_) return bad_item(format_, input_->index(), item_bytes_max_);
+  return {};
+}
+
+BatchReader::BatchReader(InputStream& input, const items::Format& format, size_t item_bytes_max,
+                         const std::vector<size_t>& columns)
+    : input_(input), format_(format), item_bytes_max_(item_bytes_max) {
+  if (format.csv) rows_.emplace(*format.csv, format.line_end, columns);
+}
+
+bool BatchReader::next() {
+  if (bytes_ > 0) input_.advance(std::exchange(bytes_, 0));
+  passed_ += items_.size();
+  lines_.clear();
+  items_ = Items(lines_);
+  return status_ && (format_.fixed() ? next_fixed() : next_lines());
+}
+
+bool BatchReader::next_fixed() {
+  const auto window = input_.window(format_.record_bytes);
+  const size_t items = std::min<size_t>(window.size() / format_.record_bytes, batch_items_max);
+  items_ = Items(window.data(), format_.record_bytes, items);
+  bytes_ = items * format_.record_bytes;
+  if (items > 0) return true;
+  status_ = input_.status();
+  if (status_ && !window.empty()) status_ = bad_item(format_, input_.index(), item_bytes_max_);
+  return false;
+}
+
+bool BatchReader::next_lines() {
+  if (rows_) rows_->clear();
+  for (size_t wanted = 1; lines_.empty();) {
+    const auto window = input_.window(wanted);
+    status_ = input_.status();
+    if (!status_ || window.empty()) return false;
+    const bool is_last = window.size() < wanted;
+    const std::byte* at = window.data();
+    const std::byte* const end = at + window.size();
+    while (at < end && lines_.size() < batch_items_max) {
+      const size_t bytes = item_bytes_at(at, end, is_last);
+      if (bytes == 0) break;
+      lines_.push_back(items::text_at(at, bytes));
+      at += bytes;
+    }
+    bytes_ = static_cast<size_t>(at - window.data());
+    if (lines_.empty() && status_ && window.size() >= item_bytes_max_)
+      status_ = bad_item(format_, input_.index(), item_bytes_max_);
+    if (lines_.empty() && !status_) return false;
+    wanted = window.size() + 1;
+  }
+  items_ = Items(lines_, rows_ ? &*rows_ : nullptr);
+  return true;
+}
+
+// The bytes of the item that begins at `at`. 0: it does not end before `end`, or status_ has what is wrong with it.
+size_t BatchReader::item_bytes_at(const std::byte* at, const std::byte* end, bool is_last) {
+  size_t bytes = 0;
+  std::optional<items::RowFault> fault;
+  if (rows_) {
+    bytes = rows_->add(at, end, is_last);
+    fault = rows_->fault();
+  } else {
+    bytes = items::item_bytes_at(format_, at, end);
+    if (bytes == 0 && is_last) bytes = static_cast<size_t>(end - at);
+    if (bytes > 0) fault = fault_of(format_, items::text_at(at, bytes));
+  }
+  if (fault) {
+    status_ = bad_row(format_, input_.index(), passed_ + lines_.size() + 1, *fault);
+  } else if (bytes > item_bytes_max_) {
+    status_ = bad_item(format_, input_.index(), item_bytes_max_);
+  }
+  return status_ ? bytes : 0;
+}
+
+Items items_at(const items::Format& format, const std::byte* begin, const std::byte* end,
+               std::vector<std::string_view>& lines) {
+  if (format.fixed()) {
+    const size_t items = static_cast<size_t>(end - begin) / format.record_bytes;
+    return {begin, format.record_bytes, std::min(items, batch_items_max)};
+  }
+  lines.clear();
+  while (lines.size() < batch_items_max) {
+    const std::string_view line = items::item_at(format, begin, end);
+    if (line.empty()) break;
+    lines.push_back(line);
+    begin += line.size();
+  }
+  return Items(lines);
+}
+
+// ---- Distribute.
+
+namespace {
+
+// Puts item i into put(i). Sizes that are common are known to the compiler.
+template <size_t fixed_bytes, class Put>
+bool scatter(Streams& streams, const std::byte* data, size_t item_bytes, size_t items, Put put) {
+  const size_t bytes = fixed_bytes != 0 ? fixed_bytes : item_bytes;
+  for (size_t i = 0; i < items; ++i) {
+    OutputStream& output = streams.output(put(i));
+    const std::span<std::byte> room = output.room(bytes);
+    if (room.empty()) return false;
+    std::memcpy(room.data(), data + i * bytes, bytes);
+    output.advance(bytes);
+  }
+  return true;
+}
+
+template <class Put>
+bool scatter(Streams& streams, const items::Format& format, const Items& items, Put put) {
+  if (items.fixed()) {
+    const size_t bytes = items[0].size();
+    if (bytes == sizeof(uint64_t))
+      return scatter<sizeof(uint64_t)>(streams, items.data(), bytes, items.size(), put);
+    if (bytes == 2 * sizeof(uint64_t))
+      return scatter<2 * sizeof(uint64_t)>(streams, items.data(), bytes, items.size(), put);
+    return scatter<0>(streams, items.data(), bytes, items.size(), put);
+  }
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!append_item(streams.output(put(i)), format, items[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Computation distribute(const items::Format& format, ToOutput to_output) {
+  return [format, to_output = std::move(to_output)](Streams& streams) -> Status {
+    std::vector<uint32_t> targets(batch_items_max);
+    auto put = [&](const Items& items) -> Status {
+      to_output(items, targets.data());
+      for (size_t k = 0; k < items.size(); ++k) {
+        if (targets[k] >= streams.outputs()) {
+          return failure(ErrorCode::invalid_argument,
+                         fmt::format("put an item into output {}", targets[k]), "distribute");
+        }
+      }
+      if (!scatter(streams, format, items, [&](size_t k) { return targets[k]; }))
+        return streams.status();
+      return {};
+    };
+    for (uint32_t i = 0; i < streams.inputs(); ++i) {
+      BatchReader reader(streams.input(i), format, streams.window_bytes_max());
+      while (reader.next()) {
+        if (auto status = put(reader.items()); !status) return status;
+      }
+      if (!reader.status()) return reader.status();
+    }
+    return {};
+  };
+}
+
+ToOutput by_key_bits(const items::Format& format, unsigned skip_bits, unsigned bits) {
+  constexpr unsigned prefix_bits = 64;
+  const bool half = format.numeric() && items::item_bytes_of(format.type) == sizeof(uint32_t);
+  const unsigned no_key_bits = half ? prefix_bits / 2 : 0;
+  PENSTOCK_CHECK(skip_bits + no_key_bits + bits <= prefix_bits && bits < 32,
+                 "bits of the key's beginning");
+  return [order = items::ItemOrder(format), skip_bits, no_key_bits, bits](const Items& items,
+                                                                          uint32_t* to) {
+    for (size_t i = 0; i < items.size(); ++i) {
+      const uint64_t prefix = order.prefix(items[i]) << (skip_bits + no_key_bits);
+      to[i] = bits == 0 ? 0 : static_cast<uint32_t>(prefix >> (prefix_bits - bits));
+    }
+  };
+}
+
+ToOutput by_range(items::Cuts cuts) {
+  return [cuts = std::move(cuts), position = uint64_t{0}, room = std::string()](
+             const Items& items, uint32_t* to) mutable {
+    const items::Format& format = cuts.order().format();
+    if (format.numeric()) {
+      cuts.parts_of(items.data(), items.size(), position, to);
+      position += items.size() * format.record_bytes;
+      return;
+    }
+    for (size_t i = 0; i < items.size(); ++i) {
+      const std::string_view item = items[i];
+      to[i] = cuts.part_of(cuts.order().key(item, room), position);
+      position += format.type == items::Type::rows
+                      ? 1
+                      : item.size() + (items::lacks_line_end(format, item) ? 1 : 0);
+    }
+  };
+}
+
+}  // namespace penstock::bowtie

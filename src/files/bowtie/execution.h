@@ -1,0 +1,292 @@
+#pragma once
+
+// One run of run.h: what the computation's thread and the device's thread share, and what each of
+// them does. execution.cc opens and ends it and tells how it works; computation_side.cc is what the
+// streams do, device_side.cc what the scheduler is obeyed with.
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/run_scope.h"
+#include "files/bowtie/run.h"
+#include "io/engine.h"
+#include "memory/fault/registry.h"
+#include "memory/pool/pool.h"
+#include "memory/stream/block_io.h"
+#include "memory/stream/recovery.h"
+#include "memory/stream/sides.h"
+#include "memory/stream/stream_handler.h"
+
+namespace penstock::bowtie::internal {
+
+// Blocks in a row, linked through an array with one link per block of the pool.
+class BlockQueue {
+ public:
+  bool empty() const { return first_ == pool::no_block; }
+  pool::BlockId front() const { return first_; }
+  void push_back(std::vector<pool::BlockId>& links, pool::BlockId block) {
+    links[block] = pool::no_block;
+    (empty() ? first_ : links[last_]) = block;
+    last_ = block;
+  }
+  pool::BlockId pop_front(const std::vector<pool::BlockId>& links) {
+    const pool::BlockId block = first_;
+    first_ = links[block];
+    return block;
+  }
+
+ private:
+  pool::BlockId first_ = pool::no_block;
+  pool::BlockId last_ = pool::no_block;
+};
+
+// Full blocks of an input that comes in order, which may wait for the computation.
+inline constexpr uint32_t in_order_ahead_blocks = 2;
+// REQUIRES: both sizes of blocks are given.
+uint32_t in_order_comeback_blocks(const RunOptions& options);
+
+// How a run divides its memory, decided before anything is opened.
+struct Division {
+  size_t block_bytes = 0;
+  uint32_t input_blocks = 0;
+  uint32_t output_blocks = 0;
+  uint32_t ahead_blocks = 0;             // of input_blocks: what an overlapped read may be ahead by
+  std::unique_ptr<Scheduler> scheduler;  // none: the caller has one
+  Schedule schedule;
+};
+Result<Division> divide(uint32_t inputs, uint32_t outputs, const RunOptions& options);
+
+// Thread safety: two threads. The computation's calls what is said to be its; the device's is ours
+// and lives within run(). What both see is guarded by mutex_, under which nothing faults and no
+// user code runs, so that it may be taken in a handler.
+//
+// Invariants, all of them under mutex_:
+// - Blocks of an input are, by number: released <= mapped <= arrived <= submitted; those from
+//   released to submitted are held, in that order. Of an output: submitted <= handed <= opened; the
+//   blocks below submitted are written, or being written, those up to handed are full and at home,
+//   those up to opened are mapped.
+// - inputs_reserved_ is the sum over the inputs of what they hold or, if more, may still need at
+//   once (reserve()); it never exceeds input_blocks. output_held_ never exceeds output_blocks.
+// - A block is in one of: the pool; one input's queue; one output's queue; a write in flight.
+class Execution final : public stream::StreamHandler {
+ public:
+  static Result<RunResult> run(std::vector<Input> inputs, std::vector<Output> outputs,
+                               const Computation& computation, const RunOptions& options);
+  ~Execution();
+
+  // ---- For the streams: the computation's thread.
+  void fetch(InputStream& stream, size_t bytes_min);
+  void release(InputStream& stream);
+  bool make_room(OutputStream& stream, size_t bytes_min);
+  void release(OutputStream& stream);
+  uint64_t bytes_of(const InputStream& stream) EXCLUDES_LOCK(mutex_);
+  Status status() EXCLUDES_LOCK(mutex_);
+
+  fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
+
+ private:
+  Label label() const noexcept override { return {"bowtie", stream::ErrorPolicy::stop}; }
+
+  // What does not change while both threads run.
+  struct InputPlace {
+    std::byte* blocks = nullptr;  // the address of block 0
+    uint64_t blocks_max = 0;      // addresses
+    uint64_t head_bytes = 0;      // of block 0, in front of the input's first byte
+    uint64_t file_offset = 0;     // of block 0: whole sectors
+    const char* name = "";        // for messages
+    bool in_order = false;
+  };
+  struct OutputPlace {
+    std::byte* blocks = nullptr;
+    uint64_t blocks_max = 0;
+    uint64_t head_bytes = 0;
+    uint64_t file_offset = 0;
+    const io::File* file = nullptr;
+    const char* name = "";
+  };
+  struct InputLevel {
+    uint64_t released = 0, mapped = 0, arrived = 0, submitted = 0;  // blocks
+    uint64_t end_bytes = 0;                                         // from the beginning of block 0
+    BlockQueue held;
+    pool::BlockId next_to_arrive = pool::no_block;
+    uint64_t touched_bytes = 0;  // through a plain pointer: the beginning of its last block
+  };
+  struct OutputLevel {
+    uint64_t submitted = 0, handed = 0, opened = 0;  // blocks
+    uint64_t handed_bytes = 0, submitted_bytes = 0;  // from the beginning of block 0
+    BlockQueue held;
+    pool::BlockId next_to_hand = pool::no_block;
+  };
+  struct Wait {
+    enum class For { nothing, input, output } what = For::nothing;
+    uint32_t stream = 0;
+  };
+  // A stall, as the scheduler is told of it.
+  struct Stalled {
+    Stall stall = Stall::none;
+    uint32_t input = 0;
+  };
+  // An error as it is found on the fault path.
+  struct Failed {
+    bool any = false;
+    ErrorCode code = ErrorCode::io;
+    const char* attempted = "";
+    const char* subject = "";
+    const char* hint = "";
+    int system_errno = 0;
+  };
+  static Failed too_wide(const char* name);
+  // A request in flight.
+  struct Transfer {
+    io::Request request;
+    uint32_t stream = 0;
+    pool::BlockId block = pool::no_block;
+    uint32_t bytes_wanted = 0;  // of a read
+    bool busy = false;
+  };
+  // An input's file, as long as it is open.
+  struct OpenInput {
+    std::optional<io::File> file;
+    uint64_t used_at = 0;
+    uint32_t in_flight = 0;
+  };
+  // An input that comes in order; of others there is nothing. The computation's thread opens and
+  // closes it, the device's may cancel it.
+  struct InOrder {
+    std::optional<SourceStream> stream;
+    uint64_t end_bytes = 0;  // unknown_bytes until it has ended
+  };
+
+  Execution(std::vector<Input> inputs, std::vector<Output> outputs, const RunOptions& options);
+
+  // ---- execution.cc
+  Status open(Division division);
+  Status open_inputs();
+  Status open_outputs();
+  Status reserve_addresses();
+  Status publish();
+  RunResult result();
+  void fail(Error error) EXCLUDES_LOCK(mutex_);
+  void fail_in_place(const Failed& failed) noexcept EXCLUDES_LOCK(mutex_);
+  bool failed() const { return any_failed_.load(std::memory_order_acquire); }
+  uint64_t blocks_of(const InputLevel& level) const;
+  uint64_t reserve(uint32_t input) const REQUIRES_LOCK(mutex_);
+  uint64_t held(uint32_t input) const REQUIRES_LOCK(mutex_);
+
+  // ---- computation_side.cc: the computation's thread
+  Status compute(const Computation& computation);
+  Status hand_over_rest();
+  bool is_cancelled() noexcept;
+  void fetch_in_order(InputStream& stream, size_t bytes_min) EXCLUDES_LOCK(mutex_);
+  SourceStream* open_in_order(InputStream& stream) EXCLUDES_LOCK(mutex_);
+  bool may_go_on(bool has_waited) REQUIRES_LOCK(mutex_);
+  void wait_for_device(Wait wait) REQUIRES_LOCK(mutex_);
+  bool map_next(uint32_t input) noexcept;
+  void release_below(uint32_t input, uint64_t block) noexcept;
+  bool open_next(uint32_t output) noexcept;
+  void hand_over_below(uint32_t output, uint64_t block, uint64_t end_bytes = ~uint64_t{0}) noexcept;
+  void refresh(InputStream& stream) noexcept;
+  void refresh(OutputStream& stream) noexcept;
+  void free_tables(std::byte* begin, std::byte* limit, uint64_t& freed_bytes) noexcept;
+  fault::Outcome on_input_fault(uint32_t input, const fault::Fault& fault) noexcept;
+  fault::Outcome on_output_fault(uint32_t output, const fault::Fault& fault) noexcept;
+  bool touch(uint32_t input, uint64_t block) noexcept;
+  fault::Outcome after_error(std::byte* block_address, const fault::Fault& fault) noexcept;
+  stream::Failure first_failure() noexcept EXCLUDES_LOCK(mutex_);
+
+  // ---- device_side.cc: the device's thread
+  void work();
+  void act_until_all_is_done();
+  const View& look() EXCLUDES_LOCK(mutex_);
+  bool in_steady_state() const;
+  Stalled stalled() const REQUIRES_LOCK(mutex_);
+  void perform(const Action& action);
+  void open_gate(bool open) EXCLUDES_LOCK(mutex_);
+  void read(const Action& action);
+  void stream_in(const Action& action);
+  void write(const Action& action);
+  void stream_out(const Action& action);
+  void run_computation();
+  void wait_for_computation() EXCLUDES_LOCK(mutex_);
+  uint64_t room_blocks(uint32_t input) const REQUIRES_LOCK(mutex_);
+  bool submit_read(uint32_t input);
+  bool submit_write(uint32_t output);
+  void finish_one();
+  void finish_read(Transfer& transfer);
+  void finish_write(Transfer& transfer);
+  Transfer& free_transfer();
+  const io::File* file_of(uint32_t input);
+  void count(bool write, uint32_t stream, uint64_t bytes);
+  void close_run();
+
+  // Fixed before the threads run.
+  std::vector<Input> inputs_;
+  std::vector<Output> outputs_;
+  const RunOptions& options_;
+  Division division_;
+  Scheduler* scheduler_ = nullptr;
+  size_t block_bytes_ = 0;
+  std::unique_ptr<pool::Pool> pool_;
+  std::unique_ptr<io::Engine> engine_;
+  std::optional<stream::BlockIo> io_;  // for map() alone
+  os::Reservation range_;
+  std::vector<uint64_t> starts_;  // of the inputs, then of the outputs, in the range
+  std::vector<InputPlace> input_places_;
+  std::vector<OutputPlace> output_places_;
+  std::vector<std::optional<io::File>> output_files_;  // those that we made
+  Streams streams_;
+  fault::Registration registration_;
+
+  // Both.
+  Mutex mutex_;
+  stream::EventCount for_computation_;  // under mutex_
+  stream::EventCount for_device_;       // under mutex_
+  std::vector<InputLevel> in_ GUARDED_BY(mutex_);
+  std::vector<OutputLevel> out_ GUARDED_BY(mutex_);
+  std::vector<InOrder> in_order_ GUARDED_BY(mutex_);
+  std::vector<pool::BlockId> links_ GUARDED_BY(mutex_);
+  std::vector<bool> has_arrived_ GUARDED_BY(mutex_);
+  uint64_t inputs_reserved_ GUARDED_BY(mutex_) = 0;
+  uint64_t input_held_ GUARDED_BY(mutex_) = 0;
+  uint64_t output_held_ GUARDED_BY(mutex_) = 0;
+  uint64_t writes_in_flight_ GUARDED_BY(mutex_) = 0;
+  uint64_t held_peak_ GUARDED_BY(mutex_) = 0;
+  uint64_t steps_ GUARDED_BY(mutex_) = 0;  // of the computation, that the device can see
+  Wait wait_ GUARDED_BY(mutex_);
+  bool gate_open_ GUARDED_BY(mutex_) = false;
+  bool computed_ GUARDED_BY(mutex_) = false;
+  bool device_ended_ GUARDED_BY(mutex_) = false;
+  Failed failed_ GUARDED_BY(mutex_);
+  std::optional<Error> error_ GUARDED_BY(mutex_);
+  // Set with failed_ or error_; acquire and release.
+  std::atomic<bool> any_failed_{false};
+
+  // The computation's thread.
+  std::vector<uint64_t> input_tables_freed_, output_tables_freed_;
+  std::array<std::byte*, 16> zeros_{};  // after an error: the blocks of zeros shown last
+  uint32_t zeros_shown_ = 0;
+
+  // The device's thread.
+  std::vector<Transfer> transfers_;
+  MemoryCharge of_streams_, of_blocks_;  // what is known of them
+  unsigned in_flight_ = 0;
+  std::vector<OpenInput> open_inputs_;
+  uint32_t inputs_open_ = 0;
+  uint64_t uses_ = 0;
+  std::vector<uint64_t> view_in_, view_left_, view_consumed_, view_out_;
+  View view_;
+  StaircaseRecord stairs_;
+  uint64_t submitted_bytes_ = 0;
+  bool at_write_ = false;
+  uint32_t at_stream_ = ~uint32_t{0};
+  uint64_t run_now_bytes_ = 0;
+  RunResult result_;
+};
+
+}  // namespace penstock::bowtie::internal

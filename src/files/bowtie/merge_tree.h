@@ -1,0 +1,163 @@
+#pragma once
+
+// The tree in which the items of sorted inputs meet.
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "files/bowtie/computations.h"
+
+namespace penstock::bowtie {
+
+// The loser tree. Leaves are the inputs, inner node i holds the loser of the match between the
+// winners below it. After the winner was given out its input goes on, and only the matches on its
+// way to the root are played again.
+//
+// A match is mostly one comparison of two numbers, the beginnings of the keys, which lie in the nodes.
+// Keys that have to be made of an item are made once for each, and kept.
+class MergeTree {
+ public:
+  MergeTree(Streams& streams, const items::Format& format, bool descending)
+      : order_(format, descending), makes_keys_(format.keys != nullptr), losers_(streams.inputs()) {
+    for (uint32_t i = 0; i < streams.inputs(); ++i)
+      leaves_.push_back({ItemReader(streams.input(i), format, streams.window_bytes_max())});
+  }
+
+  Status start() {
+    for (Leaf& leaf : leaves_) {
+      if (!leaf.reader.next()) {
+        if (auto status = leaf.reader.status(); !status) return status;
+      }
+      seat(leaf);
+    }
+    winner_ = build(1).leaf;
+    return {};
+  }
+  bool done() const { return leaves_[winner_].reader.done(); }
+  const ItemReader& winner() const { return leaves_[winner_].reader; }
+  uint64_t prefix() const { return leaves_[winner_].prefix; }
+  std::string_view key() const { return key_of(leaves_[winner_]); }
+  const items::ItemOrder& order() const { return order_; }
+
+  // The winner has been given out. Errors: its input is not in order, or could not be read.
+  Status next() {
+    Leaf& leaf = leaves_[winner_];
+    if (!go_on(leaf)) {
+      if (auto status = leaf.reader.status(); !status) return status;
+      return failure(ErrorCode::unsorted, "merge: it is not sorted",
+                     fmt::format("input {}", winner_), "sort it first");
+    }
+    replay();
+    return {};
+  }
+
+ private:
+  struct Leaf {
+    ItemReader reader;
+    uint64_t prefix = 0;                    // ~0 at the end
+    std::string key = {}, key_before = {};  // where keys are made; otherwise the second one alone
+  };
+  struct Player {
+    uint64_t prefix;
+    uint32_t leaf;
+  };
+
+  void seat(Leaf& leaf) const {
+    if (leaf.reader.done()) {
+      leaf.prefix = ~uint64_t{0};
+    } else if (makes_keys_) {
+      leaf.key.clear();
+      order_.append_key(leaf.reader.item(), leaf.key);
+      leaf.prefix = order_.prefix_of_bytes(leaf.key);
+    } else {
+      leaf.prefix = order_.prefix(leaf.reader.item());
+    }
+  }
+
+  // REQUIRES: the keys are no numbers.
+  std::string_view key_of(const Leaf& leaf) const {
+    return makes_keys_ ? std::string_view(leaf.key)
+                       : items::key_of(order_.format(), leaf.reader.item());
+  }
+  int compare_keys(std::string_view a, std::string_view b) const {
+    return order_.format().numeric() ? 0 : order_.compare_keys(a, b);
+  }
+
+  // To the next item, or the end. False: that comes before the one that was given out, or an error.
+  bool go_on(Leaf& leaf) const {
+    const uint64_t before = leaf.prefix;
+    if (!makes_keys_) {
+      const std::string_view item = leaf.reader.item();
+      if (leaf.reader.next_at_hand()) {
+        seat(leaf);
+        const bool ascends =
+            leaf.prefix > before ||
+            (leaf.prefix == before && order_.compare_ties(item, leaf.reader.item()) <= 0);
+        leaf.reader.leave_last();
+        return ascends;
+      }
+      leaf.key_before = items::key_of(order_.format(), item);
+    } else {
+      std::swap(leaf.key, leaf.key_before);
+    }
+    leaf.reader.next();
+    seat(leaf);
+    if (leaf.reader.done()) return leaf.reader.status().has_value();
+    return leaf.prefix > before ||
+           (leaf.prefix == before && compare_keys(leaf.key_before, key_of(leaf)) <= 0);
+  }
+
+  void replay() {
+    Player contender{leaves_[winner_].prefix, winner_};
+    for (size_t node = (leaves_.size() + winner_) / 2; node > 0; node /= 2) {
+      Player& other = losers_[node];
+      bool loses = other.prefix < contender.prefix;
+      if (other.prefix == contender.prefix) [[unlikely]]
+        loses = tie_before(other.leaf, contender.leaf);
+      // Nobody can foresee who wins, so the two are swapped without a branch.
+      const uint64_t mask = uint64_t{0} - uint64_t{loses};
+      const uint64_t prefix = (other.prefix ^ contender.prefix) & mask;
+      const uint32_t leaf = (other.leaf ^ contender.leaf) & static_cast<uint32_t>(mask);
+      other = {other.prefix ^ prefix, other.leaf ^ leaf};
+      contender = {contender.prefix ^ prefix, contender.leaf ^ leaf};
+    }
+    winner_ = contender.leaf;
+  }
+
+  // The winner below a node of the implicit tree whose leaves are nodes n to 2n - 1.
+  Player build(size_t node) {
+    if (node >= leaves_.size()) {
+      const auto leaf = static_cast<uint32_t>(node - leaves_.size());
+      return {leaves_[leaf].prefix, leaf};
+    }
+    const Player left = build(2 * node);
+    const Player right = build(2 * node + 1);
+    const bool left_wins = left.prefix != right.prefix ? left.prefix < right.prefix
+                                                       : tie_before(left.leaf, right.leaf);
+    losers_[node] = left_wins ? right : left;
+    return left_wins ? left : right;
+  }
+
+  // Tells whether leaf `a` goes before `b`. REQUIRES: their prefixes are equal.
+  bool tie_before(uint32_t a, uint32_t b) const {
+    const Leaf& left = leaves_[a];
+    const Leaf& right = leaves_[b];
+    if (left.reader.done() || right.reader.done()) return !left.reader.done();
+    const int order = compare_keys(key_of(left), key_of(right));
+    return order != 0 ? order < 0 : a < b;
+  }
+
+  items::ItemOrder order_;
+  const bool makes_keys_;
+  std::vector<Leaf> leaves_;
+  std::vector<Player> losers_;
+  uint32_t winner_ = 0;
+};
+
+}  // namespace penstock::bowtie

@@ -1,0 +1,185 @@
+#include "files/ops/group/group_merge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "files/bowtie/addresses.h"
+#include "files/bowtie/merge_tree.h"
+
+namespace penstock::files {
+namespace {
+
+// Two stretches and their output.
+constexpr uint32_t merge_streams_min = 3;
+
+// The format by which the streams of a pass come back: that of the widest of three kinds of items. Its
+// size is odd where they differ, since an item may then lie across two blocks.
+items::Format widest_format(const GroupLayout& layout) {
+  items::Format widest = layout.item_format();
+  if (!widest.fixed()) return widest;
+  const uint32_t partial_bytes = layout.partial_format().record_bytes;
+  const uint32_t result_bytes = layout.result_format().record_bytes;
+  if (partial_bytes != widest.record_bytes || result_bytes != widest.record_bytes)
+    widest.record_bytes = std::max({widest.record_bytes, partial_bytes, result_bytes}) | 1;
+  return widest;
+}
+
+// Bytes of all inputs; 0 if that is not known.
+uint64_t bytes_of(const std::vector<bowtie::Input>& inputs) {
+  uint64_t bytes = 0;
+  for (const bowtie::Input& input : inputs) {
+    if (input.bytes == bowtie::unknown_bytes) return 0;
+    bytes += input.bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+// ---- Passes.
+
+GroupPasses::GroupPasses(FileRun& run, const GroupLayout& layout)
+    : run_(run), format_(widest_format(layout)) {}
+
+Status GroupPasses::pass(const std::vector<bowtie::Input>& inputs,
+                         std::vector<bowtie::Output> outputs,
+                         const bowtie::Computation& computation, const Options& options) {
+  if (auto status = run_.interrupted(); !status) return status;
+  return run_.pass(inputs, std::move(outputs), computation,
+                   {.format = format_,
+                    .memory_bytes = options.memory_bytes,
+                    .inputs_in_turn = options.inputs_in_turn,
+                    .phase = options.phase,
+                    .total_bytes = bytes_of(inputs)});
+}
+
+Result<std::shared_ptr<io::File>> GroupPasses::temporary() {
+  auto file = run_.temporary();
+  if (!file) return std::unexpected(file.error());
+  return std::shared_ptr<io::File>(std::move(*file));
+}
+
+uint64_t GroupPasses::item_bytes_max(uint32_t streams) const {
+  return item_bytes_max_of_pass(format_, streams, run_.usable_bytes());
+}
+
+uint32_t GroupPasses::streams_max(uint64_t memory_bytes) const {
+  uint32_t streams = files::streams_max(format_, memory_bytes);
+  while (streams > 2 &&
+         item_bytes_max_of_pass(format_, streams, memory_bytes) < longest_partial_bytes_)
+    --streams;
+  return streams;
+}
+
+// ---- Stretches.
+
+Status GroupMerge::open() {
+  auto file = passes_.temporary();
+  if (!file) return std::unexpected(file.error());
+  file_ = std::move(*file);
+  mergeable_bytes_ = passes_.item_bytes_max(merge_streams_min);
+  return {};
+}
+
+bowtie::Output GroupMerge::output() const {
+  return {.file = file_.get(),
+          .offset = stretches_.empty() ? 0 : stretches_.back().end(),
+          .bytes_max = bowtie::outputs_address_bytes()};
+}
+
+Status GroupMerge::add(GroupTable& table, bowtie::Streams& streams) {
+  if (auto status = table.sort(); !status) return status;
+  mergeable_bytes_ = std::min<uint64_t>(mergeable_bytes_, streams.window_bytes_max());
+  Stretch stretch{.file = file_,
+                  .offset = stretches_.empty() ? 0 : stretches_.back().end(),
+                  .partials = table.size()};
+  auto status = table.for_each([&](std::string_view partial) {
+    stretch.bytes += partial.size();
+    return append(streams.output(0), partial);
+  });
+  if (!status) return status;
+  passes_.run().count_temporary_bytes(stretch.bytes);
+  stretches_.push_back(std::move(stretch));
+  return {};
+}
+
+Status GroupMerge::append(bowtie::OutputStream& output, std::string_view partial) {
+  if (partial.size() > mergeable_bytes_)
+    return failure(ErrorCode::out_of_memory,
+                   fmt::format("merge a group of {} bytes", partial.size()), "group",
+                   "a larger -S");
+  passes_.note(partial);
+  return bowtie::append(output, partial) ? Status{} : output.status();
+}
+
+// ---- Merge.
+
+Result<uint32_t> GroupMerge::merge(const bowtie::Output& output, const Write& write) {
+  file_.reset();  // its stretches hold it
+  const size_t fan_in =
+      std::max(passes_.streams_max(passes_.run().usable_bytes()), merge_streams_min) - 1;
+  uint32_t levels = 1;
+  for (; stretches_.size() > fan_in; ++levels) {
+    auto merged = merge_level(fan_in);
+    if (!merged) return std::unexpected(merged.error());
+    stretches_ = std::move(*merged);
+  }
+  auto status = merge_some(stretches_, output, write);
+  return status ? Result<uint32_t>(levels) : std::unexpected(status.error());
+}
+
+Result<std::vector<Stretch>> GroupMerge::merge_level(size_t fan_in) {
+  const auto file = passes_.temporary();
+  if (!file) return std::unexpected(file.error());
+  std::vector<Stretch> merged;
+  Stretch one{.file = *file};
+  for (size_t at = 0; at < stretches_.size(); at += fan_in) {
+    const auto some = std::span(stretches_).subspan(at, std::min(fan_in, stretches_.size() - at));
+    // (Partials that become wide may take more bytes than they came with.)
+    auto status = merge_some(
+        some,
+        {.file = file->get(), .offset = one.end(), .bytes_max = bowtie::outputs_address_bytes()},
+        [this](auto& to, auto partial) { return append(to, partial); });
+    if (!status) return std::unexpected(status.error());
+    one.offset = one.end();
+    one.bytes = passes_.run().output_bytes();
+    passes_.run().count_temporary_bytes(one.bytes);
+    merged.push_back(one);
+  }
+  return merged;
+}
+
+Status GroupMerge::merge_some(std::span<const Stretch> some, const bowtie::Output& output,
+                              const Write& write) {
+  std::vector<bowtie::Input> inputs;
+  for (const Stretch& stretch : some) inputs.push_back(stretch.input());
+  return passes_.pass(
+      inputs, {output}, [&](bowtie::Streams& streams) { return merge_streams(streams, write); },
+      {.memory_bytes = passes_.run().usable_bytes(), .inputs_in_turn = false, .phase = "merge"});
+}
+
+// Partials of one key come in the order of their stretches; the first takes up the others.
+Status GroupMerge::merge_streams(bowtie::Streams& streams, const Write& write) const {
+  items::Format by_bytes = layout_.partial_format();
+  by_bytes.keys = nullptr;
+  bowtie::MergeTree tree(streams, by_bytes, false);
+  Status status = tree.start();
+  std::string present;
+  while (status && !tree.done()) {
+    const std::string_view partial = tree.winner().item();
+    if (!present.empty() && layout_.key_of_partial(present) == layout_.key_of_partial(partial)) {
+      status = layout_.join(present, partial);
+    } else {
+      if (!present.empty()) status = write(streams.output(0), present);
+      present.assign(partial);
+    }
+    if (status) status = tree.next();
+  }
+  return status && !present.empty() ? write(streams.output(0), present) : status;
+}
+
+}  // namespace penstock::files

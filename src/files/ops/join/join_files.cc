@@ -1,0 +1,148 @@
+#include "files/ops/join/join_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "files/bowtie/addresses.h"
+#include "files/ops/join/join_sides.h"
+#include "files/run/file_run.h"
+
+namespace penstock::files {
+namespace {
+
+using bowtie::OutputStream;
+using bowtie::Streams;
+
+bool same_keys(const items::Format& left, const items::Format& right) {
+  auto kind = [](items::Type type) { return type == items::Type::kv64 ? items::Type::u64 : type; };
+  return kind(left.type) == kind(right.type) && left.key_bytes == right.key_bytes;
+}
+
+// Each pair as one item: the left one, and what the right one has besides its key; of a line,
+// nothing.
+class ItemWriter final : public JoinWriter {
+ public:
+  ItemWriter(const items::Format& left, OutputStream& output, uint64_t* items)
+      : left_(left), output_(output), items_(items) {}
+
+  std::string_view piece_of_right(const JoinSide& right) override {
+    if (!right.format().fixed()) return {};
+    const std::string_view item = right.item();
+    const std::string_view key = key_of(right.format(), item);
+    const auto head = static_cast<size_t>(key.data() - item.data());
+    rest_.assign(item.substr(0, head)).append(item.substr(head + key.size()));
+    return rest_;
+  }
+
+  Status pair(std::string_view left, std::string_view right) override {
+    const bool lacks_newline = items::lacks_line_end(left_, left);
+    const size_t bytes = left.size() + lacks_newline + right.size();
+    const std::span<std::byte> room = output_.room(bytes);
+    if (room.empty()) return output_.status();
+    std::byte* to = room.data();
+    std::memcpy(to, left.data(), left.size());
+    to += left.size();
+    if (lacks_newline) *to++ = std::byte{'\n'};
+    if (!right.empty()) std::memcpy(to, right.data(), right.size());
+    output_.advance(bytes);
+    ++*items_;
+    return {};
+  }
+
+ private:
+  const items::Format& left_;
+  OutputStream& output_;
+  uint64_t* items_;
+  std::string rest_;
+};
+
+// One side without another: nothing is joined, but disorder is an error.
+bowtie::Computation look_at_order(const items::Format& format, bool descending) {
+  return [=](Streams& streams) -> Status {
+    JoinSide side(streams, 0, format, descending);
+    if (auto status = side.start(); !status) return status;
+    return side.go_to_end();
+  };
+}
+
+}  // namespace
+
+Result<items::Format> joined_format(const items::Format& left, const items::Format& right) {
+  if (!same_keys(left, right)) {
+    return failure(ErrorCode::invalid_argument, "join keys of different kinds or lengths", "join",
+                   "the same --format on both sides, with keys of as many bytes");
+  }
+  items::Format joined = left;
+  if (left.fixed()) joined.record_bytes += right.record_bytes - right.key_bytes;
+  return joined;
+}
+
+bowtie::Computation merge_join(const items::Format& left, const items::Format& right,
+                               bool descending, uint64_t group_bytes_max, uint64_t* items) {
+  return [=](Streams& streams) -> Status {
+    if (streams.inputs() != 2 || streams.outputs() != 1) {
+      return failure(ErrorCode::invalid_argument, "join other than two inputs to one output",
+                     "join");
+    }
+    JoinSide left_side(streams, 0, left, descending);
+    JoinSide right_side(streams, 1, right, descending);
+    for (JoinSide* side : {&left_side, &right_side}) {
+      if (auto status = side->start(); !status) return status;
+    }
+    ItemWriter writer(left, streams.output(0), items);
+    // Numbers and records are of one size, of lines nothing is held.
+    return join_sides(left_side, right_side, writer,
+                      {.bytes_max = group_bytes_max, .equal_sizes = true});
+  };
+}
+
+Result<JoinFilesStats> join_files(const JoinFilesOptions& options) {
+  const FilesOptions& files = options.files;
+  if (input_count(files) != 2) {
+    return failure(ErrorCode::invalid_argument, fmt::format("join {} files", input_count(files)),
+                   "join", "two files");
+  }
+  auto joined = joined_format(files.format, options.right);
+  if (!joined) return std::unexpected(joined.error());
+
+  FileRun run(files, "join");
+  if (auto status = run.start({.formats = {files.format, options.right}}); !status)
+    return std::unexpected(status.error());
+  auto output = run.open_output();
+  if (!output) return std::unexpected(output.error());
+  JoinFilesStats stats;
+  const uint64_t usable = run.usable_bytes();
+  const bool known = run.input_bytes() != bowtie::unknown_bytes;
+  // A side that holds nothing joins with nothing.
+  if (run.inputs().size() == 1) {
+    const items::Format& format = run.places()[0] ? files.format : options.right;
+    auto status = run.pass(run.inputs(), {}, look_at_order(format, options.descending),
+                           {.format = format,
+                            .memory_bytes = usable - usable / 4,
+                            .phase = "join",
+                            .total_bytes = known ? run.input_bytes() : 0});
+    if (!status) return std::unexpected(status.error());
+  }
+  if (run.inputs().size() == 2) {
+    // The widest of the formats decides how far a stream comes back; an odd size, since an item of
+    // one of the three may lie across two blocks.
+    items::Format widest = *joined;
+    if (widest.fixed())
+      widest.record_bytes = std::max(widest.record_bytes, options.right.record_bytes) | 1;
+    auto status = run.pass(
+        // Products have no bound that is known before.
+        run.inputs(), {{.file = &*output, .bytes_max = bowtie::stream_address_bytes()}},
+        merge_join(files.format, options.right, options.descending, usable / 8, &stats.items),
+        {.format = widest,
+         .memory_bytes = usable - usable / 4,
+         .phase = "join",
+         .total_bytes = known ? 2 * run.input_bytes() : 0});
+    if (!status) return std::unexpected(status.error());
+  }
+  if (auto status = run.finish(*output, stats); !status) return std::unexpected(status.error());
+  return stats;
+}
+
+}  // namespace penstock::files

@@ -1,0 +1,23 @@
+#pragma once
+
+// Items of several inputs to one file, in slices that belong to parts (penstock/files.h tells what for).
+
+#include <string>
+#include <vector>
+
+#include "files/run/options.h"
+
+namespace penstock::files {
+
+using penstock::SliceFilesResult;
+
+struct SliceOptions {
+  FilesOptions files;
+  bool descending = false;
+  penstock::SliceFilesOptions slices;
+};
+
+// Errors: as penstock::slice_files().
+Result<SliceFilesResult> slice_files(const SliceOptions& options);
+
+}  // namespace penstock::files

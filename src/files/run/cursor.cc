@@ -1,0 +1,81 @@
+#include "files/run/cursor.h"
+
+namespace penstock::files {
+
+std::unexpected<Error> bad_row(const items::Format& format, const std::string& file,
+                               const std::string& place, uint64_t offset,
+                               const items::RowFault& fault) {
+  return failure(
+      ErrorCode::corrupt,
+      "read " + place + ": at byte " + std::to_string(offset + fault.at) + " is " + fault.what,
+      file, items::hint_of_fault(format));
+}
+
+// Finds the item at at_, asking the reader for more when it is not whole.
+bool Cursor::find_item() {
+  const items::Format& format = order_.format();
+  for (bool asked = false;; asked = true) {
+    if (const size_t bytes = items::item_bytes_at(format, at_, end_); bytes > 0) {
+      item_ = items::text_at(at_, bytes);
+      return true;
+    }
+    if (!asked) {
+      end_ = at_ + reader_->available(at_, block_bytes_);
+      continue;
+    }
+    const auto have = static_cast<size_t>(end_ - at_);
+    if (have == block_bytes_) {
+      too_long_ = true;
+    } else if (have > 0 && !format.fixed()) {
+      item_ = items::text_at(at_, have);
+      lacks_newline_ = true;
+      return true;
+    } else if (have > 0) {
+      cut_off_ = true;
+    }
+    return false;
+  }
+}
+
+bool Cursor::next() {
+  lacks_newline_ = false;
+  if (!find_item()) {
+    done_ = true;
+    return false;
+  }
+  fault_ = fault_of(order_.format(), item_);
+  if (fault_) {
+    done_ = true;
+    return false;
+  }
+  at_ += item_.size();
+  ++items_;
+  line_ = lines_ + 1;
+  lines_ += lines_of_item(order_.format(), item_);
+  prefix_ = order_.prefix(item_);
+  return true;
+}
+
+Status Cursor::status() const {
+  if (auto status = reader_->status(); !status) return status;
+  if (fault_) {
+    const items::Format& format = order_.format();
+    const auto above = std::ranges::count(item_.substr(0, fault_->at), format.line_end);
+    const items::Place place{.line = lines_ + 1 + static_cast<uint64_t>(above),
+                             .row = format.header_lines + items_ + 1};
+    return bad_row(format, name_, place.text(format),
+                   reader_->offset() + static_cast<uint64_t>(at_ - reader_->begin()), *fault_);
+  }
+  if (too_long_) {
+    return failure(ErrorCode::out_of_memory,
+                   "hold an item that is longer than " + std::to_string(block_bytes_) + " bytes",
+                   name_, "a larger -S");
+  }
+  if (cut_off_) {
+    return failure(ErrorCode::corrupt, "read a whole item at its end", name_,
+                   "another --format or --record");
+  }
+  return {};
+}
+
+}  // namespace penstock::files

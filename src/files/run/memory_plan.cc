@@ -1,0 +1,69 @@
+#include "files/run/memory_plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+
+#include "os/memory.h"
+
+namespace penstock::files {
+namespace {
+
+constexpr uint64_t margin_bytes = 3 * MiB;
+
+// For page tables (a 512th), what the allocator loses between its blocks, and all small things.
+constexpr uint64_t reserve_of(uint64_t budget_bytes) {
+  return margin_bytes + budget_bytes / 32;
+}
+
+}  // namespace
+
+size_t block_within(uint64_t bytes) {
+  return std::clamp<size_t>(std::bit_floor(std::max<uint64_t>(bytes, 1)), block_bytes_min,
+                            block_bytes_max);
+}
+
+RunState run_state(const penstock::FilesOptions& options) {
+  RunState state = current_run();
+  if (options.memory_scope == MemoryScope::call && state.account == nullptr)
+    state.account = std::make_shared<MemoryAccount>(reserve_of(options.memory_bytes));
+  if (state.traffic == nullptr) state.traffic = std::make_shared<TrafficAccount>();
+  return state;
+}
+
+uint64_t usable_memory(uint64_t budget_bytes) {
+  const MemoryAccount* const account = current_run().account.get();
+  const uint64_t taken = account != nullptr
+                             ? account->bytes()
+                             : os::resident_memory().bytes + reserve_of(budget_bytes);
+  return budget_bytes > taken ? budget_bytes - taken : 0;
+}
+
+uint64_t taken_memory() {
+  const MemoryAccount* const account = current_run().account.get();
+  return account != nullptr ? account->bytes() - account->reserve_bytes()
+                            : os::resident_memory().bytes;
+}
+
+uint64_t budget_for(uint64_t usable_bytes) {
+  return (taken_memory() + margin_bytes + usable_bytes) / 31 * 32 + 32;
+}
+
+MemoryScope memory_scope() {
+  return current_run().account != nullptr ? MemoryScope::call : MemoryScope::process;
+}
+
+uint64_t peak_memory() {
+  const MemoryAccount* const account = current_run().account.get();
+  return account != nullptr ? account->peak_bytes() : os::resident_memory().peak_bytes;
+}
+
+}  // namespace penstock::files
+
+namespace penstock {
+
+const char* name_of(MemoryScope scope) {
+  return scope == MemoryScope::call ? "call" : "process";
+}
+
+}  // namespace penstock

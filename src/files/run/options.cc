@@ -1,0 +1,48 @@
+#include "files/run/options.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace penstock::files {
+
+size_t input_count(const penstock::FilesOptions& options) {
+  return options.inputs.size() + options.sources.size();
+}
+
+std::string input_name(const penstock::FilesOptions& options, size_t number) {
+  if (number < options.inputs.size()) return options.inputs[number];
+  return "source " + std::to_string(number - options.inputs.size() + 1);
+}
+
+bool is_named_file(const penstock::FilesOptions& options, size_t number) {
+  if (number >= options.inputs.size()) return false;
+  std::error_code ignored;
+  const std::string& path = options.inputs[number];
+  return path != "-" && std::filesystem::is_regular_file(path, ignored);
+}
+
+Result<io::File> open_input(const penstock::FilesOptions& options, size_t number) {
+  if (number < options.inputs.size()) return io::File::open_input(options.inputs[number]);
+  return io::File::of_source(options.sources[number - options.inputs.size()],
+                             input_name(options, number));
+}
+
+FilesOptions with_input(FilesOptions options, size_t number) {
+  const size_t paths = options.inputs.size();
+  if (number < paths) {
+    options.inputs = {std::move(options.inputs[number])};
+    options.sources.clear();
+  } else {
+    options.sources = {std::move(options.sources[number - paths])};
+    options.inputs.clear();
+  }
+  return options;
+}
+
+Result<io::File> open_output(const penstock::FilesOptions& options, const io::OutputOptions& how) {
+  if (options.sink != nullptr) return io::File::of_sink(options.sink, "the sink");
+  return io::File::create_output(options.output, how);
+}
+
+}  // namespace penstock::files

@@ -1,0 +1,69 @@
+#pragma once
+
+// The things that all parts of one run share: the error that ends it, the pulse that reports progress, and the
+// figures that all statistics begin with.
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "files/run/options.h"
+#include "io/engine.h"
+
+namespace penstock::files {
+
+// A loop over items asks so often whether to go on (RunContext::pulse).
+inline constexpr uint32_t items_between_pulses = 4096;
+
+// Thread safety: all members from any thread.
+class RunContext {
+ public:
+  // `verb`: "merge", for messages. The options outlive it.
+  RunContext(const FilesOptions& options, const char* verb);
+
+  // To be called every few milliseconds of work: reports progress, and fails when the run was
+  // cancelled or another thread has failed.
+  Status pulse();
+  // What progress tells from now on. `phase`: a literal.
+  void show(const char* phase) { phase_.store(phase, std::memory_order_relaxed); }
+  void expect(uint64_t total_bytes) { total_bytes_.store(total_bytes, std::memory_order_relaxed); }
+  // Bytes read and written since this was made. REQUIRES: a thread of the run calls it.
+  uint64_t done_bytes() const;
+  // How long the phases are expected to take, one after the other, with so much traffic each.
+  struct ExpectedPhase {
+    uint64_t bytes = 0;
+    double seconds = 0;
+  };
+  void expect(std::vector<ExpectedPhase> phases) EXCLUDES_LOCK(mutex_);
+
+  // Keeps the first error. Later ones follow from it.
+  void fail(Error error) EXCLUDES_LOCK(mutex_);
+  bool failed() const { return failed_.load(std::memory_order_acquire); }  // pairs with fail()
+  Error error() EXCLUDES_LOCK(mutex_);
+
+  // Fills the figures of all runs, from when this was made: seconds, traffic and memory.
+  // REQUIRES: a thread of the run calls it, and stats.temp_bytes is set.
+  void fill(RunStats& stats, const std::vector<std::string>& temp_directories) const;
+
+ private:
+  void report() EXCLUDES_LOCK(mutex_);
+  std::optional<double> seconds_left(uint64_t done_bytes) const REQUIRES_LOCK(mutex_);
+
+  const FilesOptions& files_;
+  const char* const verb_;
+  std::atomic<bool> failed_{false};
+  std::atomic<int64_t> next_report_ns_{0};
+  std::atomic<int64_t> next_look_ns_{0};
+  std::atomic<const char*> phase_{""};
+  std::atomic<uint64_t> total_bytes_{0};
+  const io::Traffic traffic_before_ = io::traffic();
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  Mutex mutex_;
+  std::optional<Error> error_ GUARDED_BY(mutex_);
+  std::vector<ExpectedPhase> expected_ GUARDED_BY(mutex_);
+};
+
+}  // namespace penstock::files

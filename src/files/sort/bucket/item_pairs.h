@@ -1,0 +1,76 @@
+#pragma once
+
+// Records and lines in memory, sorted where they lie: by pairs of eight bytes of the key, and the
+// item's place.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "files/sort/external_sort.h"
+#include "items/items.h"
+#include "sorting/sort/item.h"
+
+namespace penstock::external {
+
+// Whole items, one behind the other.
+struct ItemsInMemory {
+  const std::byte* data = nullptr;
+  uint64_t bytes = 0;
+  uint64_t items = 0;
+
+  const std::byte* end() const { return data + bytes; }
+};
+
+// The value of a pair: where its item is, and how long, so that no end is looked for where the item is
+// not in the cache. Order of values is order of places.
+//
+// Invariant: a place fits into 40 bits. Of a long item the length is not there, and has to be found.
+class ItemPlace {
+ public:
+  ItemPlace(uint64_t offset, size_t bytes)
+      : value_(offset << bits | (bytes < unknown ? bytes : unknown)) {}
+  explicit ItemPlace(uint64_t value) : value_(value) {}
+
+  uint64_t value() const { return value_; }
+  // Asks for the item's first cache lines: an item of 100 bytes lies in two of them, or in three.
+  void prefetch(const std::byte* data) const {
+    constexpr uintptr_t line_bytes = 64;
+    constexpr uintptr_t prefetched_bytes_max = 4 * line_bytes;
+    const auto begin = reinterpret_cast<uintptr_t>(data + offset());
+    const uintptr_t end = begin + std::min<uint64_t>(value_ & unknown, prefetched_bytes_max);
+    for (uintptr_t line = begin / line_bytes * line_bytes; line < end; line += line_bytes)
+      __builtin_prefetch(reinterpret_cast<const void*>(line));
+  }
+  uint64_t offset() const { return value_ >> bits; }
+  std::string_view item(const items::Format& format, const ItemsInMemory& items) const {
+    const std::byte* at = items.data + offset();
+    const uint64_t bytes = value_ & unknown;
+    return bytes != unknown ? items::text_at(at, bytes) : items::item_at(format, at, items.end());
+  }
+
+ private:
+  static constexpr unsigned bits = 24;
+  static constexpr uint64_t unknown = (uint64_t{1} << bits) - 1;
+  uint64_t value_;
+};
+
+// Items of equal keys are the same, byte by byte.
+inline bool equal_keys_are_equal(const items::Format& format) {
+  if (format.keys != nullptr) return format.keys->is_total();
+  return format.lines() || (format.key_offset == 0 && format.key_bytes == format.record_bytes);
+}
+
+// Puts the items' pairs in order at `pairs`: items of equal keys in the order in which they lie, unless
+// equal_keys_are_equal().
+// A pair's value is then its ItemPlace, and its key says whether the item's key is equal to the one
+// before: 1, or 0.
+// Errors: corrupt: these are not so many whole items; out_of_memory.
+Status sort_pairs(const SortOptions& options, const ItemsInMemory& items, sorting::KeyValue* pairs,
+                  unsigned threads);
+
+// Memory that sort_pairs() takes beside the pairs, at most.
+uint64_t sort_pairs_extra_bytes(const items::Format& format, uint64_t items, unsigned threads);
+
+}  // namespace penstock::external

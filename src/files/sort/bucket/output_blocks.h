@@ -1,0 +1,59 @@
+#pragma once
+
+// A file or pipe that is written from one place on, or from one after the other: in blocks that are
+// filled and written in turn.
+
+#include <cstring>
+
+#include "files/sort/bucket.h"
+#include "io/request_ring.h"
+
+namespace penstock::external {
+
+// Thread safety: one thread at a time; it may change.
+// Invariant: blocks end at multiples of their size in the output, so that all requests but the
+// first and last between begin() and flush() are whole sectors.
+class OutputBlocks {
+ public:
+  // `total_bytes`: what is appended, at most.
+  Status open(size_t block_bytes, uint32_t blocks, uint64_t total_bytes);
+  bool is_open() const { return ring_.is_open(); }
+
+  // What is appended goes there, and on from there. REQUIRES: what was appended before is flushed.
+  void begin(const Target& target);
+  // Where it would go now.
+  uint64_t offset() const { return target_.offset + static_cast<uint64_t>(at_ - start_); }
+  // Waits for a write only when all blocks are being written.
+  void append(const char* data, size_t bytes) {
+    while (bytes > room_) {
+      std::memcpy(at_, data, room_);
+      data += room_;
+      bytes -= room_;
+      at_ += room_;
+      room_ = 0;
+      next_block();
+    }
+    std::memcpy(at_, data, bytes);
+    at_ += bytes;
+    room_ -= bytes;
+  }
+  // What was appended is on its way.
+  void flush();
+  // What is on its way has arrived.
+  Status wait() { return ring_.wait_all(); }
+  // The first write that failed.
+  Status status() const { return ring_.status(); }
+
+ private:
+  void begin_block();
+  void next_block();
+
+  size_t block_bytes_ = 0;
+  Target target_;               // of what the present block begins with
+  std::byte* start_ = nullptr;  // of what it holds
+  std::byte* at_ = nullptr;
+  size_t room_ = 0;
+  io::RequestRing ring_;
+};
+
+}  // namespace penstock::external

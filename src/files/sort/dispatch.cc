@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "files/run/space.h"
+#include "files/sort/external_sort.h"
+#include "files/sort/ways/way.h"
+#include "io/file.h"
+
+namespace penstock::external {
+
+Way way_of(const SortDecision& decision) {
+  if (decision.plan.method == Method::empty) return Way::nothing;
+  if (decision.cuts) return Way::cut;
+  if (decision.plan.method == Method::top) return Way::first_items;
+  return way_of_all(decision);
+}
+
+Way way_of_all(const SortDecision& decision) {
+  return decision.plan.method == Method::merge ? Way::stretches : way_of_rest(decision);
+}
+
+Way way_of_rest(const SortDecision& decision) {
+  return decision.plan.long_runs ? Way::long_runs : Way::buckets;
+}
+
+Result<Outcome> sort_by(Way way, Task& task, const Target& target) {
+  switch (way) {
+    case Way::nothing:
+      return Outcome{};
+    case Way::first_items:
+      return sort_by_first_items(task, target);
+    case Way::cut:
+      return sort_by_cut(task, target);
+    case Way::stretches:
+      return sort_by_stretches(task, target);
+    case Way::long_runs:
+      return sort_by_long_runs(task, target);
+    case Way::buckets:
+      return sort_by_buckets(task, target);
+  }
+  return Outcome{};
+}
+
+Outcome& Outcome::operator+=(const Outcome& part) {
+  stored += part.stored;
+  method = part.method;
+  passes_more = std::max(passes_more, part.passes_more);
+  temp_bytes += part.temp_bytes;
+  spilled_bytes += part.spilled_bytes;
+  kept_bytes += part.kept_bytes;
+  if (!read) read = part.read;
+  times.sort_s += part.times.sort_s;
+  times.wait_read_s += part.times.wait_read_s;
+  times.wait_room_s += part.times.wait_room_s;
+  read_block_bytes = part.read_block_bytes;
+  has_rest |= part.has_rest;
+  return *this;
+}
+
+Status check_space(const Task& task, uint64_t temp_bytes, uint64_t output_bytes) {
+  const SortOptions& options = task.options();
+  if (!task.input.known) return {};
+  // A run that goes on has its temporaries already.
+  std::error_code ignored;
+  if (options.resume && std::filesystem::exists(resume_folder(options), ignored)) return {};
+  return files::check_space({.output = options.output,
+                             .output_bytes = output_bytes,
+                             .temp_directories = task.temp_directories,
+                             .temp_bytes = temp_bytes,
+                             .memory_bytes = options.memory_bytes});
+}
+
+Status check_space_for_all(const Task& task) {
+  const uint64_t bytes = task.input.bytes;
+  const uint64_t sorted_bytes = fits_in_memory(task.options(), task.input) ? 0 : bytes;
+  return check_space(task, sorted_bytes + (io::names_a_file(task.options().output) ? 0 : bytes),
+                     bytes);
+}
+
+}  // namespace penstock::external

@@ -1,0 +1,42 @@
+#pragma once
+
+// Numbers of an input as keys that compare like numbers without a sign, a chunk at a time.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <span>
+
+#include "items/codec.h"
+
+namespace penstock::external {
+
+// Thread safety: one thread. What encode() gives is valid until the next call, or is the input.
+template <class T>
+class NumberEncoder {
+ public:
+  // `is_plain`: they compare so as they are.
+  NumberEncoder(items::Type type, bool descending, bool is_plain)
+      : type_(type), descending_(descending), is_plain_(is_plain) {}
+  NumberEncoder(const NumberEncoder& other)
+      : NumberEncoder(other.type_, other.descending_, other.is_plain_) {}
+  NumberEncoder(items::Type type, bool descending)
+      : NumberEncoder(type, descending, items::keys_are_plain(type, descending)) {}
+
+  // All items where they are plain, otherwise the first of them. Not empty where count > 0.
+  std::span<const T> encode(const std::byte* items, size_t count) {
+    if (is_plain_) return {reinterpret_cast<const T*>(items), count};
+    const size_t here = std::min(count, std::size(encoded_));
+    std::memcpy(static_cast<void*>(encoded_), items, here * sizeof(T));
+    items::encode_keys(type_, reinterpret_cast<std::byte*>(encoded_), here, descending_);
+    return {encoded_, here};
+  }
+
+ private:
+  const items::Type type_;
+  const bool descending_;
+  const bool is_plain_;
+  alignas(64) T encoded_[2048];
+};
+
+}  // namespace penstock::external

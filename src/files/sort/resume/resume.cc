@@ -1,0 +1,582 @@
+#include "files/sort/resume/resume.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/random.h"
+#include "base/shell_word.h"
+
+// A sort of a terabyte takes hours, and the machine may not last that long. What can be kept of it?
+// The naive way writes down from time to time how far everything is, and hopes that the disk has it
+// in that order. Here a sort is seen as two kinds of steps, and a step is written down when all
+// that it made is on the disk, and not before:
+//
+//   split    a bucket (at first: the input) went to smaller buckets, which lie in temporaries
+//   done     a bucket was sorted, and stands in the output
+//
+// Steps undo nothing: a split does not change what it reads, and a bucket that is sorted once more
+// puts the same bytes to the same place. So a run that was cut off somewhere goes on behind the
+// steps that are written down, whatever else it had begun. The one thing that cannot be done again
+// is to remove temporaries, so this is done last: when the split that replaces them, or all the
+// buckets that are in them, are written down.
+//
+// On the disk. In the first directory for temporaries a folder that is named after what is sorted,
+// in which way, and to where, and after that directory (in the other directories: a folder of the
+// same name). The directory belongs to the name because the journal's lock stands there: runs with
+// another first directory know nothing of it, and must not meet its files anywhere, neither beside
+// the output nor in a directory that both use.
+//
+//   penstock-resume-0123456789abcdef/
+//     journal            the steps (journal.h draws its entries); locked by the run that is at it
+//     split-2.5.0        part 5 of the temporaries of split 2, in the first directory
+//   .penstock-resume-0123456789abcdef.part     beside the output: the output, as far as it goes
+//
+// The order in which things reach the disk (each line waits for the one above it):
+//
+//   split   the temporaries' bytes; their names; the entries up to "split end"; then the
+//           temporaries of the bucket that was split may go
+//   done    the output's bytes; the entry; then its temporaries may go
+//   end     the output's bytes and length; "complete"; the output's name; then all of it may go
+//
+// What an entry says is believed because of its check; and what a temporary holds, because of those
+// of its blocks, which are looked at when it is read: a block that does not match ends the run, and
+// its bucket is not written down as done. Whether they are still there is looked at before
+// anything is believed: if not (somebody cleaned up), the sort begins anew and says so. The first
+// error of a step ends all steps of its run: see broken_.
+//
+// An input that is not what it was when the sort began (inode, length, times of its last change) is
+// an error: the buckets that are done and those that are not would not belong to one input.
+//
+// Costs. Nothing stays in memory between the phases, so that what the memory could have kept is
+// written and read once more. To bring a bucket to the disk takes one fdatasync() of the output and
+// one of the journal, beside the writes of the next ones. Temporaries go when their buckets are
+// done, not when they are read. Nobody waits for that: usually that is the memory's worth of disk
+// space more, but on a disk that takes long over fdatasync() the sorters run ahead of the journal,
+// and what they have written by then lies there twice.
+
+namespace penstock::external {
+namespace {
+
+std::string absolute(const std::string& path) {
+  std::error_code ignored;  // then it stays as it is
+  std::filesystem::path result = std::filesystem::absolute(path, ignored);
+  return ignored ? path : result.lexically_normal().string();
+}
+
+// The same for all ways to write a directory's name.
+std::string canonical(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::path result = std::filesystem::canonical(directory, error);
+  return error ? absolute(directory) : result.string();
+}
+
+// All that tells states apart. The same inputs, in the same way, to the same output: the same
+// bytes. (How much memory there is, how many threads, makes no difference.) And where the state is.
+std::string purpose_of(const SortOptions& options, const std::vector<std::string>& directories) {
+  const items::Format& format = options.format;
+  std::string text(items::name_of(format.type));
+  if (!format.numeric() && format.fixed()) {
+    text += " " + std::to_string(format.record_bytes) + " " + std::to_string(format.key_offset) +
+            ":" + std::to_string(format.key_bytes);
+  }
+  if (options.descending) text += " descending";
+  if (options.format.header_lines > 0)
+    text += " header " + std::to_string(options.format.header_lines);
+  if (options.format.csv) text += " csv " + std::to_string(*options.format.csv);
+  if (options.format.line_end != '\n')
+    text += " lines-end " + std::to_string(options.format.line_end);
+  if (options.format.keys != nullptr) text += " keys " + options.format.keys->name();
+  if (options.unique) text += " unique";
+  text += '\0' + absolute(options.output);
+  for (const std::string& input : options.inputs) text += '\0' + absolute(input);
+  text += '\0' + canonical(directories.front());
+  return text;
+}
+
+// The same in all versions.
+std::string name_of(const std::string& purpose) {
+  uint64_t hash = purpose.size();
+  for (char c : purpose) hash = mix64(hash ^ static_cast<unsigned char>(c));
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string name = "penstock-resume-";
+  for (int shift = 60; shift >= 0; shift -= 4) name += digits[(hash >> shift) & 15];
+  return name;
+}
+
+std::string journal_of(const std::string& folder) {
+  return folder + "/journal";
+}
+
+std::string plural(uint64_t count, const char* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string Resume::folder_of(const SortOptions& options,
+                              const std::vector<std::string>& directories) {
+  return absolute(directories.front()) + "/" + name_of(purpose_of(options, directories));
+}
+
+std::string Resume::output_name_of(const SortOptions& options,
+                                   const std::vector<std::string>& directories) {
+  return "." + name_of(purpose_of(options, directories)) + ".part";
+}
+
+Result<std::unique_ptr<Resume>> Resume::open(const SortOptions& options,
+                                             const std::vector<std::unique_ptr<io::File>>& inputs,
+                                             const std::vector<std::string>& directories,
+                                             const std::function<void(const std::string&)>& notice,
+                                             Otherwise otherwise) {
+  std::unique_ptr<Resume> resume(new Resume);
+  resume->purpose_ = purpose_of(options, directories);
+  resume->output_ = options.output;
+  resume->output_name_ = output_name_of(options, directories);
+  resume->notice_ = notice ? notice : [](const std::string&) {};
+  resume->otherwise_ = otherwise;
+  auto part = io::File::kept_output_path(options.output, resume->output_name_);
+  if (!part) return std::unexpected(part.error());
+  resume->part_ = absolute(*part);
+  for (const auto& input : inputs) {
+    auto identity = input->identity();
+    if (!identity) return std::unexpected(identity.error());
+    resume->inputs_.push_back({absolute(input->path()), *identity});
+  }
+  const std::string name = name_of(resume->purpose_);
+  for (const std::string& directory : directories)
+    resume->own_folders_.push_back(absolute(directory) + "/" + name);
+  resume->folders_ = resume->own_folders_;
+  if (auto status = resume->take_over(); !status) return std::unexpected(status.error());
+  if (resume->removed_ && !resume->completed_) resume.reset();
+  return resume;
+}
+
+Status Resume::take_over() {
+  const std::string folder = own_folders_.front();
+  if (auto status = io::make_private_directory(folder); !status) return status;
+  auto journal = Journal::open(journal_of(folder));
+  if (!journal) {
+    if (!Journal::in_use(journal.error())) return std::unexpected(journal.error());
+    return failure(ErrorCode::invalid_argument, "sort this: another process is at it", folder,
+                   "wait until it has ended");
+  }
+  Journal::Position end;
+  auto told = read_steps(*journal, end);
+  if (!told) return std::unexpected(told.error());
+  told_ = std::move(*told);
+  if (told_.version != 0 && (told_.version != ResumeTold::present_version ||
+                             told_.purpose != purpose_ || told_.inputs.size() != inputs_.size())) {
+    return failure(ErrorCode::unsupported, "go on with what another version of penstock left",
+                   folder, "that version; or, to begin anew: " + removal());
+  }
+  if (auto status = journal->cut(end); !status) return status;
+  {
+    MutexLock lock(mutex_);
+    journal_ = std::move(*journal);
+  }
+  const bool begins = otherwise_ == Otherwise::begin;
+  if (told_.version == 0) {
+    if (begins) notice_("what is finished is kept in " + folder + " until the sort is done");
+    return begin_anew();
+  }
+  if (was_published()) {
+    // Only the cleaning up was left. New inputs under the old names are another sort.
+    std::vector<ResumeInput> expected = told_.inputs;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].identity.inode == told_.complete->inode) expected[i] = inputs_[i];
+    }
+    auto output = io::File::open_read(told_.complete->final_name, io::Caching::buffered);
+    auto found = output ? output->identity() : Result<io::FileIdentity>();
+    if (expected == inputs_ && found && found->inode == told_.complete->inode &&
+        found->bytes == told_.complete->stored.bytes) {
+      notice_("resuming: the output was complete already");
+      completed_ = told_.complete->stored;
+      folders_ = told_.folders;
+      remove_all();
+      return {};
+    }
+    notice_("resuming: an output was complete, but it or the input is another one now" +
+            std::string(begins ? ": beginning anew" : ""));
+    return begin_anew();
+  }
+  if (told_.splits.empty()) {
+    if (begins) notice_("resuming: nothing was finished; what is, is kept in " + folder);
+    return begin_anew();
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i] == told_.inputs[i]) continue;
+    return failure(ErrorCode::invalid_argument, "go on: it is not what it was when the sort began",
+                   inputs_[i].path, "to begin anew: " + removal());
+  }
+  folders_ = told_.folders;
+  if (!temporaries_are_there()) {
+    notice_("resuming: temporaries are missing in " + folder +
+            (begins ? ": beginning anew" : ": nothing of it is used"));
+    return begin_anew();
+  }
+  if (auto status = remove_leftovers(); !status) return status;
+  otherwise_ = Otherwise::begin;  // this run has steps, even if its output turns out to be gone
+  next_split_ = told_.next_split;
+  worth_keeping_ = true;
+  ResumeProgress now;
+  now.buckets = 1;
+  for (const auto& [of, split] : told_.splits)
+    now.buckets += static_cast<uint32_t>(split.buckets.size()) - 1;
+  for (const auto& [id, done] : told_.done) {
+    ++now.buckets_done;
+    now.bytes_done += done.stored.bytes;
+  }
+  notice_("resuming: " + std::to_string(now.buckets_done) + " of " + plural(now.buckets, "bucket") +
+          " are done");
+  MutexLock lock(mutex_);
+  progress_ = now;
+  return {};
+}
+
+// What is removed first is what the journal tells of: a kill in between finds it told, and missing.
+Status Resume::begin_anew() {
+  next_split_ = 0;
+  worth_keeping_ = false;
+  std::vector<std::string> old_folders = std::move(told_.folders);
+  std::erase_if(old_folders, [&](const std::string& folder) {
+    return std::ranges::find(own_folders_, folder) != own_folders_.end();
+  });
+  std::error_code ignored;
+  if (!told_.part.empty()) std::filesystem::remove(told_.part, ignored);
+  told_ = {};
+  folders_ = std::move(old_folders);
+  if (auto status = remove_leftovers(); !status) return status;
+  for (const std::string& folder : folders_) std::filesystem::remove(folder, ignored);
+  folders_ = own_folders_;
+  if (otherwise_ == Otherwise::give_up) {
+    keep_or_remove();
+    return {};
+  }
+  auto status = make_folders();
+  if (status) status = write_beginning();
+  if (!status) keep_or_remove();
+  return status;
+}
+
+// After an error the folders are those that are this user's own.
+Status Resume::make_folders() {
+  for (size_t i = 0; i < folders_.size(); ++i) {
+    if (auto status = io::make_private_directory(folders_[i]); !status) {
+      folders_.resize(i);
+      return status;
+    }
+  }
+  return remove_leftovers();
+}
+
+Status Resume::write_beginning() {
+  {
+    MutexLock lock(mutex_);
+    progress_ = {};
+    if (auto status = journal_.cut(Journal::beginning()); !status) return status;
+    const ResumeTold begin{.version = ResumeTold::present_version,
+                           .purpose = purpose_,
+                           .inputs = inputs_,
+                           .folders = folders_,
+                           .part = part_};
+    if (auto status = write_begin(journal_, begin); !status) return status;
+  }
+  for (const std::string& folder : folders_) {
+    if (auto status = io::sync_directory(folder); !status) return status;
+    if (auto status = io::sync_directory(io::directory_of(folder)); !status) return status;
+  }
+  return {};
+}
+
+// The name that an output in progress has goes away in the moment in which it gets its last one.
+bool Resume::was_published() const {
+  std::error_code ignored;
+  return told_.complete && !std::filesystem::exists(told_.complete->in_progress, ignored);
+}
+
+// Of buckets that are done, or split themselves, nothing is; and a part that holds few blocks has
+// none in some of the directories. What is not needed is swept away, so nobody may ask for it.
+std::vector<std::vector<uint64_t>> Resume::needed_ends(const ResumeSplit& split) const {
+  const size_t directories = folders_.size();
+  std::vector ends(split.parts, std::vector<uint64_t>(directories, 0));
+  for (uint32_t number = 0; number < split.buckets.size(); ++number) {
+    const BucketId id{split.number, number};
+    if (told_.done.contains(id) || told_.splits.contains(id)) continue;
+    const ResumeBucket& bucket = split.buckets[number];
+    uint64_t left = bucket.bytes;
+    for (const uint32_t block : bucket.blocks) {
+      const uint64_t here = std::min<uint64_t>(left, split.block_bytes);
+      uint64_t& end = ends[bucket.part][block % directories];
+      end = std::max(end, block / directories * split.block_bytes + here);
+      left -= here;
+    }
+  }
+  return ends;
+}
+
+// Their names, and how long they are at least.
+std::map<std::string, uint64_t> Resume::needed_files() const {
+  std::map<std::string, uint64_t> needed;
+  for (const auto& [of, split] : told_.splits) {
+    const SpillPlace place = place_of(split.number);
+    const auto ends = needed_ends(split);
+    for (uint32_t part = 0; part < ends.size(); ++part) {
+      for (size_t i = 0; i < ends[part].size(); ++i) {
+        if (ends[part][i] != 0)
+          needed[Spill::path_of(place.directories[i], SpillSet::name_of(place, part), i)] =
+              ends[part][i];
+      }
+    }
+  }
+  return needed;
+}
+
+bool Resume::temporaries_are_there() const {
+  for (const auto& [path, bytes] : needed_files()) {
+    std::error_code error;
+    auto size = std::filesystem::file_size(path, error);
+    if (error || size < bytes) return false;
+  }
+  return true;
+}
+
+// Of steps that were not finished, and of buckets that are done.
+// (A folder that is gone holds nothing.)
+Status Resume::remove_leftovers() const {
+  namespace fs = std::filesystem;
+  auto needed = needed_files();
+  for (const std::string& folder : folders_) {
+    std::error_code ignored;
+    if (fs::is_symlink(folder, ignored)) continue;  // we make none
+    std::error_code error;
+    fs::directory_iterator entry(folder, error);
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+      std::string path = entry->path().string();
+      bool ours = entry->path().filename().string().starts_with("split-");
+      if (ours && !needed.contains(path)) fs::remove(path, ignored);
+    }
+    if (error && error != std::errc::no_such_file_or_directory)
+      return system_error(error.value(), "list what lies there", folder);
+  }
+  return {};
+}
+
+// The journal is what brings the next run to clean up: it stays with what cannot be removed.
+void Resume::remove_all() {
+  told_ = {};
+  if (auto status = remove_leftovers(); !status) {
+    removed_ = true;
+    notice_("what is not needed any more is still there: " + status.error().message() + " (" +
+            removal() + " removes it)");
+    return;
+  }
+  std::error_code ignored;
+  std::filesystem::remove(journal_of(own_folders_.front()), ignored);
+  for (const std::string& folder : folders_) std::filesystem::remove(folder, ignored);
+  removed_ = true;  // from now on another process may begin there
+}
+
+// The command that gives the state up, for a shell.
+std::string Resume::removal() const {
+  std::vector<std::string> paths = own_folders_;
+  for (const std::string& folder : told_.folders) {
+    if (std::ranges::find(paths, folder) == paths.end()) paths.push_back(folder);
+  }
+  paths.push_back(part_);
+  if (!told_.part.empty() && told_.part != part_) paths.push_back(told_.part);
+  std::string command = "rm -r";
+  for (const std::string& path : paths) {
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored)) command += " " + shell_word(path);
+  }
+  return command;
+}
+
+// The one of the state, and no other file that has its name.
+Result<io::File> Resume::reopen_output(const io::OutputOptions& how) const {
+  auto gone = [&] {
+    return failure(ErrorCode::not_found, "go on with an output that is gone", told_.part);
+  };
+  if (told_.part != part_) return gone();  // a link leads to somewhere else now
+  auto output = io::File::open_kept_output(output_, output_name_, told_.output_bytes, how);
+  if (!output) return output;
+  auto identity = output->identity();
+  if (!identity) return std::unexpected(identity.error());
+  if (identity->inode != told_.part_inode) return gone();
+  return output;
+}
+
+Result<io::File> Resume::open_output(const io::OutputOptions& how) {
+  auto output = told_.output_bytes > 0 ? reopen_output(how)
+                                       : io::File::open_kept_output(output_, output_name_, 0, how);
+  if (!output && told_.output_bytes > 0 &&
+      (output.error().code == ErrorCode::not_found || output.error().code == ErrorCode::corrupt)) {
+    notice_("resuming: the output as far as it was is gone: beginning anew");
+    if (auto status = begin_anew(); !status) return std::unexpected(status.error());
+    output = io::File::open_kept_output(output_, output_name_, 0, how);
+  }
+  if (!output) return output;
+  if (auto status = io::sync_directory(io::directory_of(part_)); !status)
+    return std::unexpected(status.error());
+  auto identity = output->identity();
+  if (!identity) return std::unexpected(identity.error());
+  if (identity->inode != told_.part_inode) {
+    MutexLock lock(mutex_);
+    if (auto status = write_output(journal_, identity->inode); !status)
+      return std::unexpected(status.error());
+  }
+  return output;
+}
+
+ResumeSplit Resume::take_split(BucketId of) {
+  ResumeSplit split = std::move(told_.splits.extract(of).mapped());
+  for (uint32_t number = 0; number < split.buckets.size(); ++number) {
+    BucketId id{split.number, number};
+    if (done(id) || has_split(id)) split.buckets[number].blocks = {};
+  }
+  return split;
+}
+
+Result<SpillSet> Resume::open_spills(const ResumeSplit& split) const {
+  std::vector<std::vector<bool>> wanted;
+  for (const auto& ends : needed_ends(split)) {
+    wanted.emplace_back();
+    for (const uint64_t end : ends) wanted.back().push_back(end != 0);
+  }
+  SpillSet spills;
+  if (auto status = spills.reopen(place_of(split.number), wanted, split.block_bytes); !status)
+    return std::unexpected(status.error());
+  for (const ResumeBucket& bucket : split.buckets) {
+    if (bucket.blocks.empty()) continue;
+    spills.keep(bucket.part);
+    uint64_t left = bucket.bytes;
+    for (size_t i = 0; i < bucket.blocks.size(); ++i) {
+      const uint64_t here = std::min<uint64_t>(left, split.block_bytes);
+      spills.part(bucket.part)
+          .believe(bucket.blocks[i], static_cast<uint32_t>(here), bucket.checks[i]);
+      left -= here;
+    }
+  }
+  return spills;
+}
+
+std::optional<Stored> Resume::done(BucketId id) const {
+  auto found = told_.done.find(id);
+  if (found == told_.done.end()) return std::nullopt;
+  return found->second.stored;
+}
+
+ResumeProgress Resume::progress() const {
+  MutexLock lock(mutex_);
+  return progress_;
+}
+
+SpillPlace Resume::place_of(uint32_t split) const {
+  return {.directories = folders_, .name = "split-" + std::to_string(split)};
+}
+
+// They must be what they were before they were read.
+Status Resume::look_at_inputs() const {
+  for (const ResumeInput& input : inputs_) {
+    auto file = io::File::open_read(input.path, io::Caching::buffered);
+    if (!file) return std::unexpected(file.error());
+    auto identity = file->identity();
+    if (!identity) return std::unexpected(identity.error());
+    if (*identity == input.identity) continue;
+    return failure(ErrorCode::invalid_argument, "trust what was read: it changed meanwhile",
+                   input.path, "the sort once more, when nobody writes to it");
+  }
+  return {};
+}
+
+Status Resume::note(Status step) {
+  if (!step && !broken_) broken_ = step.error();
+  return step;
+}
+
+Status Resume::save_split(BucketId of, const ItemSum& read, const SpillSet& spills,
+                          uint32_t buckets, const std::function<ResumeBucket(uint32_t)>& bucket) {
+  MutexLock lock(mutex_);
+  if (broken_) return std::unexpected(*broken_);
+  return note(write_split(of, read, spills, buckets, bucket));
+}
+
+Status Resume::write_split(BucketId of, const ItemSum& read, const SpillSet& spills,
+                           uint32_t buckets, const std::function<ResumeBucket(uint32_t)>& bucket) {
+  if (of.split == BucketId::no_split) {
+    if (auto status = look_at_inputs(); !status) return status;
+  }
+  if (auto status = spills.sync(); !status) return status;
+  for (const std::string& folder : folders_) {
+    if (auto status = io::sync_directory(folder); !status) return status;
+  }
+  const ResumeSplit head{.number = next_split_,
+                         .parts = spills.parts(),
+                         .block_bytes = spills.block_bytes(),
+                         .read = read};
+  auto with_checks = [&](uint32_t number) {
+    ResumeBucket saved = bucket(number);
+    for (const uint32_t block : saved.blocks)
+      saved.checks.push_back(spills.part(saved.part).check_of(block));
+    return saved;
+  };
+  if (auto status = external::write_split(journal_, of, head, buckets, with_checks); !status)
+    return status;
+  ++next_split_;
+  worth_keeping_ = true;
+  progress_.buckets += of.split == BucketId::no_split ? buckets : buckets - 1;
+  return {};
+}
+
+Status Resume::finished(std::span<const ResumeDone> done, const io::File& output) {
+  MutexLock lock(mutex_);
+  if (broken_) return std::unexpected(*broken_);
+  return note(write_done(done, output));
+}
+
+Status Resume::write_done(std::span<const ResumeDone> done, const io::File& output) {
+  if (auto status = output.sync(); !status) return status;
+  if (auto status = external::write_done(journal_, done); !status) return status;
+  for (const ResumeDone& one : done) {
+    ++progress_.buckets_done;
+    progress_.bytes_done += one.stored.bytes;
+  }
+  return {};
+}
+
+Status Resume::publish(io::File& output, const Stored& stored) {
+  {
+    MutexLock lock(mutex_);
+    if (broken_) return std::unexpected(*broken_);
+    if (auto status = output.keep_if_inputs_changed(); !status) return status;
+    if (auto status = note(write_complete(output, stored)); !status) return status;
+  }
+  if (auto status = output.publish(); !status) return status;
+  remove_all();
+  return {};
+}
+
+Status Resume::write_complete(io::File& output, const Stored& stored) {
+  if (auto status = output.set_size(stored.bytes); !status) return status;
+  if (auto status = output.sync(); !status) return status;
+  auto identity = output.identity();
+  if (!identity) return std::unexpected(identity.error());
+  return external::write_complete(journal_, {.in_progress = absolute(output.name_in_progress()),
+                                             .final_name = absolute(output.final_name()),
+                                             .inode = identity->inode,
+                                             .stored = stored});
+}
+
+void Resume::keep_or_remove() {
+  if (removed_) return;
+  if (worth_keeping_) {
+    notice_("what is finished is kept in " + folders_.front() +
+            ": the same command goes on from there (" + removal() + " gives it up)");
+    return;
+  }
+  std::error_code ignored;
+  std::filesystem::remove(part_, ignored);
+  remove_all();
+}
+
+}  // namespace penstock::external

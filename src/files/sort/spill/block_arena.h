@@ -1,0 +1,94 @@
+#pragma once
+
+// The memory of a sort: one stretch on huge pages, used in two ways, one after the other.
+//
+// While items are distributed it is cut into blocks that buckets take and give back (BlockArena).
+// While buckets are sorted it is a ring of regions, each as long as its bucket (RegionRing).
+// Nothing is ever mapped, moved or protected: requests and sorts work on plain addresses, and
+// direct requests want huge pages whatever the size of a block (on small ones they are half as
+// fast, io/README.md).
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "os/memory.h"
+#include "penstock/base.h"
+
+namespace penstock::external {
+
+// Without memory until open(). Thread safety: one thread at a time. Invariant: a block is free or
+// taken; free ones that were taken before are given out first, so that memory is touched only as
+// far as it is needed.
+class BlockArena {
+ public:
+  static constexpr uint32_t no_block = ~uint32_t{0};
+
+  // So much memory, cut into such blocks, all of them free; what it has of another size goes back
+  // first. Memory is committed, and resident only when touched. REQUIRES: nobody uses any block.
+  Status open(uint64_t bytes, size_t block_bytes);
+  void close() { *this = BlockArena(); }
+
+  // Makes so much of its memory resident, from the front, a step at a time, on a thread of its own
+  // until that is gone: on a core that has nothing else to do, ahead of the blocks' first use.
+  // Where the system has no thread to give, the first use does it. Thread safety: the thread runs
+  // beside all members but open() and close().
+  std::jthread start_touching(uint64_t bytes) const;
+
+  std::byte* begin() const { return memory_.begin(); }
+  uint64_t bytes() const { return memory_.bytes(); }
+  size_t block_bytes() const { return block_bytes_; }
+  uint32_t blocks() const { return blocks_; }
+  uint32_t blocks_free() const { return static_cast<uint32_t>(free_.size()) + blocks_ - touched_; }
+  std::byte* block(uint32_t block) const { return begin() + uint64_t{block} * block_bytes_; }
+  uint32_t take();  // no_block: all are taken
+  void give(uint32_t block) { free_.push_back(block); }
+
+  // Copies the blocks in `wanted` so that wanted[i] lies at block i; `no_block` leaves a gap. Each
+  // block is copied once, and some once more. All blocks of the arena count as taken afterwards.
+  // REQUIRES: the blocks are distinct; those that are not wanted hold nothing, and there is one.
+  void arrange(const std::vector<uint32_t>& wanted);
+
+ private:
+  Status take_memory(uint64_t bytes);
+  void touch(uint64_t bytes, const std::stop_token& stop) const;
+
+  os::Reservation memory_;
+  size_t block_bytes_ = 0;
+  uint32_t blocks_ = 0;
+  uint32_t touched_ = 0;  // blocks [touched_, blocks_) were never taken
+  std::vector<uint32_t> free_;
+};
+
+// Contiguous regions of a stretch of memory, given out in order, around and around; a region that
+// is released early is free again when all before it are.
+//
+// Thread safety: one thread at a time. Invariant: regions do not overlap.
+class RegionRing {
+ public:
+  explicit RegionRing(uint64_t bytes) : bytes_(bytes) {}
+
+  // Where it begins; nothing when there is no room now. A region of at most bytes() has room when
+  // all others are released.
+  std::optional<uint64_t> allocate(uint64_t bytes);
+  bool has_room(uint64_t bytes) const { return place_for(bytes).has_value(); }
+  void release(uint64_t begin);
+  bool empty() const { return regions_.empty(); }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  struct Region {
+    uint64_t begin, end;
+    bool released;
+  };
+  std::optional<uint64_t> place_for(uint64_t bytes) const;
+
+  uint64_t bytes_;
+  std::deque<Region> regions_;  // in the order of allocation
+};
+
+}  // namespace penstock::external

@@ -1,0 +1,140 @@
+#pragma once
+
+// A window of numbers that several threads put to their buckets side by side: it is counted, then each
+// bucket has room for just so many (in turn, so that equal keys keep their order), and then it goes
+// there, while other windows do.
+//
+// The inner loop writes whole lines past the caches, at multiples of their length. The room of a window
+// begins and ends anywhere, and its neighbours belong to other threads. So the first line of a bucket
+// begins as far inside as its room does; of what is then full only the window's own part is copied, and
+// the line itself goes to a place that nobody reads. What the last line holds is copied as well.
+
+#include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/bits.h"
+#include "files/sort/item_sum.h"
+#include "files/sort/number_encoder.h"
+#include "files/sort/split/distributor.h"
+#include "sorting/scatter/lines.h"
+
+namespace penstock::external {
+
+// Thread safety: one thread at a time. count(), then give() for each bucket in order, then fill().
+template <class T>
+class NumberWindow final : public ItemWindow {
+ public:
+  NumberWindow(const scatter::BucketMap& map, const NumberEncoder<T>& encoder)
+      : map_(map),
+        encoder_(encoder),
+        counts_(map.buckets),
+        places_(map.buckets),
+        lines_(map.buckets) {
+    lines_.ask_for_room(
+        {[](void* self, uint32_t bucket, scatter::Room& room, const std::byte* line) {
+           static_cast<NumberWindow*>(self)->make_room(bucket, room, line);
+         },
+         this});
+  }
+
+  // Counts the items of each bucket, and adds all up.
+  void count() {
+    counts_.assign(counts_.size(), 0);
+    pieces_.clear();
+    for (Place& place : places_) place = {};
+    sum = {};
+    for_each_chunk([this](std::span<const T> items) {
+      scatter::kernels<T>().count(items.data(), items.size(), map_, counts_.data());
+      sum += sum_of(items);
+    });
+  }
+  uint64_t items(uint32_t bucket) const { return counts_[bucket]; }
+
+  // Room for the bucket's next items. A bucket that is given none is only counted. REQUIRES: all but its
+  // last room end at multiples of a line, all but its first begin there.
+  void give(uint32_t bucket, std::byte* from, std::byte* to) {
+    Place& place = places_[bucket];
+    if (place.room == no_room) {
+      place.room = static_cast<uint32_t>(pieces_.size());
+      place.skipped = reinterpret_cast<uintptr_t>(from) % line_bytes;
+    }
+    pieces_.push_back({from, to});
+  }
+
+  void fill() {
+    for (uint32_t bucket = 0; bucket < map_.buckets; ++bucket)
+      if (counts_[bucket] > 0) lines_.begin_within(bucket, places_[bucket].skipped);
+    for_each_chunk([this](std::span<const T> items) {
+      lines_.add(items.data(), items.size(), map_, {}, items.data() + items.size());
+    });
+    for (uint32_t bucket = 0; bucket < map_.buckets; ++bucket)
+      if (counts_[bucket] > 0) write_rest(bucket);
+    scatter::finish_stores();
+  }
+
+ private:
+  static constexpr size_t line_bytes = scatter::small_line_bytes;
+  static constexpr uint32_t no_room = ~uint32_t{0};
+
+  struct Place {
+    uint32_t room = no_room;  // of pieces_: the one that is being filled
+    size_t skipped = 0;       // of its first line, as long as that is not full
+  };
+
+  // So few at a time that what was counted is in the cache when it is added up.
+  template <class Use>
+  void for_each_chunk(const Use& use) {
+    constexpr size_t chunk_items = 8 * KiB / sizeof(T);
+    const std::byte* at = begin;
+    for (auto left = static_cast<size_t>(end() - at) / sizeof(T); left > 0;) {
+      const std::span<const T> encoded = encoder_.encode(at, std::min(left, chunk_items));
+      use(encoded);
+      at += encoded.size_bytes();
+      left -= encoded.size();
+    }
+  }
+
+  scatter::Room& room_of(Place& place) {
+    if (pieces_[place.room].next == pieces_[place.room].limit) ++place.room;
+    return pieces_[place.room];
+  }
+
+  // In the inner loop: the line is full.
+  void make_room(uint32_t bucket, scatter::Room& room, const std::byte* line) {
+    Place& place = places_[bucket];
+    if (place.room == no_room) {
+      room = {unread_, unread_ + sizeof(unread_)};
+      return;
+    }
+    scatter::Room& piece = room_of(place);
+    if (const size_t skipped = std::exchange(place.skipped, 0); skipped > 0) {
+      std::memcpy(piece.next, line + skipped, line_bytes - skipped);
+      piece.next += line_bytes - skipped;
+      room = {unread_, unread_ + line_bytes};
+      return;
+    }
+    room = {piece.next, round_down(piece.limit, line_bytes)};
+    piece.next = room.limit;
+  }
+
+  void write_rest(uint32_t bucket) {
+    Place& place = places_[bucket];
+    const std::span<const std::byte> rest = lines_.rest(bucket).subspan(place.skipped);
+    if (place.room == no_room || rest.empty()) return;
+    const scatter::Room& room = lines_.room_of(bucket);
+    std::byte* const to = room.next != room.limit ? room.next : room_of(place).next;
+    std::memcpy(to, rest.data(), rest.size());
+  }
+
+  const scatter::BucketMap& map_;
+  NumberEncoder<T> encoder_;
+  std::vector<uint32_t> counts_;
+  std::vector<Place> places_;
+  std::vector<scatter::Room> pieces_;  // bucket by bucket
+  scatter::LineScatter<T> lines_;
+  alignas(64) std::byte unread_[4 * KiB];
+};
+
+}  // namespace penstock::external

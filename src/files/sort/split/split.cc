@@ -1,0 +1,316 @@
+#include "files/sort/split/split.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/bits.h"
+#include "base/mutex.h"
+#include "base/thread.h"
+#include "files/run/cursor.h"
+#include "files/sort/split/distributor.h"
+
+// The frame of a distribution, which shows the input to it, window by window. What it does with the
+// items of its format is a distributor's business (distributor.h), and where their blocks go that
+// of the keeper (block_keeper.cc).
+
+namespace penstock::external {
+namespace {
+
+// Makes the memory that a split fills resident ahead of its use, where a processor has nothing else
+// to do, until the thread is gone: as much as there is input for sure. (Of few distinct numbers,
+// which are counted, that is more than is used.)
+std::jthread touch_ahead(const Context& context, const std::vector<files::Piece>& pieces,
+                         const BlockArena& arena) {
+  const uint64_t bytes = bytes_of(pieces);
+  // A first page is cleared sooner than a thread starts.
+  if (context.options.threads == 1 || bytes < os::huge_page_bytes) return {};
+  return arena.start_touching(bytes);
+}
+
+// Whole items of a piece, window by window: each thread takes the next one, looks at its items, is given
+// room for them in its turn, and fills that beside the others. (Or puts them to their buckets in its turn.)
+//
+// Windows that were taken and not filled lie within a block, as far back as any reader lets its user come
+// back. Where the next one would lie behind that, the thread that takes it waits. A line may be longer than
+// any window: the pointer goes on behind it, and while such a window is on its way no other one is taken.
+//
+// Thread safety: split() by any number of threads, which ends in each when all is taken.
+class PieceSplit {
+ public:
+  PieceSplit(Context& context, const std::string& name, files::PieceReader& reader,
+             const BucketPlan& plan, Distributor& distributor)
+      : context_(context),
+        name_(name),
+        reader_(reader),
+        plan_(plan),
+        distributor_(distributor),
+        window_bytes_(window_bytes_for(reader.block_bytes(), plan.split_threads)),
+        windows_max_(std::max<uint64_t>(reader.block_bytes() / window_bytes_, 1)),
+        items_before_(distributor.read.items),
+        at_(reader.begin()) {}
+
+  // So many threads are of use for what is known of the piece.
+  size_t threads_for(const files::Piece& piece) const {
+    size_t windows = windows_max_;
+    const bool is_known = !piece.in_order || plan_.fits;
+    if (is_known) windows = std::min(windows, ceil_div(piece.bytes, window_bytes_));
+    return std::clamp<size_t>(windows, 1, plan_.split_threads);
+  }
+
+  void split() EXCLUDES_LOCK(taking_, mutex_) {
+    const std::unique_ptr<ItemWindow> window = distributor_.new_window();
+    while (const std::optional<uint64_t> turn = take(*window)) {
+      distributor_.look(*window);
+      put(*window, *turn);
+    }
+  }
+  Status status() EXCLUDES_LOCK(mutex_) {
+    MutexLock lock(mutex_);
+    return status_;
+  }
+
+ private:
+  // After each window a thread looks at errors and progress. Several threads also hand over the turn, which
+  // takes longer than a short window.
+  static size_t window_bytes_for(size_t block_bytes, unsigned threads) {
+    constexpr size_t least = 64 * KiB;
+    if (threads == 1) return least;
+    return std::clamp(round_down(block_bytes / threads, least), least, split_window_bytes_max);
+  }
+
+  // The number of the window that was taken. Nothing: there are no more.
+  std::optional<uint64_t> take(ItemWindow& window) EXCLUDES_LOCK(taking_, mutex_) {
+    MutexLock lock(taking_);
+    while (!ended_ && wait_for_passed(taken_, windows_max_)) {
+      Result<bool> found = find(window);
+      if (!found || window.ends.empty()) {
+        ended_ = true;
+        if (!found) finish_turn(taken_, std::unexpected(found.error()));
+        return {};
+      }
+      at_ = window.end();
+      const uint64_t turn = taken_++;
+      if (!*found) return turn;
+      distributor_.look(window);
+      put(window, turn);
+    }
+    return {};
+  }
+
+  // The next window; none is the end. True: it is a large one.
+  Result<bool> find(ItemWindow& window) REQUIRES_LOCK(taking_) {
+    for (size_t bytes_wanted = window_bytes_;;) {
+      if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
+      const size_t bytes = reader_.available(at_, bytes_wanted);
+      window.ends.clear();
+      if (bytes == 0) {
+        if (auto status = reader_.status(); !status) return std::unexpected(status.error());
+        return false;
+      }
+      const bool last = bytes < bytes_wanted;
+      distributor_.find(at_, at_ + bytes, last, window);
+      if (!window.ends.empty()) return bytes_wanted > window_bytes_;
+      if (last) {
+        return failure(ErrorCode::corrupt,
+                       "read the last " + std::to_string(bytes) + " bytes as an item", name_,
+                       "another --format or --record");
+      }
+      if (bytes_wanted >= plan_.item_bytes_max) {
+        return failure(ErrorCode::out_of_memory,
+                       "hold the item at byte " + std::to_string(at_ - reader_.begin()) +
+                           ": it is longer than " + std::to_string(bytes_wanted) + " bytes",
+                       name_, "a larger -S");
+      }
+      bytes_wanted = std::min<size_t>(2 * bytes_wanted, plan_.item_bytes_max);
+      if (!wait_for_passed(taken_, 1)) return false;
+    }
+  }
+
+  void put(ItemWindow& window, uint64_t turn) EXCLUDES_LOCK(mutex_) {
+    if (!wait_for_turn(turn)) return;
+    distributor_.put(window);
+    Status status = distributor_.keeper.status();
+    if (status && window.fault) {
+      status = files::bad_row(
+          context_.options.format, name_,
+          fmt::format("row {}", context_.options.format.header_lines + distributor_.read.items -
+                                    items_before_ + 1),
+          reader_.offset() + static_cast<uint64_t>(window.end() - reader_.begin()), *window.fault);
+    }
+    finish_turn(turn, std::move(status));
+    distributor_.fill(window);
+    pass(window, turn);
+  }
+
+  // Nobody comes back to what lies in front of the first window that is not filled.
+  void pass(const ItemWindow& window, uint64_t turn) EXCLUDES_LOCK(mutex_) {
+    MutexLock lock(mutex_);
+    filled_.emplace(turn, window.end());
+    const std::byte* at = nullptr;
+    for (; !filled_.empty() && filled_.begin()->first == passed_; ++passed_)
+      at = filled_.extract(filled_.begin()).mapped();
+    if (at == nullptr) return;
+    reader_.passed(at);
+    has_passed_.notify_one();  // it is the thread that takes
+  }
+  // Until fewer than so many are on their way: as many as fit the block that the reader lets its user come back
+  // to. False: the run has ended with an error.
+  bool wait_for_passed(uint64_t turn, uint64_t windows) EXCLUDES_LOCK(mutex_) {
+    MutexLock lock(mutex_);
+    while (turn - passed_ >= windows && status_) has_passed_.wait(mutex_);
+    return status_.has_value();
+  }
+
+  // False: the run has ended with an error.
+  bool wait_for_turn(uint64_t turn) EXCLUDES_LOCK(mutex_) {
+    MutexLock lock(mutex_);
+    while (turn_ != turn && status_) waiter_of(turn).wait(mutex_);
+    return status_.has_value();
+  }
+  // With an error none comes after it.
+  void finish_turn(uint64_t turn, Status status) EXCLUDES_LOCK(mutex_) {
+    wait_for_turn(turn);
+    MutexLock lock(mutex_);
+    ++turn_;
+    if (status_) status_ = std::move(status);
+    if (status_) return waiter_of(turn_).notify_all();
+    for (Condition& waiter : has_turn_) waiter.notify_all();
+    has_passed_.notify_all();
+  }
+  // A window's own: to wake all threads for each window takes longer than the window.
+  Condition& waiter_of(uint64_t turn) { return has_turn_[turn % has_turn_.size()]; }
+
+  Context& context_;
+  const std::string& name_;
+  files::PieceReader& reader_;
+  const BucketPlan& plan_;
+  Distributor& distributor_;
+  const size_t window_bytes_;
+  const uint64_t windows_max_;  // that were taken and not passed
+  const uint64_t items_before_;
+
+  Mutex taking_;  // comes first
+  const std::byte* at_ GUARDED_BY(taking_);
+  uint64_t taken_ GUARDED_BY(taking_) = 0;  // windows
+  bool ended_ GUARDED_BY(taking_) = false;
+
+  Mutex mutex_;
+  std::array<Condition, 16> has_turn_;
+  Condition has_passed_;
+  uint64_t turn_ GUARDED_BY(mutex_) = 0;                            // which window is to be put
+  uint64_t passed_ GUARDED_BY(mutex_) = 0;                          // the first that is not filled
+  std::map<uint64_t, const std::byte*> filled_ GUARDED_BY(mutex_);  // ends of later ones that are
+  Status status_ GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+uint64_t Split::kept_bytes() const {
+  uint64_t bytes = 0;
+  for (const SplitBucket& bucket : buckets) bytes += bucket.spilled.empty() ? bucket.bytes : 0;
+  return bytes;
+}
+
+uint64_t Split::list_bytes() const {
+  uint64_t bytes = 0;
+  for (const SplitBucket& bucket : buckets) {
+    bytes += bucket.spilled.size() * list_bytes_per_block;
+  }
+  return bytes;
+}
+
+Result<Split> split_items(Context& context, const SplitInput& input, files::Sample sample) {
+  const BucketPlan& plan = input.plan;
+  const items::Format& format = context.options.format;
+  const auto distributor = format.numeric()
+                               ? number_distributor(context, input, std::move(sample.numbers))
+                               : string_distributor(context, input, std::move(sample.strings));
+  const MemoryCharge tables(plan.split_bytes);
+  BlockKeeper& keeper = distributor->keeper;
+  if (auto status = keeper.open(); !status) return std::unexpected(status.error());
+  const size_t extent_bytes = input.pieces.front().extent_bytes;
+  const size_t read_block_bytes = extent_bytes != 0 ? extent_bytes : plan.read_block_bytes;
+  const auto blocks = static_cast<uint32_t>(
+      std::max<uint64_t>(plan.read_blocks * plan.read_block_bytes / read_block_bytes, 4));
+  // An item of the longest kind may begin at the end of a block.
+  const auto comeback_blocks =
+      static_cast<uint32_t>(ceil_div(plan.item_bytes_max, read_block_bytes));
+  files::PieceReaders readers(context.options, {.block_bytes = read_block_bytes,
+                                                .read_ahead_blocks = blocks - 1,
+                                                .comeback_blocks = comeback_blocks,
+                                                .total_bytes = bytes_of(input.pieces)});
+  std::jthread toucher;
+  for (const files::Piece& piece : input.pieces) {
+    auto reader = readers.open(piece);
+    if (!reader) return std::unexpected(reader.error());
+    // Only now: to open the first one looks at what the kernel can do, on memory of its own.
+    if (!toucher.joinable()) toucher = touch_ahead(context, input.pieces, input.arena);
+    const std::string name =
+        piece.file != nullptr ? piece.file->path() : input.place.directories.front();
+    PieceSplit split(context, name, **reader, plan, *distributor);
+    in_threads(split.threads_for(piece), [&split](size_t) { split.split(); });
+    if (auto status = split.status(); !status) return std::unexpected(status.error());
+  }
+  distributor->close();
+  auto region_bytes = [&](uint32_t number) -> std::optional<uint64_t> {
+    SplitBucket bucket;
+    distributor->describe(number, bucket);
+    const uint64_t bytes = keeper.bytes(number);
+    if (bytes == 0) return 0;
+    const uint64_t region = region_bytes_of(format, bytes, bucket.constant ? 0 : bucket.items);
+    if (region > plan.region_bytes_max) return std::nullopt;
+    return region;
+  };
+  auto split = keeper.finish(region_bytes);
+  if (!split) return split;
+  for (uint32_t number = 0; number < split->buckets.size(); ++number)
+    distributor->describe(number, split->buckets[number]);
+  std::erase_if(split->buckets, [](const SplitBucket& bucket) { return bucket.bytes == 0; });
+  split->read = distributor->read;
+  return split;
+}
+
+Status save_split(Resume& resume, BucketId of, Split& split) {
+  const uint32_t number = resume.next_split();
+  const auto buckets = static_cast<uint32_t>(split.buckets.size());
+  for (uint32_t i = 0; i < buckets; ++i) split.buckets[i].id = {number, i};
+  return resume.save_split(of, split.read, split.spills, buckets, [&](uint32_t i) {
+    const SplitBucket& bucket = split.buckets[i];
+    return ResumeBucket{.keys = bucket.keys,
+                        .bytes = bucket.bytes,
+                        .items = bucket.items,
+                        .constant = bucket.constant,
+                        .part = bucket.spill,
+                        .rest = bucket.rest,
+                        .blocks = bucket.spilled};
+  });
+}
+
+Result<Split> take_split(Resume& resume, BucketId of) {
+  ResumeSplit saved = resume.take_split(of);
+  auto spills = resume.open_spills(saved);
+  if (!spills) return std::unexpected(spills.error());
+  Split split;
+  split.spills = std::move(*spills);
+  split.read = saved.read;
+  for (uint32_t i = 0; i < saved.buckets.size(); ++i) {
+    ResumeBucket& bucket = saved.buckets[i];
+    split.buckets.push_back({.keys = bucket.keys,
+                             .bytes = bucket.bytes,
+                             .items = bucket.items,
+                             .constant = bucket.constant,
+                             .spilled = std::move(bucket.blocks),
+                             .spill = bucket.part,
+                             .rest = bucket.rest,
+                             .id = {saved.number, i}});
+  }
+  return split;
+}
+
+}  // namespace penstock::external

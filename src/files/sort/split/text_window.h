@@ -1,0 +1,131 @@
+#pragma once
+
+// A window of records or lines that several threads put to their buckets side by side: it is known what its
+// items add to each bucket, then each bucket has room for just so much (in turn, so that items keep their
+// order), and then they are copied there, while other windows are.
+//
+// A bucket is a string of bytes: an item may begin at the end of one piece of room and end in the next.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/sort/item_sum.h"
+#include "files/sort/split/distributor.h"
+#include "items/items.h"
+#include "sorting/scatter/lines.h"
+
+namespace penstock::external {
+
+// Thread safety: one thread at a time. clear(), add() for each item in order, then give() for each of buckets(), then
+// fill(); or for_each_kept(), where the distributor copies. Either once.
+class TextWindow final : public ItemWindow {
+ public:
+  TextWindow(uint32_t buckets, char line_end) : line_end_(line_end), parts_(buckets) {}
+
+  // A bucket's share of the window.
+  struct Part {
+    uint64_t bytes = 0;
+    uint32_t items = 0;
+    uint32_t first = 0;  // the number of its first item
+    ItemSum sum;
+    scatter::Room room = {};  // in which the next item begins
+    uint32_t next_piece = 0;  // of pieces_: where it goes on
+  };
+
+  std::string key;  // room for one
+
+  std::string_view item(size_t number) const {
+    const size_t from = number == 0 ? 0 : ends[number - 1];
+    return items::text_at(begin + from, ends[number] - from);
+  }
+
+  void clear() {
+    for (const uint32_t bucket : buckets_) parts_[bucket] = {};
+    bucket_of_.clear();
+    buckets_.clear();
+    pieces_.clear();
+    sum = {};
+    fault.reset();
+  }
+  // The next item.
+  void add(uint32_t bucket, const ItemSum& sum_of_item) {
+    const size_t number = bucket_of_.size();
+    Part& part = parts_[bucket];
+    if (part.items++ == 0) {
+      part.first = static_cast<uint32_t>(number);
+      buckets_.push_back(bucket);
+    }
+    part.bytes += bytes_of(number);
+    part.sum += sum_of_item;
+    sum += sum_of_item;
+    bucket_of_.push_back(bucket);
+  }
+
+  // Those that get something, each once.
+  std::span<const uint32_t> buckets() const { return buckets_; }
+  const Part& part(uint32_t bucket) const { return parts_[bucket]; }
+  // Only the first of what the bucket gets is wanted, or nothing.
+  void keep_first(uint32_t bucket, bool wanted) {
+    Part& part = parts_[bucket];
+    part.items = wanted ? 1 : 0;
+    part.bytes = wanted ? bytes_of(part.first) : 0;
+  }
+
+  // Room for what the bucket gets next.
+  void give(uint32_t bucket, std::byte* from, std::byte* to) {
+    Part& part = parts_[bucket];
+    if (part.room.next != nullptr) return pieces_.push_back({from, to});
+    part.room = {from, to};
+    part.next_piece = static_cast<uint32_t>(pieces_.size());
+  }
+  void fill() {
+    for_each_kept(
+        [this](uint32_t bucket, std::string_view bytes) { append(parts_[bucket], bytes); });
+  }
+
+  // Calls use(bucket, bytes) for each item in order, and for a line end that the last one lacks.
+  template <class Use>
+  void for_each_kept(const Use& use) {
+    size_t from = 0;
+    for (size_t i = 0; i < bucket_of_.size(); from = ends[i++]) {
+      const uint32_t bucket = bucket_of_[i];
+      Part& part = parts_[bucket];
+      if (part.items == 0) continue;
+      --part.items;
+      use(bucket, items::text_at(begin + from, ends[i] - from));
+      if (lacks_its_end(i)) use(bucket, std::string_view(&line_end_, 1));
+    }
+  }
+
+ private:
+  bool lacks_its_end(size_t number) const { return lacks_line_end && number + 1 == ends.size(); }
+  size_t bytes_of(size_t number) const {
+    return item(number).size() + (lacks_its_end(number) ? 1 : 0);
+  }
+
+  void append(Part& part, std::string_view bytes) {
+    for (;;) {
+      const auto room = static_cast<size_t>(part.room.limit - part.room.next);
+      const size_t here = std::min(bytes.size(), room);
+      std::memcpy(part.room.next, bytes.data(), here);
+      part.room.next += here;
+      bytes.remove_prefix(here);
+      if (bytes.empty()) return;
+      part.room = pieces_[part.next_piece++];
+    }
+  }
+
+  const char line_end_;
+  std::vector<uint32_t> bucket_of_;    // of each item
+  std::vector<Part> parts_;            // of each bucket
+  std::vector<uint32_t> buckets_;      // that have a part
+  std::vector<scatter::Room> pieces_;  // behind the first of each bucket, bucket by bucket
+};
+
+}  // namespace penstock::external

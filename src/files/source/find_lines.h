@@ -1,0 +1,33 @@
+#pragma once
+
+// The lines of a text in which a pattern occurs, as grep(1) has them, in flat memory.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "files/source/find.h"
+#include "penstock/base.h"
+#include "penstock/source.h"
+
+namespace penstock::source {
+
+struct FoundLine {
+  uint64_t number = 0;    // from 1 on
+  std::string_view text;  // without its newline; readable until the call returns
+};
+
+// Calls `on_line` for each line in which `pattern` matches, until it says false; returns how many
+// there were. Each line is a text by itself: no match goes across two. `name` is for messages.
+// Errors: the source's, after all lines in front; out_of_memory, for a line of more than
+// `line_bytes_max`, never a line that is missed.
+Result<uint64_t> find_lines(Source& source, const std::string& name, Pattern& pattern,
+                            size_t line_bytes_max,
+                            const std::function<Result<bool>(const FoundLine&)>& on_line);
+
+// Calls `on_match` for all matches in a text, leftmost first, none overlapping another.
+Status find_in_text(Pattern& pattern, std::string_view text,
+                    const std::function<void(std::string_view)>& on_match);
+
+}  // namespace penstock::source

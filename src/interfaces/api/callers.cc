@@ -1,0 +1,107 @@
+#include "interfaces/api/callers.h"
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "base/misuse.h"
+#include "base/run_scope.h"
+#include "base/thread.h"
+#include "files/source/checked_read.h"
+
+namespace penstock::api {
+namespace {
+
+constexpr std::chrono::milliseconds look_every{20};
+
+}  // namespace
+
+// What is cancelled has not failed.
+class Callers::Told final : public Source {
+ public:
+  Told(std::shared_ptr<Source> source, Callers& callers)
+      : source_(std::move(source)), callers_(callers) {}
+  Result<size_t> read(std::span<std::byte> into) override {
+    auto bytes = source::checked_read(*source_, into);
+    if (!bytes && !cancelled_) callers_.fail(bytes.error());
+    return bytes;
+  }
+  void cancel() override {
+    cancelled_ = true;
+    source_->cancel();
+  }
+
+ private:
+  const std::shared_ptr<Source> source_;
+  Callers& callers_;
+  std::atomic<bool> cancelled_ = false;
+};
+
+Callers::Callers(FilesOptions& options) : options_(options) {
+  for (auto& source : options.sources) source = std::make_shared<Told>(std::move(source), *this);
+}
+
+void Callers::fail(const Error& error) {
+  {
+    MutexLock lock(mutex_);
+    if (error_) return;
+    error_ = error;
+  }
+  cancel(true);
+}
+
+std::optional<Error> Callers::error() {
+  MutexLock lock(mutex_);
+  return error_;
+}
+
+Status Callers::watch() {
+  if (options_.cancel == nullptr) return {};
+  return start_thread(watcher_, [this] { look(); });
+}
+
+void Callers::look() {
+  MutexLock lock(mutex_);
+  while (!stops_looking_) {
+    if (options_.cancel->load()) return cancel(true);
+    changed_.wait_for(mutex_, look_every);
+  }
+}
+
+void Callers::cancel(bool sink) {
+  const NoRunScope callers;
+  for (const auto& source : options_.sources) source->cancel();
+  if (sink && options_.sink != nullptr) options_.sink->cancel();
+}
+
+void Callers::end(bool succeeded) {
+  if (std::exchange(has_ended_, true)) return;
+  if (watcher_.joinable()) {
+    {
+      MutexLock lock(mutex_);
+      stops_looking_ = true;
+      changed_.notify_all();
+    }
+    watcher_.join();
+  }
+  cancel(!succeeded);
+}
+
+Status make_sink(FilesOptions& options) {
+  if (options.compressed) {
+    if (options.sink != nullptr)
+      return misuse("compress for a sink", "compressed", "a sink that compresses");
+    auto sink =
+        open_sink(options.output, {.sync = options.output_rules.sync,
+                                   .overwrite_device = options.output_rules.overwrite_device,
+                                   .inputs = options.inputs,
+                                   .compressed = options.compressed});
+    if (!sink) return std::unexpected(sink.error());
+    options.sink = std::move(*sink);
+  }
+  if (options.sink != nullptr) options.output = "-";
+  return {};
+}
+
+}  // namespace penstock::api

@@ -1,0 +1,82 @@
+#pragma once
+
+// The caller's sources and sink, and an output that is compressed, which is a sink of ours.
+//
+// A run reads and writes them where it reads and writes pipes (files/run/options.h). While it waits for one it
+// looks at nothing, and nothing else ends that wait: so a source that fails cancels all others and the sink,
+// and where the caller may wish the run to end, a thread looks for that, and cancels them.
+
+#include <optional>
+#include <thread>
+
+#include "base/mutex.h"
+#include "base/out_of_memory.h"
+#include "files/run/memory_plan.h"
+#include "penstock/files.h"
+
+namespace penstock::api {
+
+// Thread safety: one thread.
+class Callers {
+ public:
+  // From now on the options' sources tell it when they fail. REQUIRES: the options outlive it.
+  explicit Callers(FilesOptions& options);
+  Callers(const Callers&) = delete;
+  Callers& operator=(const Callers&) = delete;
+  ~Callers() { end(false); }
+
+  Status watch();
+  // The run has ended: the sources are cancelled, and so is a sink that was not closed.
+  void end(bool succeeded) EXCLUDES_LOCK(mutex_);
+  // Of the first source that failed: it may be why others, and the run, have ended.
+  std::optional<Error> error() EXCLUDES_LOCK(mutex_);
+
+ private:
+  class Told;
+
+  void look() EXCLUDES_LOCK(mutex_);
+  void fail(const Error& error) EXCLUDES_LOCK(mutex_);
+  void cancel(bool sink);
+
+  const FilesOptions& options_;
+  bool has_ended_ = false;
+  std::thread watcher_;
+  Mutex mutex_;
+  Condition changed_;
+  bool stops_looking_ GUARDED_BY(mutex_) = false;
+  std::optional<Error> error_ GUARDED_BY(mutex_);
+};
+
+// An output that is to arrive compressed becomes a sink.
+Status make_sink(FilesOptions& options);
+
+// What a run has come to whose waits its caller's `cancel` ended: what its sources and sink say then, they
+// say because of that.
+template <class Done>
+Result<Done> as_wished(Result<Done> done, const FilesOptions& given) {
+  const bool has_callers = !given.sources.empty() || given.sink != nullptr;
+  const bool cancelled = !done && (has_callers || done.error().code == ErrorCode::cancelled);
+  if (!cancelled || given.cancel == nullptr || !given.cancel->load()) return done;
+  return failure(ErrorCode::interrupted, "finish: it was asked to stop", "the run");
+}
+
+// Runs work(options) with an account of its own. A heap that is used up is its error.
+template <class Work>
+auto with_callers(const FilesOptions& given, Work work) -> decltype(work(given)) {
+  return or_out_of_memory([&]() -> decltype(work(given)) {
+    const RunScope scope(files::run_state(given));
+    FilesOptions options = given;
+    if (Status made = make_sink(options); !made) return std::unexpected(made.error());
+    if (options.sources.empty() && options.sink == nullptr)
+      return as_wished(work(options), options);
+    Callers callers(options);
+    if (Status watched = callers.watch(); !watched) return std::unexpected(watched.error());
+    auto result = work(options);
+    callers.end(result.has_value());
+    if (auto failed = callers.error(); failed && !result)
+      result = std::unexpected(std::move(*failed));
+    return as_wished(std::move(result), options);
+  });
+}
+
+}  // namespace penstock::api

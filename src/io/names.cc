@@ -1,0 +1,144 @@
+#include "io/names.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <memory>
+#include <string_view>
+
+#include "base/random.h"
+#include "io/file.h"
+#include "os/fd.h"
+
+namespace penstock::io {
+
+namespace {
+
+constexpr std::string_view temporary_prefix = ".penstock-";
+constexpr std::string_view temporary_suffix = ".tmp";
+
+// "/dev/fd/63": a name of this process's descriptor, which may be closed.
+std::optional<int> named_descriptor(const std::string& path) {
+  const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+  int fd = -1;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), fd);
+  if (error != std::errc() || end != name.data() + name.size() || fd < 0) return {};
+  struct stat here, own;
+  if (::stat(directory_of(path).c_str(), &here) != 0 || ::stat("/proc/self/fd", &own) != 0 ||
+      !is_same_file(here, own))
+    return {};
+  return fd;
+}
+
+bool is_temporary_name(std::string_view name) {
+  if (!name.starts_with(temporary_prefix) || !name.ends_with(temporary_suffix)) return false;
+  name.remove_prefix(temporary_prefix.size());
+  name.remove_suffix(temporary_suffix.size());
+  size_t dash = name.find('-');
+  if (dash == 0 || dash == std::string_view::npos || name.size() - dash - 1 != 16) return false;
+  return std::all_of(name.begin(), name.begin() + dash,
+                     [](unsigned char c) { return std::isdigit(c); }) &&
+         std::all_of(name.begin() + dash + 1, name.end(),
+                     [](unsigned char c) { return std::isxdigit(c); });
+}
+
+}  // namespace
+
+std::string directory_of(const std::string& path) {
+  size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+bool is_same_file(const struct stat& a, const struct stat& b) {
+  return a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+}
+
+bool names(const std::string& name, int fd) {
+  struct stat named, opened;
+  return ::stat(name.c_str(), &named) == 0 && ::fstat(fd, &opened) == 0 &&
+         is_same_file(named, opened);
+}
+
+std::string descriptor_path(int fd) {
+  return fmt::format("/proc/self/fd/{}", fd);
+}
+
+Result<LinkEnd> follow_links(std::string path) {
+  const std::string named = path;
+  for (int links = 0; links < 40; ++links) {
+    if (const auto descriptor = named_descriptor(path)) return LinkEnd{path, descriptor};
+    char target[4096];
+    ssize_t length = ::readlink(path.c_str(), target, sizeof target);
+    if (length < 0) return LinkEnd{path};
+    std::string_view text(target, static_cast<size_t>(length));
+    path =
+        text.starts_with('/') ? std::string(text) : fmt::format("{}/{}", directory_of(path), text);
+  }
+  return system_error(ELOOP, "create", named);
+}
+
+std::string temporary_name(const std::string& directory) {
+  // Names that are taken are tried past, so where the system gives no random number, others do.
+  static std::atomic<uint64_t> names{0};  // relaxed: a number for each
+  uint64_t random = 0;
+  if (::getrandom(&random, sizeof random, 0) != sizeof random) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+    random = mix64(static_cast<uint64_t>(now) + names.fetch_add(1, std::memory_order_relaxed));
+  }
+  return fmt::format("{}/{}{}-{:016x}{}", directory, temporary_prefix, ::getpid(), random,
+                     temporary_suffix);
+}
+
+// A file with a temporary name, locked. Between creation and lock another process may take it for a
+// dead run's and remove it: then we make another one.
+NamedFile create_named(const std::string& directory, unsigned mode) {
+  for (;;) {
+    std::string name = temporary_name(directory);
+    int fd = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd < 0) {
+      if (errno == EEXIST) continue;
+      return {-1, {}};
+    }
+    ::flock(fd, LOCK_EX);
+    if (names(name, fd)) return {fd, std::move(name)};
+    ::close(fd);
+  }
+}
+
+bool can_be_linked(int fd, const std::string& directory) {
+  // No link is made: its name is taken. Without /proc, or where the call is refused, the answer is another one.
+  return ::linkat(AT_FDCWD, descriptor_path(fd).c_str(), AT_FDCWD, (directory + "/.").c_str(),
+                  AT_SYMLINK_FOLLOW) != 0 &&
+         errno == EEXIST;
+}
+
+size_t remove_stale_temporaries(const std::string& directory) {
+  std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(directory.c_str()), &::closedir);
+  if (!entries) return 0;
+  size_t removed = 0;
+  while (dirent* entry = ::readdir(entries.get())) {
+    if (!is_temporary_name(entry->d_name)) continue;
+    std::string name = fmt::format("{}/{}", directory, entry->d_name);
+    const os::Fd fd(::open(name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    struct stat status;
+    const bool regular = fd && ::fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode);
+    if (regular && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 && names(name, fd.get())) {
+      if (::unlink(name.c_str()) == 0) ++removed;
+    }
+  }
+  return removed;
+}
+
+}  // namespace penstock::io

@@ -1,0 +1,68 @@
+#pragma once
+
+// Where bytes go in order: a pipe, a terminal, redirected output, a caller's sink.
+//
+// The engines' own ways do not serve it. A request that is with the system cannot be taken back, and a
+// reader that takes nothing would hold it for ever; a sink has no descriptor at all. So each outlet has a
+// thread of its own, which hands over the requests of all engines in the order of their submission, by
+// calls that cancel() ends. Where the system has no thread to give, the submitting thread does it.
+//
+// Thread safety: push() and serve() from one thread at a time, cancel() and error() from any. push()
+// neither allocates nor takes a lock that user code may hold. A forked child has no such thread: there
+// push() takes nothing.
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "base/mutex.h"
+#include "io/descriptor.h"
+#include "io/engine_base.h"
+#include "os/generation.h"
+#include "penstock/source.h"
+
+namespace penstock::io {
+
+// Without close(): what it is of has a name of its own, or none.
+class DescriptorSink final : public Sink {
+ public:
+  explicit DescriptorSink(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  Status write(std::span<const std::byte> from) override { return descriptor_.write(from); }
+  void cancel() override { descriptor_.interrupt(); }
+
+ private:
+  Descriptor descriptor_;
+};
+
+class Outlet {
+ public:
+  explicit Outlet(std::shared_ptr<Sink> sink);
+  Outlet(const Outlet&) = delete;
+  Outlet& operator=(const Outlet&) = delete;
+  ~Outlet();  // REQUIRES: all that was pushed is served
+
+  // The thread serves it, and tells the engine. False: it does not.
+  bool push(Request& request, EngineBase& engine) noexcept;
+  // In this thread. After an error nothing more goes out: each later request fails with it.
+  void serve(Request& request) noexcept;
+  // What waits, and all that comes later, ends with ErrorCode::cancelled.
+  void cancel() noexcept;
+  // Nothing more comes.
+  Status close();
+  std::optional<Error> error() const EXCLUDES_LOCK(mutex_);
+
+ private:
+  void work() EXCLUDES_LOCK(mutex_);
+
+  const std::shared_ptr<Sink> sink_;
+  mutable Mutex mutex_;
+  Condition changed_;
+  RequestList waiting_ GUARDED_BY(mutex_);
+  bool ends_ GUARDED_BY(mutex_) = false;
+  std::optional<Error> error_ GUARDED_BY(mutex_);
+  os::LeftToParent<std::thread> thread_{
+      std::make_unique<std::thread>()};  // last: it uses all others
+};
+
+}  // namespace penstock::io

@@ -1,0 +1,56 @@
+#include "items/fields.h"
+
+#include <algorithm>
+
+#include "items/rows.h"
+
+namespace penstock::items {
+namespace {
+
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\n';
+}
+
+size_t skip(std::string_view line, size_t at, bool blanks) {
+  while (at < line.size() && is_blank(line[at]) == blanks) ++at;
+  return at;
+}
+
+}  // namespace
+
+FieldStyle style_of(const Format& format, std::optional<char> separator) {
+  return {.separator = format.csv ? format.csv : separator, .csv = format.csv.has_value()};
+}
+
+void split_fields(std::string_view line, const FieldStyle& style,
+                  std::vector<std::string_view>& fields) {
+  fields.clear();
+  if (line.empty() && !style.csv) return;
+  if (!style.separator) {
+    // Blanks at the end have an empty field behind them, as join(1) has it.
+    size_t at = skip(line, 0, true);
+    if (at == line.size()) return;
+    for (;;) {
+      const size_t end = skip(line, at, false);
+      fields.push_back(line.substr(at, end - at));
+      if (end == line.size()) return;
+      at = skip(line, end, true);
+    }
+  }
+  for (size_t at = 0; at <= line.size();) {
+    const size_t end = style.csv ? end_of_field(line, *style.separator, at)
+                                 : std::min(line.find(*style.separator, at), line.size());
+    fields.push_back(line.substr(at, end - at));
+    at = end + 1;
+  }
+}
+
+std::string row_field(std::string_view text, char separator) {
+  const char special[] = {separator, quote, '\n', '\r'};
+  if (text.find_first_of({special, sizeof special}) == text.npos) return std::string(text);
+  std::string field(1, quote);
+  for (const char c : text) field.append(c == quote ? 2 : 1, c);
+  return field += quote;
+}
+
+}  // namespace penstock::items

@@ -1,0 +1,108 @@
+#include "items/items.h"
+
+#include <fmt/format.h>
+
+#include "base/thread_object.h"
+#include "items/codec.h"
+#include "items/text/text_order.h"
+
+namespace penstock::items {
+namespace {
+
+constexpr size_t key_text_bytes_max = 64;
+
+std::string printable(std::string_view key) {
+  std::string text;
+  for (const unsigned char byte : key.substr(0, key_text_bytes_max)) {
+    const bool plain = byte >= 0x20 && byte != 0x7f && byte != '\\';
+    text += plain ? std::string(1, static_cast<char>(byte)) : fmt::format("\\x{:02x}", byte);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string hint_of_fault(const Format& format) {
+  if (!format.csv) return "another --format";
+  const std::string separator =
+      *format.csv == '\t' ? "-t $'\\t'" : fmt::format("-t '{}'", *format.csv);
+  return fmt::format("{}{} -k1,1 in place of --csv and --key, if quotes mean nothing in it",
+                     separator, format.header_lines > 0 ? " --header" : "");
+}
+
+std::string Place::text(const Format& format) const {
+  if (format.csv) return fmt::format("line {}, row {}", line, row);
+  return fmt::format("{} {}", format.lines() ? "line" : "item", row);
+}
+
+uint64_t ItemOrder::number(std::string_view item) const {
+  if (item_bytes_of(format_.type) == sizeof(uint32_t)) {
+    const uint32_t key = encode_key32(format_.type, load<uint32_t>(item.data()));
+    return descending_ ? ~key : key;
+  }
+  const uint64_t key = encode_key64(format_.type, load<uint64_t>(item.data()));
+  return descending_ ? ~key : key;
+}
+
+std::string_view ItemOrder::make_key(std::string_view item, std::string& room) const {
+  room.clear();
+  append_key(item, room);
+  return room;
+}
+
+void ItemOrder::append_key(std::string_view item, std::string& to) const {
+  if (format_.keys == nullptr) {
+    to.append(key_of(format_, item));
+  } else {
+    format_.keys->append(without_line_end(format_, item), to);
+  }
+}
+
+std::string_view ItemOrder::made_key(std::string_view item) const {
+  static constinit thread_local ThreadObject<std::string> room_of_thread;
+  std::string& room = room_of_thread.get();
+  return make_key(item, room);
+}
+
+int ItemOrder::compare_ties_of_bytes(std::string_view a, std::string_view b) const {
+  static constinit thread_local ThreadObject<std::string> room_a_of_thread;
+  std::string& room_a = room_a_of_thread.get();
+  static constinit thread_local ThreadObject<std::string> room_b_of_thread;
+  std::string& room_b = room_b_of_thread.get();
+  return compare_keys(key(a, room_a), key(b, room_b));
+}
+
+ItemKey ItemOrder::item_key(std::string_view item) const {
+  if (format_.numeric()) return {number(item)};
+  std::string room;
+  return key_of_bytes(std::string(key(item, room)));
+}
+
+int ItemOrder::compare(std::string_view a, std::string_view b) const {
+  const uint64_t left = prefix(a);
+  const uint64_t right = prefix(b);
+  if (left != right) return left < right ? -1 : 1;
+  return compare_ties(a, b);
+}
+
+std::string printable_key(const Format& format, std::string_view item) {
+  if (format.numeric()) {
+    return with_number(format.type, [&]<class Number>(Number) {
+      return fmt::format("{}", load<typename Number::Value>(item.data()));
+    });
+  }
+  return printable(key_of(format, item));
+}
+
+std::string printable_key(const Format& format, const ItemKey& key) {
+  if (!format.numeric()) return printable(key.bytes);
+  std::byte number[sizeof key.prefix];
+  if (format.key_bytes == sizeof(uint32_t)) {
+    store(number, decode_key32(format.type, static_cast<uint32_t>(key.prefix)));
+  } else {
+    store(number, decode_key64(format.type, key.prefix));
+  }
+  return printable_key(format, text_at(number, sizeof number));
+}
+
+}  // namespace penstock::items

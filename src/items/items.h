@@ -1,0 +1,193 @@
+#pragma once
+
+// Items: what a sort puts in order. Where one ends, what its key is, how two compare, and how one is
+// shown to people. The loops that go over many numbers at once are in codec.h.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "items/format.h"
+#include "items/keyed_rows.h"
+#include "items/rows.h"
+
+namespace penstock::items {
+
+// The bytes of the item that begins at `at`, a line's end included; 0 if it does not end before
+// `end`.
+inline size_t item_bytes_at(const Format& format, const std::byte* at, const std::byte* end) {
+  const auto bytes = static_cast<size_t>(end - at);
+  if (format.fixed()) return bytes < format.record_bytes ? 0 : format.record_bytes;
+  if (format.csv) return row_bytes_at(format.line_end, at, end);
+  if (format.type == Type::rows) return keyed_row_bytes_at(at, end);
+  const void* end_of_line = bytes == 0 ? nullptr : std::memchr(at, format.line_end, bytes);
+  if (end_of_line == nullptr) return 0;
+  return static_cast<size_t>(static_cast<const std::byte*>(end_of_line) - at) + 1;
+}
+
+inline std::string_view text_at(const std::byte* at, size_t bytes) {
+  return {reinterpret_cast<const char*>(at), bytes};
+}
+
+// The item that begins at `at`. REQUIRES: it ends before `end`.
+inline std::string_view item_at(const Format& format, const std::byte* at, const std::byte* end) {
+  return text_at(at, item_bytes_at(format, at, end));
+}
+
+// What is wrong with an item: of rows of CSV, that they break the rules; of rows, their lengths.
+inline std::optional<RowFault> fault_of(const Format& format, std::string_view item) {
+  if (format.type == Type::rows) return fault_of_keyed_row(item);
+  if (!format.csv) return {};
+  return fault_of_row(item, *format.csv, format.line_end);
+}
+
+// What to try where fault_of() finds something.
+std::string hint_of_fault(const Format& format);
+
+// The place where an item begins in its file, for people: both from 1 on, the header's counted.
+struct Place {
+  uint64_t line = 1;  // as an editor counts them
+  uint64_t row = 1;   // of rows of CSV, which may have several lines; items otherwise
+  // "line 5, row 4"; of other lines "line 5", of other items "item 5".
+  std::string text(const Format& format) const;
+};
+// The number of lines that an item has.
+inline uint64_t lines_of_item(const Format& format, std::string_view item) {
+  if (!format.csv || item.empty() ||
+      std::memchr(item.data(), format.line_end, item.size() - 1) == nullptr)
+    return 1;
+  const auto ends = static_cast<uint64_t>(std::count(item.begin(), item.end(), format.line_end));
+  return std::max<uint64_t>(1, ends);
+}
+
+// The encoding of text of which every character takes several bytes, as iconv names it; nullptr: it is
+// none.
+const char* wide_encoding(std::string_view data);
+std::string hint_of_encoding(const char* encoding);
+
+// The length of the byte order mark with which a file of CSV may begin; 0: none.
+inline size_t mark_bytes(const Format& format, std::string_view data) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  return format.csv && data.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
+}
+
+// Without what ends it, which the last line of a file may lack.
+inline std::string_view without_line_end(const Format& format, std::string_view line) {
+  if (format.lines() && line.ends_with(format.line_end)) line.remove_suffix(1);
+  return line;
+}
+
+// Of the last line of a file, which then gets an end wherever it is written.
+inline bool lacks_line_end(const Format& format, std::string_view item) {
+  return format.lines() && !item.ends_with(format.line_end);
+}
+
+// The bytes that an item is known by, where no key is made: of a line all but its end.
+inline std::string_view key_of(const Format& format, std::string_view item) {
+  if (format.fixed()) return item.substr(format.key_offset, format.key_bytes);
+  if (format.type == Type::rows) return key_of_row(item);
+  return without_line_end(format, item);
+}
+
+inline uint64_t prefix_of(std::string_view bytes) {
+  return prefix_of(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size());
+}
+
+// A key without its item, as an order has it. Of numbers it is all in the prefix.
+struct ItemKey {
+  uint64_t prefix = 0;
+  std::string bytes = {};
+};
+
+// The order of items: by key, ascending or descending.
+class ItemOrder {
+ public:
+  explicit ItemOrder(const Format& format, bool descending = false)
+      : format_(format), descending_(descending) {}
+
+  // Order of these numbers is order of items, up to ties that compare_ties() decides. Of a number it
+  // is its encoded key (of 32 bits: in the lower half), and there are no ties.
+  uint64_t prefix(std::string_view item) const {
+    if (format_.numeric()) return number(item);
+    return prefix_of_bytes(format_.keys == nullptr ? key_of(format_, item) : made_key(item));
+  }
+  // The same for bytes that are a key, or the part of one behind what several have in common.
+  uint64_t prefix_of_bytes(std::string_view bytes) const {
+    const uint64_t prefix = prefix_of(bytes);
+    return descending_ ? ~prefix : prefix;
+  }
+
+  // Of two items with equal prefixes. < 0, 0, > 0.
+  int compare_ties(std::string_view a, std::string_view b) const {
+    return format_.numeric() ? 0 : compare_ties_of_bytes(a, b);
+  }
+  // Of keys that are bytes.
+  int compare_keys(std::string_view a, std::string_view b) const {
+    const int order = a.compare(b);
+    return descending_ ? -order : order;
+  }
+  int compare(std::string_view a, std::string_view b) const;
+
+  // The bytes whose order is the items': a part of the item, or made in `room`.
+  std::string_view key(std::string_view item, std::string& room) const {
+    return format_.keys == nullptr ? key_of(format_, item) : make_key(item, room);
+  }
+  ItemKey key_of_bytes(std::string bytes) const {
+    const uint64_t prefix = prefix_of_bytes(bytes);
+    return {prefix, std::move(bytes)};
+  }
+  ItemKey item_key(std::string_view item) const;
+  // < 0: the key belongs before the item. `prefix`: the item's.
+  int compare(const ItemKey& key, uint64_t prefix, std::string_view item, std::string& room) const {
+    if (key.prefix != prefix) return key.prefix < prefix ? -1 : 1;
+    return format_.numeric() ? 0 : compare_keys(key.bytes, this->key(item, room));
+  }
+  // The same behind what is in `to`.
+  void append_key(std::string_view item, std::string& to) const;
+  const Format& format() const { return format_; }
+  bool descending() const { return descending_; }
+
+ private:
+  uint64_t number(std::string_view item) const;
+  int compare_ties_of_bytes(std::string_view a, std::string_view b) const;
+  std::string_view make_key(std::string_view item, std::string& room) const;
+  std::string_view made_key(std::string_view item) const;  // until the thread's next call
+
+  Format format_;
+  bool descending_ = false;
+};
+
+// An item that a walk has passed and whose bytes may be gone, to hold the next one against: is it in
+// order, is it a repeat?
+class LastItem {
+ public:
+  bool any() const { return any_; }
+  // `prefix` as the order has it.
+  void set(const ItemOrder& order, uint64_t prefix, std::string_view item) {
+    key_.prefix = prefix;
+    any_ = true;
+    if (order.format().numeric()) return;
+    const std::string_view key = order.key(item, key_.bytes);
+    if (key.data() != key_.bytes.data()) key_.bytes.assign(key);
+  }
+  // Above 0: the item belongs before this one. REQUIRES: any().
+  int compare(const ItemOrder& order, uint64_t prefix, std::string_view item) {
+    return order.compare(key_, prefix, item, room_);
+  }
+
+ private:
+  ItemKey key_;
+  std::string room_;
+  bool any_ = false;
+};
+
+// The key for people: a number, or the first bytes, those that cannot be printed as \xHH.
+std::string printable_key(const Format& format, std::string_view item);
+std::string printable_key(const Format& format, const ItemKey& key);
+
+}  // namespace penstock::items

@@ -1,0 +1,39 @@
+#pragma once
+
+// A key of a line of text, as sort(1) of POSIX and GNU has them: where it lies and how it compares.
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace penstock::items {
+
+enum class TextCompare : uint8_t {
+  bytes,    // as LC_ALL=C compares strings
+  numeric,  // -n: sign, digits, fraction; of any length
+  general,  // -g: what strtold() reads
+  human,    // -h: a number and a suffix, as in 2K 1G
+  month,    // -M: JAN < FEB < ... < DEC; what is no month comes first
+  version,  // -V: digits compare as numbers, as in file names with versions
+  random,   // -R: equal keys stand together, otherwise no order
+};
+
+// A place in a line: before the character `character` of field `field`, both from 0 on.
+struct TextKey {
+  static constexpr size_t line_end = std::numeric_limits<size_t>::max();
+
+  size_t start_field = 0;
+  size_t start_character = 0;
+  // The key ends before this field, plus so many of its characters.
+  size_t end_field = line_end;
+  size_t end_characters = 0;
+  bool skips_blanks_at_start = false;  // -b
+  bool skips_blanks_at_end = false;
+  TextCompare compare = TextCompare::bytes;
+  bool only_letters = false;    // -d: letters, digits and blanks count
+  bool only_printable = false;  // -i
+  bool ignores_case = false;    // -f
+  bool reverse = false;         // -r
+};
+
+}  // namespace penstock::items

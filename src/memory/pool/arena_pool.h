@@ -1,0 +1,85 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "base/run_scope.h"
+#include "memory/pool/block_list.h"
+#include "memory/pool/pool.h"
+#include "os/memory.h"
+
+namespace penstock::pool {
+
+// What the mechanisms share: an arena in which each block has its home, the free blocks, and a note
+// for each block of the place where it is, so that a misused block stops the program instead of
+// losing its contents.
+//
+// Thread safety: as Pool. Invariants: place_[b] is touched only by the one thread that holds b.
+class ArenaPool : public Pool {
+ public:
+  ~ArenaPool() override;
+  BlockId take() noexcept override;
+  void give(BlockId block) noexcept override;
+  std::byte* home(BlockId block) const noexcept override {
+    return arena_.begin() + uint64_t{block} * block_bytes_;
+  }
+  int map(BlockId block, std::byte* to) noexcept override;
+  int remap(BlockId block, std::byte* from, std::byte* to) noexcept override;
+  int unmap(BlockId block, std::byte* from) noexcept override;
+  int unmap_in_use(BlockId block, std::byte* from, Protection protection) noexcept override;
+  uint32_t blocks_free() const noexcept override { return free_.blocks_free(); }
+  uint32_t blocks_committed() const noexcept override {
+    return committed_.load(std::memory_order_relaxed);
+  }
+  void trim() noexcept override;
+
+ protected:
+  // REQUIRES: the arena is excluded from fork.
+  ArenaPool(const PoolOptions& options, PageKind pages, os::Reservation arena);
+
+  // A mechanism's part. Each function returns 0 or an errno, having changed nothing when it fails: a block
+  // that gets memory for a half of it loses that again, for nobody would count it.
+  virtual int commit_home(BlockId block) noexcept = 0;   // the block gets memory
+  virtual int discard_home(BlockId block) noexcept = 0;  // the block loses its memory
+  virtual int leave_home(BlockId block, std::byte* to) noexcept = 0;
+  virtual int move_on(BlockId block, std::byte* from, std::byte* to) noexcept = 0;
+  virtual int go_home(BlockId block, std::byte* from) noexcept = 0;
+  virtual int go_home_in_use(BlockId block, std::byte* from, Protection protection) noexcept {
+    (void)protection;
+    return go_home(block, from);
+  }
+
+  // Address space for blocks, aligned to the block and to 2 MiB, that much larger as whole blocks
+  // need.
+  static Result<os::Reservation> reserve_blocks(uint64_t bytes, size_t block_bytes);
+  // The same, for a range. Errors: unsupported, in a forked child.
+  Result<os::Reservation> reserve_range(uint64_t bytes) const;
+  // REQUIRES: options checked by Pool::open.
+  static Result<os::Reservation> reserve_arena(const PoolOptions& options);
+
+  os::Reservation arena_;
+
+ private:
+  enum class Place : uint8_t { free, home, mapped };
+  void require_place(BlockId block, Place place) const noexcept;
+
+  BlockList free_;
+  std::atomic<uint32_t> committed_{0};
+  const std::shared_ptr<MemoryAccount> account_ =
+      current_run().account;  // of blocks that have memory
+  std::unique_ptr<Place[]> place_;
+};
+
+// 0, or the errno with which this system refuses to move pages by mremap() (gVisor, sandboxes): tried
+// once for the process.
+int mremap_error();
+
+// Whether blocks of this size are to be made of huge pages.
+bool wants_huge_pages(const PoolOptions& options);
+
+Result<std::unique_ptr<Pool>> open_mremap_pool(const PoolOptions& options);
+Result<std::unique_ptr<Pool>> open_uffd_pool(const PoolOptions& options);
+Result<std::unique_ptr<Pool>> open_shared_pool(const PoolOptions& options);
+
+}  // namespace penstock::pool

@@ -1,0 +1,79 @@
+#pragma once
+
+// The body of penstock::ProcessStream (see include/penstock/stream.h for use, two_sided.cc
+// and process_stream.cc for how it works).
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "memory/pool/late_unmaps.h"
+#include "memory/stream/two_sided.h"
+#include "os/memfd.h"
+#include "os/process.h"
+#include "penstock/stream.h"
+
+namespace penstock::stream {
+
+struct SharedStream;  // what both processes see; process_stream.cc
+
+// One process's side. What both processes see changes by atomics alone, so that a process can die
+// between any two instructions; what only this process sees is guarded by mutex_. The slots of
+// TwoSidedCore say what is mapped here.
+class ProcessStreamCore final : public TwoSidedCore {
+ public:
+  using Options = ProcessStream::Options;
+  using AttachOptions = ProcessStream::AttachOptions;
+
+  static Result<std::unique_ptr<ProcessStreamCore>> create(const Options& options, Side side);
+  static Result<std::unique_ptr<ProcessStreamCore>> attach(int fd, Side side,
+                                                           const AttachOptions& options);
+  ~ProcessStreamCore();
+
+  int fd() const { return file_.fd(); }
+  Side side() const { return side_; }
+  // The process has the pointer of its side alone.
+  std::byte* writer() override { return address(side_, 0); }
+  std::byte* reader() override { return address(side_, 0); }
+  uint64_t memory_bytes() const override { return rules_.shape.live_blocks() * block_bytes_; }
+
+  Status finish(uint64_t bytes) override;
+  Result<uint64_t> wait_ready(uint64_t offset) override;
+  // A process ends its own side alone.
+  void fail(Side side, Error error) override {
+    if (side == side_) TwoSidedCore::fail(side, std::move(error));
+  }
+  void cancel(Side side, const char* attempted) noexcept override {
+    if (side == side_) TwoSidedCore::cancel(side, attempted);
+  }
+
+ private:
+  static constexpr uint32_t late_views = 32;
+
+  ProcessStreamCore(os::MemoryFile file, os::Reservation header, const Shape& shape, Side side,
+                    const AttachOptions& options, uint32_t attach_ms_max);
+  Status join() EXCLUDES_LOCK(mutex_);
+
+  int show(Slot& slot, Side side, Position position, bool cleared) noexcept override
+      REQUIRES_LOCK(mutex_);
+  int hide(Slot& slot) noexcept override REQUIRES_LOCK(mutex_);
+  void free_page_tables(std::span<std::byte> piece) noexcept override;
+  void wait_for_process(uint32_t seen) noexcept override EXCLUDES_LOCK(mutex_);
+  void notice_death() noexcept EXCLUDES_LOCK(mutex_);
+
+  const os::MemoryFile file_;
+  const os::Reservation header_;
+  SharedStream& shared_;
+  const Side side_;
+  const uint32_t attach_ms_max_;
+  const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
+  const uint64_t blocks_offset_;  // of slot 0 in the file
+  bool joined_ = false;
+  os::ProcessWatch watch_ GUARDED_BY(mutex_);  // the other process, once it was looked for
+  pool::LateUnmaps late_;
+};
+
+}  // namespace penstock::stream

@@ -1,0 +1,60 @@
+#pragma once
+
+// What a stream's fault handler does about an error: the other side of penstock/stream.h.
+//
+// The handler does not jump out of itself: the registry counts who is inside a region's handler,
+// and the kernel has a signal mask to restore. Instead it changes the interrupted context, so that
+// the return from the signal lands in a small function which then jumps to the recovery point. All
+// frames between, the faulting one included, are abandoned (see penstock/stream.h for what that
+// skips). An access that faults inside another handler (nested) abandons that handler, too: a
+// handler must not use a stream with ErrorPolicy::recover.
+
+#include "memory/stream/error_policy.h"
+#include "penstock/stream.h"
+
+namespace penstock::stream {
+
+// An error as it is found on the fault path: no allocation. Strings are copied before they are used
+// later.
+struct Failure {
+  ErrorCode code = ErrorCode::io;
+  const char* attempted = "";
+  const char* subject = "";
+  int system_errno = 0;
+
+  Error error() const { return {code, attempted, subject, system_errno}; }
+};
+
+// A failure that holds its own words. May be written on the fault path.
+struct WrittenFailure {
+  const char* subject = "";
+  ErrorCode code = ErrorCode::io;
+  int system_errno = 0;
+  char attempted[400];
+
+  explicit WrittenFailure(const char* about = "") : subject(about) {}
+  [[gnu::format(printf, 3, 4)]] void write(ErrorCode because, const char* format, ...) noexcept;
+  operator Failure() const { return {code, attempted, subject, system_errno}; }
+  Error error() const { return Failure(*this).error(); }
+};
+
+// Does what `policy` says about `failure`.
+//   stop     ends the process with the message (abort, so that a core shows the access).
+//   recover  returns true, and the thread will be at its recovery point once the handler has
+//            returned Outcome::retry. With context == nullptr (not in a handler) it jumps there at
+//            once. Without a recovery point: as stop.
+//   zeros    returns false: the caller supplies zeros, or drops what was written.
+[[nodiscard]] bool fail(ErrorPolicy policy, const Failure& failure, void* context) noexcept;
+
+// The message alone.
+void report(const Failure& failure, const char* hint = "") noexcept;
+// The message and the end, for what no policy can mend: set_stopping()'s, where there is one.
+[[noreturn]] void stop(const Failure& failure) noexcept;
+
+// What a program does instead of abort() when one of its streams stops it, such as to end with an
+// exit code of its own. It may be called in a signal handler, in any thread. Set before the first
+// stream is opened.
+using Stopping = void (*)(const Failure&) noexcept;
+void set_stopping(Stopping stopping) noexcept;
+
+}  // namespace penstock::stream

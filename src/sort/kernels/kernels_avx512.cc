@@ -1,6 +1,0 @@
-#include "sort/kernels/kernels_tiers.h"
-
-#if defined(__x86_64__)
-#define PENSTOCK_TIER avx512
-#include "sort/kernels/kernels_impl.h"
-#endif

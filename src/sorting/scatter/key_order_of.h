@@ -1,0 +1,78 @@
+#pragma once
+
+// What sorts and partitions see of the types that users hand over: unsigned words, in an order.
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "penstock/base.h"
+#include "sorting/scatter/key_order.h"
+
+// Each of the types that users may hand over, by the name of a macro.
+#define PENSTOCK_FOR_SORTABLE(apply)                                                         \
+  apply(uint8_t) apply(int8_t) apply(uint16_t) apply(int16_t) apply(uint32_t) apply(int32_t) \
+      apply(uint64_t) apply(int64_t) apply(float) apply(double) apply(KeyValue32)            \
+          apply(KeyValue64) apply(Key128)
+
+namespace penstock::scatter {
+
+template <class T>
+struct Seen {
+  using Item = T;
+};
+template <>
+struct Seen<int8_t> {
+  using Item = uint8_t;
+};
+template <>
+struct Seen<int16_t> {
+  using Item = uint16_t;
+};
+template <>
+struct Seen<int32_t> {
+  using Item = uint32_t;
+};
+template <>
+struct Seen<float> {
+  using Item = uint32_t;
+};
+template <>
+struct Seen<int64_t> {
+  using Item = uint64_t;
+};
+template <>
+struct Seen<double> {
+  using Item = uint64_t;
+};
+template <>
+struct Seen<KeyValue32> {
+  using Item = uint64_t;  // the key below, the value above; the order turns it
+};
+template <class T>
+using ItemOf = typename Seen<T>::Item;
+
+template <class T>
+KeyOrder key_order_of(bool descending) {
+  KeyOrder order;
+  constexpr unsigned bits = 8 * sizeof(ItemOf<T>) > 64 ? 64 : 8 * sizeof(ItemOf<T>);
+  constexpr uint64_t ones = ~uint64_t{0} >> (64 - bits);
+  constexpr uint64_t sign = uint64_t{1} << (bits - 1);
+  if constexpr (std::is_same_v<T, KeyValue32>) {
+    order.turn_bits = 32;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    order.flip = sign;
+    order.flip_if_negative = ones ^ sign;
+    constexpr int mantissa_bits = std::numeric_limits<T>::digits - 1;
+    order.subtract = (uint64_t{1} << mantissa_bits) - 1;  // NaNs with a sign
+  } else if constexpr (std::is_signed_v<T>) {
+    order.flip = sign;
+  }
+  if (!descending) return order;
+  order = order.reversed();
+  order.flip &= ones;
+  order.subtract &= ones;
+  return order;
+}
+
+}  // namespace penstock::scatter

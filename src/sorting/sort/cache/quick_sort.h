@@ -1,0 +1,59 @@
+#pragma once
+
+// A sort by comparisons for data in the cache, for keys whose distribution defeats a radix sort.
+//
+// Quick sort, out of place and stable: a pass sends the keys below the pivot to the front of one
+// array and the others to the front of the second; the source is one of the two, and both write
+// positions stay behind the reading. With vectors a pass is a comparison, two compressions and two
+// stores (partition_by_vectors_impl.h). What is left at 256 items goes to the leaf (leaf.h), which needs
+// to know a range for its keys: the pivots above are that range.
+//
+// Equal keys: a pivot that is the least key of its range splits behind itself instead, and the part
+// in front, all equal, is finished. So d distinct keys take at most about 2 log d passes.
+// Bad luck: after twice as many levels as a good run takes, the pivot is no longer the median of a
+// sample but the middle of the range, which halves the range at least: the depth is bounded by the
+// bits of the key whatever the input, and no heap sort is needed.
+//
+// Thread safety: any threads, each with arrays of its own. Memory: `spare`, and 8 KiB of stack.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sorting/scatter/bucket_map.h"
+#include "sorting/sort/item.h"
+
+namespace penstock::sorting {
+
+// Sorts `count` items of `data`, stable. The contents of `spare`, with room for as many, are lost.
+// For uint32_t, uint64_t, KeyValue and Key128.
+// `keys`: where all of them lie (encoded; of Key128 the high words); the closer, the faster.
+template <class T>
+void quick_sort(T* data, size_t count, T* spare, const KeyRange& keys = {});
+
+// The same, to another array; what `data` holds is lost.
+template <class T>
+void quick_sort_to(T* data, size_t count, T* out, const KeyRange& keys = {});
+
+// Moves the items below `pivot` (less) to `below`, the others to `rest`, each in order; returns how
+// many were below. REQUIRES: `items` is `below` or `rest`; the two do not overlap, and each has
+// room for `count`.
+template <class T>
+using PartitionByPivot = size_t (*)(const T* items, size_t count, const T& pivot, T* below,
+                                    T* rest);
+
+namespace portable {
+template <class T>
+size_t partition_by_pivot(const T* items, size_t count, const T& pivot, T* below, T* rest);
+}
+#if defined(__x86_64__)
+namespace avx2 {
+template <class T>
+size_t partition_by_pivot(const T* items, size_t count, const T& pivot, T* below, T* rest);
+}
+namespace avx512 {
+template <class T>
+size_t partition_by_pivot(const T* items, size_t count, const T& pivot, T* below, T* rest);
+}
+#endif
+
+}  // namespace penstock::sorting

@@ -1,0 +1,39 @@
+#pragma once
+
+// The sort of memory: in place, by one or more threads. See in_place_sort.cc.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "penstock/base.h"
+#include "sorting/scatter/key_order.h"
+#include "sorting/sort/item_mix.h"
+
+namespace penstock::sorting {
+
+struct InPlaceOptions {
+  KeyOrder order;
+  bool stable = false;
+  unsigned threads = 1;
+  // Only the least `first` items need to be in order, at the front.
+  uint64_t first = ~uint64_t{0};
+  // All items are added to it, as they stand when they are sorted: cheaper than afterwards, because
+  // most are in the cache.
+  ItemSum* sum = nullptr;
+};
+
+// Sorts `count` items. For uint32_t, uint64_t, KeyValue and Key128.
+// Errors: out_of_memory, with all items there, though some may have changed places.
+template <class T>
+Status sort_in_place(T* items, size_t count, const InPlaceOptions& options);
+
+// Sorts `in` to `out`; they do not overlap.
+template <class T>
+Status sort_to(const T* in, size_t count, T* out, const InPlaceOptions& options);
+
+// Bytes of memory that a sort takes beside its items, at most (tables and stacks included, what the
+// system needs for page tables not).
+template <class T>
+uint64_t extra_bytes(size_t count, const InPlaceOptions& options);
+
+}  // namespace penstock::sorting

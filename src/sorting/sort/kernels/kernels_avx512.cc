@@ -1,0 +1,6 @@
+#include "sorting/sort/kernels/kernels_tiers.h"
+
+#if defined(__x86_64__)
+#define PENSTOCK_TIER avx512
+#include "sorting/sort/kernels/kernels_impl.h"
+#endif

@@ -1,0 +1,74 @@
+#pragma once
+
+// What all sections of a page are written with.
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "trace/report/text.h"
+
+namespace penstock::report {
+
+// A stranger's name as the text of an element.
+inline std::string shown(std::string_view name, size_t characters_max = 200) {
+  return html_escaped(printable(name, characters_max));
+}
+
+inline const char* plural(uint64_t number) {
+  return number == 1 ? "" : "s";
+}
+
+// "run.trace" of "/home/x/run.trace".
+inline std::string_view base_name(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == path.npos || slash + 1 == path.size() ? path : path.substr(slash + 1);
+}
+
+class Writer {
+ public:
+  template <class... T>
+  void add(fmt::format_string<T...> format, T&&... values) {
+    fmt::format_to(std::back_inserter(page_), format, std::forward<T>(values)...);
+  }
+  void raw(std::string_view text) { page_ += text; }
+
+  // A cell with a number: what the script sorts by, what a person reads, and a bar behind it whose
+  // length is its share of the largest in its column.
+  void number_cell(double value, const std::string& text, double largest = 0) {
+    add("<td class=\"n\" data-v=\"{:.17g}\">{}", value, text);
+    if (largest > 0) add("<i style=\"--w:{:.2f}%\"></i>", 100 * value / largest);
+    raw("</td>");
+  }
+
+  // To be closed with </table></div>.
+  void begin_table(const char* css_class, const std::string& label) {
+    add("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table "
+        "class=\"{}\">\n",
+        html_escaped(label), css_class);
+  }
+  // The names of columns, and what explains them; all but the first hold numbers.
+  void heading(std::initializer_list<std::pair<const char*, const char*>> columns) {
+    raw("<thead><tr>");
+    bool first = true;
+    for (const auto& [name, explanation] : columns) {
+      add("<th scope=\"col\"{}{}>{}</th>", first ? "" : " class=\"n\"",
+          *explanation == 0 ? "" : fmt::format(" title=\"{}\"", html_escaped(explanation)), name);
+      first = false;
+    }
+    raw("</tr></thead>\n");
+  }
+
+  std::string take() { return std::move(page_); }
+  size_t bytes() const { return page_.size(); }
+
+ private:
+  std::string page_;
+};
+
+}  // namespace penstock::report

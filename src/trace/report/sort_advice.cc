@@ -1,0 +1,128 @@
+#include "trace/report/sort_advice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "penstock/base.h"
+#include "trace/report/text.h"
+
+// A sort waits for the disk or for the processors, reads everything so many times, and was
+// predicted well or badly. Each of these has one figure that tells, and a threshold.
+//
+//   the processors   share of the memory whose buckets wait for a sorter. Then the disk is ahead,
+//                    and nothing that is said of it helps.
+//   the disk         share of the time that it alone accounts for, by the prediction; or share of
+//                    the sorters' time in which they wait for reads.
+//   the passes       the plan says which memory would save one.
+//   the prediction   what was measured over what was predicted.
+
+namespace penstock::report {
+namespace {
+
+constexpr double waits_for_sorters_min = 0.35;  // of four stages, one has more than a third
+constexpr double disk_share_min = 0.75;
+constexpr double waits_for_reads_min = 0.5;
+// What is off by less is within what one run differs from the next.
+constexpr double off_min = 1.33;
+// Of less, starting and ending is too large a part.
+constexpr double seconds_min = 1;
+
+std::string percent(double share) {
+  return fmt::format("{:.0f} %", 100 * share);
+}
+
+// As -S takes it, never less: "768M", "12G".
+std::string memory_option(double bytes) {
+  const double mib = std::ceil(bytes / static_cast<double>(MiB));
+  if (mib < 10 * 1024) return fmt::format("{:.0f}M", mib);
+  return fmt::format("{:.0f}G", std::ceil(mib / 1024));
+}
+
+// Of the time of all phases that were predicted. The disk can account for no more of a phase than
+// there is.
+std::optional<double> disk_share(const SortRun& sort) {
+  double measured = 0, of_the_disk = 0;
+  for (const SortRun::Phase& phase : sort.phases) {
+    const double seconds = phase.measured.seconds.value_or(0);
+    if (!(seconds > 0)) continue;
+    measured += seconds;
+    // (Older statistics predict the disk's time alone.)
+    const double planned = phase.predicted.seconds.value_or(0);
+    const double disk = phase.predicted.disk_seconds.value_or(planned);
+    of_the_disk += std::min(seconds, std::max(0.0, disk));
+  }
+  if (!(measured > 0) || !(of_the_disk > 0)) return std::nullopt;
+  return of_the_disk / measured;
+}
+
+std::optional<double> share_of_waiting(const SortRun& sort) {
+  const double waiting = sort.wait_read_s.value_or(0);
+  const double all = waiting + sort.sorters_s.value_or(0);
+  if (!sort.wait_read_s || !sort.sorters_s || !(all > 0)) return std::nullopt;
+  return waiting / all;
+}
+
+std::optional<Advice> advice_on_disk(const SortRun& sort) {
+  const auto disk = disk_share(sort), waiting = share_of_waiting(sort);
+  Advice advice;
+  if (disk.value_or(0) >= disk_share_min) {
+    advice.why =
+        fmt::format("The disk was the limit: it alone takes {} of the time.", percent(*disk));
+  } else if (waiting.value_or(0) >= waits_for_reads_min) {
+    advice.why = fmt::format(
+        "Sorters waited for reads for {} of their time, so that more of them "
+        "would not help.",
+        percent(*waiting));
+  } else {
+    return std::nullopt;
+  }
+  const bool spills = sort.temp_bytes.value_or(0) > 0;
+  advice.what = spills ? "Put temporaries on another disk than input and output, or on several"
+                       : "Put the output on another disk than the input";
+  advice.how = spills ? "-T DIRECTORY -T DIRECTORY" : "-o FILE";
+  return advice;
+}
+
+}  // namespace
+
+std::vector<Advice> advice_on(const SortRun& sort) {
+  std::vector<Advice> advice;
+  const double seconds = sort.seconds.value_or(0);
+  if (seconds < seconds_min) return advice;
+  using external::BucketStage;
+  const double behind = stage_shares(sort.occupancy)[static_cast<size_t>(BucketStage::waiting)];
+  const bool processors = behind >= waits_for_sorters_min;
+  if (processors) {
+    advice.push_back({"Give it more processors, where the machine has them", "--parallel N",
+                      fmt::format("Sorters were the limit: {} of the memory held buckets that "
+                                  "waited for one.",
+                                  percent(behind))});
+  }
+  if (const double bytes = sort.fewer_passes_bytes.value_or(0); bytes > 0) {
+    advice.push_back(
+        {"Give it more memory", "-S " + memory_option(bytes),
+         fmt::format("It reads the data {} times; with so much memory, once less.",
+                     sort.passes ? value_text(SortRun::Unit::count, sort.passes) : "several")});
+  }
+  if (!processors) {
+    if (auto disk = advice_on_disk(sort)) advice.push_back(std::move(*disk));
+  }
+  const double predicted = sort.predicted_s.value_or(0);
+  if (!processors && predicted > 0 && sort.emulated.empty()) {
+    const double ratio = seconds / predicted;
+    if (ratio >= off_min || ratio <= 1 / off_min) {
+      advice.push_back({"Measure the disk, and sort with its profile",
+                        "penstock disk DIRECTORY -o disk.json; penstock sort --device disk.json",
+                        fmt::format("It took {}, and {} was predicted from {}.",
+                                    duration_text(seconds), duration_text(predicted),
+                                    sort.device_source.empty() ? "what is known of the disk"
+                                                               : sort.device_source)});
+    }
+  }
+  return advice;
+}
+
+}  // namespace penstock::report

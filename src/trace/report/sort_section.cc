@@ -1,0 +1,516 @@
+#include "trace/report/sort_section.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "trace/report/sort_advice.h"
+
+// One sort on a page, from top to bottom: figures, pictures, tables. Pictures are SVG that needs no
+// script: shapes in a box that is stretched to the page's width, with their scales beside the box
+// as text, which is not stretched.
+//
+// Statistics may have pictures of any number of points, and a page any number of sorts. Each sort
+// has its share of the page's room: there it is as fine as it fits, or without pictures. Where even
+// those have no room the last ones are left out.
+
+namespace penstock::report {
+namespace {
+
+using external::BucketStage;
+using external::Occupancy;
+using external::Staircase;
+
+// Of the SVG's own coordinates; the page stretches them.
+constexpr double box_width = 1000;
+constexpr double box_height = 400;
+// What is narrower could not be seen, or pointed at.
+constexpr double least_height = 1.5;
+constexpr size_t table_rows = 16;
+// Of a picture: more could not be told apart.
+constexpr size_t points_max = 1024;
+constexpr size_t points_min = 32;
+
+constexpr std::array<const char*, external::bucket_stages> stage_classes = {"reading", "waiting",
+                                                                            "sorting", "writing"};
+
+std::string seconds_text(double seconds) {
+  return seconds <= 0 ? "0 s" : duration_text(seconds);
+}
+
+// ---- Figures.
+
+void add_tiles(Writer& page, const SortRun& sort) {
+  auto tile = [&](const char* name, const char* explanation, const std::string& value) {
+    page.add("<div title=\"{}\"><dt>{}</dt><dd>{}</dd></div>\n", html_escaped(explanation), name,
+             value);
+  };
+  using Unit = SortRun::Unit;
+  page.raw("<dl class=\"tiles\">\n");
+  if (sort.items) tile("Items", "of the output", value_text(Unit::count, sort.items));
+  if (sort.bytes) tile("Output", "bytes", value_text(Unit::bytes, sort.bytes));
+  if (sort.seconds)
+    tile("Time", "from start to the output's name", value_text(Unit::seconds, sort.seconds));
+  if (sort.bytes && sort.seconds && *sort.seconds > 0) {
+    tile("Speed", "bytes of the output over the time", rate_text(*sort.bytes / *sort.seconds));
+  }
+  if (sort.peak_bytes) {
+    const std::string given =
+        sort.budget_bytes ? "Memory of " + value_text(Unit::bytes, sort.budget_bytes) : "Memory";
+    tile(given.c_str(), "resident at the peak, and what it was given",
+         value_text(Unit::bytes, sort.peak_bytes));
+  }
+  if (sort.passes)
+    tile("Passes", "times that the data were read", value_text(Unit::count, sort.passes));
+  if (sort.seeks) {
+    tile("Seeks", "requests that did not begin where the one before them ended",
+         value_text(Unit::count, sort.seeks));
+  }
+  if (sort.run_bytes)
+    tile("Mean run", "bytes between two seeks", value_text(Unit::bytes, sort.run_bytes));
+  page.raw("</dl>\n");
+}
+
+void add_advice(Writer& page, const SortRun& sort) {
+  if (!sort.seconds) return;
+  page.raw("<section class=\"todo\"><h3>What to do</h3>\n");
+  const std::vector<Advice> all = advice_on(sort);
+  if (all.empty()) {
+    page.raw("<p>Nothing stands out in these figures.</p></section>\n");
+    return;
+  }
+  page.raw("<ul>\n");
+  for (const Advice& advice : all) {
+    page.add("<li><strong>{}</strong> <code>{}</code> <span>{}</span></li>\n",
+             shown(advice.what, 300), shown(advice.how, 300), shown(advice.why, 500));
+  }
+  page.raw("</ul></section>\n");
+}
+
+// ---- Pictures.
+
+void add_stage_keys(Writer& page) {
+  for (size_t stage = 0; stage < external::bucket_stages; ++stage)
+    page.add(" <span class=\"key {}\">{}</span>", stage_classes[stage], bucket_stage_names[stage]);
+}
+
+// The box of a picture and its scales: what stands at its upper end, in the middle and at its foot,
+// and from left to right.
+void begin_box(Writer& page, const std::array<std::string, 3>& up, const std::string& label) {
+  page.raw("<div class=\"boxed\"><div class=\"up\">");
+  for (const std::string& text : up) page.add("<span>{}</span>", text);
+  page.add(
+      "</div><svg viewBox=\"0 0 {} {}\" preserveAspectRatio=\"none\" role=\"img\" "
+      "aria-label=\"{}\"><path class=\"grid\" d=\"M0 {}H{}\"/>",
+      box_width, box_height, html_escaped(label), box_height / 2, box_width);
+}
+
+void end_box(Writer& page, std::initializer_list<std::string> across) {
+  page.raw("</svg><div class=\"across\">");
+  for (const std::string& text : across) page.add("<span>{}</span>", text);
+  page.raw("</div></div>");
+}
+
+void end_box_of_time(Writer& page, const TimeSpan& span) {
+  const double step = (span.end_s - span.begin_s) / 4;
+  end_box(page, {seconds_text(span.begin_s), seconds_text(span.begin_s + step),
+                 seconds_text(span.begin_s + 2 * step), seconds_text(span.begin_s + 3 * step),
+                 seconds_text(span.end_s)});
+}
+
+double x_of(const TimeSpan& span, double seconds) {
+  return box_width * std::clamp((seconds - span.begin_s) / (span.end_s - span.begin_s), 0.0, 1.0);
+}
+
+std::string shares_text(const Occupancy& occupancy) {
+  const auto shares = stage_shares(occupancy);
+  std::string text;
+  for (size_t stage = 0; stage < shares.size(); ++stage) {
+    text += fmt::format("{}{:.0f}\u00a0% {}",
+                        stage == 0                   ? ""
+                        : stage + 1 == shares.size() ? " and "
+                                                     : ", ",
+                        100 * shares[stage], bucket_stage_names[stage]);
+  }
+  return text;
+}
+
+void add_memory_table(Writer& page, const Occupancy& occupancy) {
+  const size_t bins = occupancy.stage_bytes[0].size();
+  const size_t stride = (bins + table_rows - 1) / table_rows;
+  page.raw("<details><summary>As a table</summary>\n");
+  page.begin_table("figures", "What held the memory, over time");
+  page.heading({{"From", ""}, {"Read", ""}, {"Waiting", ""}, {"Sorted", ""}, {"Written", ""}});
+  page.raw("<tbody>\n");
+  for (size_t begin = 0; begin < bins; begin += stride) {
+    const size_t end = std::min(begin + stride, bins);
+    page.add("<tr><th scope=\"row\">{}</th>",
+             seconds_text(occupancy.start_s + static_cast<double>(begin) * occupancy.bin_s));
+    for (const std::vector<double>& bytes : occupancy.stage_bytes) {
+      double sum = 0;
+      for (size_t i = begin; i < end; ++i) sum += bytes[i];
+      page.add("<td class=\"n\">{}</td>",
+               sum > 0 ? bytes_text(sum / static_cast<double>(end - begin)) : "-");
+    }
+    page.raw("</tr>\n");
+  }
+  page.raw("</tbody></table></div></details>\n");
+}
+
+// ---- The time line: phases end to end, as they came and as they were predicted; and below them,
+// on the same scale, how much of the memory each stage of the buckets held.
+
+struct Bar {
+  std::string name;  // of the phase
+  double begin_s = 0, end_s = 0;
+};
+
+std::vector<Bar> bars_of(const SortRun& sort, SortRun::PhaseFigures SortRun::Phase::* side) {
+  std::vector<Bar> bars;
+  double at = 0;
+  for (const SortRun::Phase& phase : sort.phases) {
+    const double seconds = (phase.*side).seconds.value_or(0);
+    if (!(seconds > 0) || !std::isfinite(at + seconds)) continue;
+    bars.push_back({.name = phase.name, .begin_s = at, .end_s = at + seconds});
+    at += seconds;
+  }
+  return bars;
+}
+
+// What a phase does most.
+const char* bar_class(const std::string& name) {
+  if (name == "distribute" || name == "merge") return "moves";
+  if (name.starts_with("sort")) return "sorting";
+  return name == "write" ? "writing" : "reading";
+}
+
+void add_bars(Writer& page, const char* label, const std::vector<Bar>& bars, double end_s) {
+  if (bars.empty()) return;
+  std::string words;
+  for (const Bar& bar : bars) {
+    words += fmt::format("{}{} {}", words.empty() ? "" : ", ", bar.name,
+                         duration_text(bar.end_s - bar.begin_s));
+  }
+  page.add("<div class=\"lane\">{}</div><div class=\"track\" role=\"img\" aria-label=\"{}: {}\">",
+           label, label, shown(words, 1000));
+  for (const Bar& bar : bars) {
+    const double seconds = bar.end_s - bar.begin_s;
+    page.add(
+        "<div class=\"{}\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"{}: {}\">{} "
+        "<b>{}</b></div>",
+        bar_class(bar.name), 100 * bar.begin_s / end_s, 100 * seconds / end_s, shown(bar.name, 100),
+        duration_text(seconds), shown(bar.name, 100), duration_text(seconds));
+  }
+  page.raw("</div>\n");
+}
+
+// A lane for each stage; all are as high as the largest of them.
+void add_stage_lanes(Writer& page, const Occupancy& occupancy, double end_s) {
+  const size_t bins = occupancy.stage_bytes[0].size();
+  double most = 0;
+  for (const std::vector<double>& bytes : occupancy.stage_bytes) {
+    for (const double held : bytes) most = std::max(most, held);
+  }
+  if (bins == 0 || !(most > 0) || !std::isfinite(most)) return;
+  const auto shares = stage_shares(occupancy);
+  const TimeSpan span{.begin_s = 0, .end_s = end_s};
+  auto x = [&](size_t bin) {
+    return x_of(span, occupancy.start_s + static_cast<double>(bin) * occupancy.bin_s);
+  };
+  static constexpr std::array<const char*, external::bucket_stages> names = {"read", "wait", "sort",
+                                                                             "write"};
+  for (size_t stage = 0; stage < external::bucket_stages; ++stage) {
+    page.add(
+        "<div class=\"lane\">{}</div><svg viewBox=\"0 0 {} {}\" preserveAspectRatio=\"none\" "
+        "role=\"img\" aria-label=\"{}: {:.0f} % of the memory in use\"><title>{}: {:.0f} % of the "
+        "memory in use</title><path class=\"{}\" d=\"M{:.1f} {}",
+        names[stage], box_width, box_height, bucket_stage_names[stage], 100 * shares[stage],
+        bucket_stage_names[stage], 100 * shares[stage], stage_classes[stage], x(0), box_height);
+    for (size_t i = 0; i < bins; ++i) {
+      page.add("V{:.1f}H{:.1f}", box_height * (1 - occupancy.stage_bytes[stage][i] / most),
+               x(i + 1));
+    }
+    page.add("V{}z\"/></svg>\n", box_height);
+  }
+}
+
+void add_timeline(Writer& page, const SortRun& sort, const Occupancy& occupancy) {
+  std::vector<Bar> measured = bars_of(sort, &SortRun::Phase::measured);
+  const std::vector<Bar> predicted = bars_of(sort, &SortRun::Phase::predicted);
+  if (measured.empty()) return;
+  const double phases_s = measured.back().end_s;
+  double end_s = std::max(phases_s, sort.seconds.value_or(0));
+  if (!predicted.empty()) end_s = std::max(end_s, predicted.back().end_s);
+  if (!(end_s > 0) || !std::isfinite(end_s)) return;
+  page.raw("<section class=\"times\"><h3>Where the time went</h3>\n<p>");
+  if (sort.seconds) page.add("{} in all", value_text(SortRun::Unit::seconds, sort.seconds));
+  if (sort.seconds && sort.predicted_s.value_or(0) > 0) {
+    page.add(", {:.2f} times what was predicted ({})", *sort.seconds / *sort.predicted_s,
+             value_text(SortRun::Unit::seconds, sort.predicted_s));
+  }
+  if (sort.seconds) page.raw(". ");
+  const bool lanes = !occupancy.stage_bytes[0].empty();
+  page.raw(lanes ? "Below the phases: how much of the memory each stage of the buckets held.</p>\n"
+                 : "</p>\n");
+  page.raw("<figure class=\"chart\"><div class=\"lanes\">\n");
+  add_bars(page, "measured", measured, end_s);
+  add_bars(page, "predicted", predicted, end_s);
+  add_stage_lanes(page, occupancy, end_s);
+  page.raw("<div class=\"across\">");
+  for (int i = 0; i <= 4; ++i) page.add("<span>{}</span>", seconds_text(end_s * i / 4));
+  page.raw("</div></div></figure>\n</section>\n");
+}
+
+// Stages upon each other, as steps: those that are nearer to the output lie lower.
+void add_memory(Writer& page, const Occupancy& occupancy) {
+  const TimeSpan span = time_span(occupancy);
+  const size_t bins = occupancy.stage_bytes[0].size();
+  if (bins == 0 || !(span.end_s > span.begin_s)) return;
+  std::vector<double> below(bins);
+  double most = static_cast<double>(occupancy.memory_bytes);
+  for (size_t i = 0; i < bins; ++i) {
+    double held = 0;
+    for (const std::vector<double>& bytes : occupancy.stage_bytes) held += bytes[i];
+    most = std::max(most, held);
+  }
+  if (!(most > 0) || !std::isfinite(most)) return;
+  page.add(
+      "<section><h3>What held the memory</h3>\n<p>While buckets were sorted: {}. Much of it "
+      "waiting "
+      "says that the processors were the limit; much of it being read or written, that the disk "
+      "was.</p>\n<figure class=\"chart\"><figcaption>",
+      shares_text(occupancy));
+  add_stage_keys(page);
+  page.raw("</figcaption>\n");
+  begin_box(page, {bytes_text(most), bytes_text(most / 2), "0"},
+            "Memory over time: " + shares_text(occupancy));
+  for (const BucketStage stage :
+       {BucketStage::writing, BucketStage::sorting, BucketStage::waiting, BucketStage::reading}) {
+    const std::vector<double>& bytes = occupancy.stage_bytes[static_cast<size_t>(stage)];
+    auto x = [&](size_t bin) {
+      return x_of(span, occupancy.start_s + static_cast<double>(bin) * occupancy.bin_s);
+    };
+    auto y = [&](double held) { return box_height * (1 - held / most); };
+    page.add("<path class=\"{}\" d=\"M0 {:.1f}", stage_classes[static_cast<size_t>(stage)],
+             y(below[0]));
+    std::vector<double> above = below;
+    for (size_t i = 0; i < bins; ++i) {
+      above[i] += bytes[i];
+      page.add("V{:.1f}H{:.1f}", y(above[i]), x(i + 1));
+    }
+    for (size_t i = bins; i-- > 0;) page.add("V{:.1f}H{:.1f}", y(below[i]), x(i));
+    page.raw("z\"/>");
+    below = std::move(above);
+  }
+  end_box_of_time(page, span);
+  page.raw("</figure>\n");
+  add_memory_table(page, occupancy);
+  page.raw("</section>\n");
+}
+
+// Time to the right, the output upwards: each bucket is a bar at its place in the output.
+void add_buckets(Writer& page, const Occupancy& occupancy) {
+  const TimeSpan span = time_span(occupancy);
+  const auto end_bytes = static_cast<double>(output_end_bytes(occupancy));
+  if (occupancy.buckets.empty() || end_bytes <= 0 || !(span.end_s > span.begin_s)) return;
+  page.add(
+      "<section><h3>Bucket by bucket</h3>\n<p>{} bucket{}{}, each at its place in the output: ",
+      grouped(occupancy.buckets_seen), plural(occupancy.buckets_seen),
+      occupancy.buckets.size() < occupancy.buckets_seen
+          ? fmt::format(" (shown: {})", grouped(occupancy.buckets.size()))
+          : "");
+  page.raw(
+      "from the left end of a bar to the right one it has memory. Point at one for its times.</p>\n"
+      "<figure class=\"chart tall\"><figcaption>");
+  add_stage_keys(page);
+  page.raw("</figcaption>\n");
+  begin_box(page, {bytes_text(end_bytes), bytes_text(end_bytes / 2), "0"},
+            "Buckets: time to the right, their place in the output upwards");
+  for (const Occupancy::Bucket& bucket : occupancy.buckets) {
+    const double full = box_height * static_cast<double>(bucket.bytes) / end_bytes;
+    const double height = std::max(full * 0.9, std::min(full, least_height));
+    const double top =
+        box_height * (1 - static_cast<double>(bucket.offset_bytes + bucket.bytes) / end_bytes);
+    const std::array<double, 5> times = {bucket.begin_s, bucket.read_s, bucket.waited_s,
+                                         bucket.sorted_s, bucket.written_s};
+    page.add("<g><title>{} at {}: ", bytes_text(bucket.bytes), bytes_text(bucket.offset_bytes));
+    for (size_t stage = 0; stage < external::bucket_stages; ++stage) {
+      page.add("{}{} {}", stage == 0 ? "" : ", ", seconds_text(times[stage + 1] - times[stage]),
+               bucket_stage_names[stage]);
+    }
+    page.raw("</title>");
+    for (size_t stage = 0; stage < external::bucket_stages; ++stage) {
+      const double left = x_of(span, times[stage]), right = x_of(span, times[stage + 1]);
+      if (right <= left) continue;
+      page.add("<path class=\"{}\" d=\"M{:.1f} {:.2f}h{:.1f}v{:.2f}h{:.1f}z\"/>",
+               stage_classes[stage], left, top, right - left, std::max(height, least_height),
+               left - right);
+    }
+    page.raw("</g>");
+  }
+  end_box_of_time(page, span);
+  page.raw("</figure></section>\n");
+}
+
+// Bars as measured, the theorem's stairs as a line over them.
+void add_staircase(Writer& page, const Staircase& stairs) {
+  const size_t points = std::max(stairs.measured_bytes.size(), stairs.predicted_bytes.size());
+  double most = 0;
+  for (const double bytes : stairs.measured_bytes) most = std::max(most, bytes);
+  for (const double bytes : stairs.predicted_bytes) most = std::max(most, bytes);
+  if (points == 0 || !(most > 0) || !std::isfinite(most)) return;
+  most *= 1.05;  // so that the line is whole where it is highest
+  const double step = box_width / static_cast<double>(points);
+  auto y = [&](double bytes) { return box_height * (1 - std::clamp(bytes / most, 0.0, 1.0)); };
+  page.add(
+      "<figure class=\"chart stairs\"><figcaption>{}{} <span class=\"key "
+      "measured\">measured</span>",
+      shown(stairs.title, 100),
+      stairs.steps > 0
+          ? fmt::format(", mean of {} step{}", grouped(stairs.steps), plural(stairs.steps))
+          : "");
+  if (!stairs.predicted_bytes.empty()) page.raw(" <span class=\"key predicted\">predicted</span>");
+  page.raw("</figcaption>\n");
+  begin_box(page, {bytes_text(most), bytes_text(most / 2), "0"},
+            "Bytes in each bucket, the fullest first");
+  const double gap = step > 4 ? step * 0.12 : 0;
+  page.raw("<path class=\"measured\" d=\"");
+  for (size_t i = 0; i < stairs.measured_bytes.size(); ++i) {
+    const double left = static_cast<double>(i) * step + gap / 2;
+    page.add("M{:.1f} {}V{:.1f}H{:.1f}V{}z", left, box_height, y(stairs.measured_bytes[i]),
+             left + step - gap, box_height);
+  }
+  page.raw("\"/><path class=\"predicted\" d=\"");
+  for (size_t i = 0; i < stairs.predicted_bytes.size(); ++i) {
+    page.add("{}{:.1f} {:.1f}H{:.1f}", i == 0 ? "M" : "L", static_cast<double>(i) * step,
+             y(stairs.predicted_bytes[i]), static_cast<double>(i + 1) * step);
+  }
+  page.raw("\"/>");
+  const uint64_t streams = std::max<uint64_t>(stairs.streams, points);
+  end_box(page, {"the fullest", fmt::format("{} bucket{}", grouped(streams), plural(streams)),
+                 "the emptiest"});
+  page.raw("</figure>\n");
+}
+
+void add_staircases(Writer& page, const std::vector<Staircase>& staircases) {
+  bool any = false;
+  for (const Staircase& stairs : staircases)
+    any |= !stairs.measured_bytes.empty() || !stairs.predicted_bytes.empty();
+  if (!any) return;
+  page.raw(
+      "<section><h3>How full the buckets were</h3>\n<p>In the steady state, sorted by what they "
+      "hold. "
+      "The steps are what makes runs long: the fullest is emptied, and the others have moved up by "
+      "one when it is full again.</p>\n");
+  for (const Staircase& stairs : staircases) add_staircase(page, stairs);
+  page.raw("</section>\n");
+}
+
+// ---- Tables.
+
+void add_rows(Writer& page, const SortRun& sort) {
+  page.raw("<section><h3>Predicted against measured</h3>\n");
+  page.begin_table("figures", "Predicted against measured");
+  page.heading({{"", ""}, {"Predicted", ""}, {"Measured", ""}, {"Measured / predicted", ""}});
+  page.raw("<tbody>\n");
+  for (const SortRun::Row& row : sort.rows) {
+    const bool both = row.predicted && row.measured && *row.predicted > 0;
+    page.add(
+        "<tr><th scope=\"row\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td>"
+        "<td class=\"n\">{}</td></tr>\n",
+        shown(row.what, 100), value_text(row.unit, row.predicted),
+        value_text(row.unit, row.measured),
+        both ? fmt::format("{:.2f}", *row.measured / *row.predicted) : "-");
+  }
+  page.raw("</tbody></table></div></section>\n");
+}
+
+void add_phases(Writer& page, const SortRun& sort) {
+  if (sort.phases.empty()) return;
+  page.raw("<section><h3>Phases</h3>\n");
+  page.begin_table("figures phases", "Phases");
+  page.heading({{"Phase", ""},
+                {"Time", "of the clock"},
+                {"Processors", "time of all threads together"},
+                {"Read", ""},
+                {"Written", ""},
+                {"Seeks", ""},
+                {"Mean run", "bytes between two seeks"}});
+  page.raw("<tbody>\n");
+  for (const SortRun::Phase& phase : sort.phases) {
+    page.add("<tr><th scope=\"row\">{}</th>", shown(phase.name, 100));
+    auto cell = [&](SortRun::Unit unit, std::optional<double> SortRun::PhaseFigures::* figure) {
+      const auto measured = phase.measured.*figure, predicted = phase.predicted.*figure;
+      page.add("<td class=\"n\">{}", measured.value_or(0) > 0 ? value_text(unit, measured) : "-");
+      if (predicted.value_or(0) > 0)
+        page.add("<small>predicted {}</small>", value_text(unit, predicted));
+      page.raw("</td>");
+    };
+    cell(SortRun::Unit::seconds, &SortRun::PhaseFigures::seconds);
+    cell(SortRun::Unit::seconds, &SortRun::PhaseFigures::processor_seconds);
+    cell(SortRun::Unit::bytes, &SortRun::PhaseFigures::read_bytes);
+    cell(SortRun::Unit::bytes, &SortRun::PhaseFigures::written_bytes);
+    cell(SortRun::Unit::count, &SortRun::PhaseFigures::seeks);
+    cell(SortRun::Unit::bytes, &SortRun::PhaseFigures::run_bytes);
+    page.raw("</tr>\n");
+  }
+  page.raw("</tbody></table></div></section>\n");
+}
+
+bool has_pictures(const SortRun& sort) {
+  return !sort.occupancy.stage_bytes[0].empty() || !sort.occupancy.buckets.empty() ||
+         !sort.staircases.empty();
+}
+
+// With pictures of so many points.
+void add_sort(Writer& page, const SortRun& sort, bool alone, size_t points) {
+  page.raw("<article class=\"sort\">\n");
+  if (!alone) page.add("<h2>{}</h2>\n", shown(base_name(sort.name), 100));
+  if (!sort.method.empty() || !sort.why.empty()) {
+    page.add("<p class=\"about\">{}{}{}</p>\n", shown(sort.method, 100),
+             sort.method.empty() || sort.why.empty() ? "" : ": ", shown(sort.why, 400));
+  }
+  if (!sort.emulated.empty())
+    page.add("<p class=\"part\">On an {}.</p>\n", shown(sort.emulated, 200));
+  add_tiles(page, sort);
+  add_advice(page, sort);
+  const Occupancy occupancy = thinned(sort.occupancy, points);
+  add_timeline(page, sort, occupancy);
+  add_memory(page, occupancy);
+  add_buckets(page, occupancy);
+  add_staircases(page, thinned(sort.staircases, points));
+  if (points == 0 && has_pictures(sort))
+    page.raw("<p class=\"part\">There is no room for its pictures on this page.</p>\n");
+  add_phases(page, sort);
+  add_rows(page, sort);
+  page.raw("</article>\n");
+}
+
+}  // namespace
+
+void add_sorts(Writer& page, std::span<const SortRun> sorts, bool alone, size_t room_bytes) {
+  size_t left_out = 0;
+  for (size_t i = 0; i < sorts.size(); ++i) {
+    const size_t share_bytes = room_bytes / (sorts.size() - i);
+    for (size_t points = points_max;; points = points > points_min ? points / 2 : 0) {
+      Writer part;
+      add_sort(part, sorts[i], alone, points);
+      if (part.bytes() <= (points > 0 ? share_bytes : room_bytes)) {
+        room_bytes -= part.bytes();
+        page.raw(part.take());
+        break;
+      }
+      if (points > 0) continue;
+      ++left_out;
+      break;
+    }
+  }
+  if (left_out > 0) {
+    page.add("<p class=\"part\">There is no room for {} more sort{} on this page.</p>\n",
+             grouped(left_out), plural(left_out));
+  }
+}
+
+}  // namespace penstock::report
