@@ -533,15 +533,43 @@ TEST_F(PublicFiles, AReaderOfAFileDoesNotWaitForAPipe) {
 }
 
 // The source is slower than all else: the first write comes while it is asked for more.
+// A sink that waits in write() until it is cancelled. While the source has not failed it accepts a write after a
+// moment: a run that has read as far ahead as it may asks the source again only if the sink takes something.
+struct WaitingOnceFailed final : Sink {
+  Status write(std::span<const std::byte>) override {
+    reached = true;
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, std::chrono::milliseconds(20), [&] { return failed || cancelled; });
+    if (!failed && !cancelled) return {};
+    changed.wait(lock, [&] { return cancelled; });
+    return failure(ErrorCode::cancelled, "write", "a peer");
+  }
+  void cancel() override { set(cancelled); }
+  void set(bool& what) {
+    {
+      const std::lock_guard lock(mutex);
+      what = true;
+    }
+    changed.notify_all();
+  }
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool failed = false;  // the source
+  bool cancelled = false;
+  std::atomic<bool> reached{false};
+};
+
 TEST_F(PublicFiles, ASourceThatFailsEndsTheWaitForASink) {
-  const auto waiting = std::make_shared<Waiting>();
+  const auto waiting = std::make_shared<WaitingOnceFailed>();
   FilesOptions given = options();
   given.inputs.clear();
   given.memory_bytes = 32 * MiB;
   given.sources = {
       callback_source([&, next = uint64_t{0}](std::span<std::byte> into) mutable -> Result<size_t> {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        if (waiting->reached) return failure(ErrorCode::io, "receive", "peer 7");
+        if (waiting->reached) {
+          waiting->set(waiting->failed);
+          return failure(ErrorCode::io, "receive", "peer 7");
+        }
         const size_t bytes = std::min<size_t>(into.size(), 64 * KiB);
         for (size_t at = 0; at < bytes; at += 8, ++next) std::memcpy(into.data() + at, &next, 8);
         return bytes;
