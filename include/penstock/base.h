@@ -1,12 +1,12 @@
 #pragma once
 
-// What all parts of Penstock share: units, errors and results, and the few words that many options use.
+// Declarations that all parts of Penstock share: units, errors, results and common option types.
 
 #include <version>
 
 #ifndef __cpp_lib_expected
 #error "Penstock needs C++23 with std::expected: -std=c++23 and gcc 12, clang 19 or later"
-#include "penstock/needs C++23"  // a file that is missing ends the compilation after this one error
+#include "penstock/needs C++23"  // a missing file ends the compilation after this one error
 #endif
 
 #include <cstdint>
@@ -23,13 +23,13 @@
 namespace penstock {
 
 namespace internal {
-struct Access;  // the library's own way to what stands behind its handles
+struct Access;  // the library's own access to the cores behind its handles
 
-// The one owner of a handle's core, of which the handle's users do not know the type. A move-only value.
+// Owns a handle's core, whose type the handle's users do not know. A move-only value.
 template <class Core>
 class Owner {
  public:
-  // The library alone makes one: there the type is known.
+  // Only the library constructs an Owner, because only it knows the type.
   template <class Made>
   Owner(std::unique_ptr<Made> made) noexcept
       : core_(made.release(), [](Core* core) { delete static_cast<Made*>(core); }) {}
@@ -51,49 +51,50 @@ inline constexpr uint64_t TiB = uint64_t{1} << 40;
 // ---- Errors.
 
 enum class ErrorCode {
-  invalid_argument,  // the caller asked for something that cannot be
+  invalid_argument,  // the request is impossible
   unsupported,       // this kernel or machine cannot do it
   not_found,         // no such file
   permission,        // the system refuses it to this user
   out_of_memory,     // memory or the memory budget does not suffice
-  out_of_space,      // a disk is full, or would be
+  out_of_space,      // a disk is full, or would become full
   out_of_mappings,   // vm.max_map_count is reached
   io,                // a device or file system reported an error
-  corrupt,           // data are not what their format says
+  corrupt,           // data do not match their format
   cancelled,         // the other side of a stream gave up
   interrupted,       // the run was asked to stop
   unsorted,          // input that had to be sorted is not
 };
 
-// The version in the linker's name of every function that returns Result or Status: headers of one
-// version and an archive of another do not link. It changes with what may break the C++ interface.
+// The ABI version, which is part of the symbol name of every function that returns Result or
+// Status. Headers of one version do not link with an archive of another. It changes with every
+// change that may break the C++ interface.
 inline namespace v0_1 __attribute__((abi_tag("v0_1"))) {}
 inline namespace v0_1 {
 
 static_assert(PENSTOCK_VERSION_MAJOR == 0 && PENSTOCK_VERSION_MINOR == 1, "rename v0_1");
 
-// What failed, told to a person: what was attempted, on what, what the system said, what to try.
-// Thread safety: a value.
+// A failure, described for a person: what was attempted, on what, what the system reported, what to
+// try. Thread safety: a value.
 struct Error {
   ErrorCode code;
   std::string attempted;     // "open", "write 2097152 bytes at offset 0"
   std::string subject = {};  // a path, a stream, an option
-  int system_errno = 0;      // 0 where the system said nothing
-  std::string hint = {};     // what to try
+  int system_errno = 0;      // 0 if the system reported nothing
+  std::string hint = {};     // advice
 
-  // "FILE: cannot open: No such file or directory (try: ...)".
+  // Returns "FILE: cannot open: No such file or directory (try: ...)".
   std::string message() const;
 };
 
-// The value of a call, or the error that it failed with: a std::expected that the caller has to use.
+// The value of a call, or its error: a std::expected that the caller has to use.
 //
-// Memory: where an allocation fails, a function that returns Result or Status and opens something or does
-// work returns out_of_memory, and throws no std::bad_alloc. One that only reports an error of before
-// (status(), a second finish()), or refuses what it is given, puts its words together, and may throw it; so may
-// compress(), a Sink of the library and what reads traces.
+// Memory: when an allocation fails, a function that returns Result or Status and opens something or
+// does work returns out_of_memory and does not throw std::bad_alloc. Functions that only report an
+// earlier error (status(), a second finish()) or reject their arguments build a message and may
+// throw it; so may compress(), the library's Sinks and the readers of traces.
 //
-// and_then(), or_else(), transform() and transform_error() are those of std::expected, with Result where it has
-// std::expected. Its own take no function that returns a Result.
+// and_then(), or_else(), transform() and transform_error() work as in std::expected, but return a
+// Result. Those of std::expected do not accept a function that returns a Result.
 template <class T>
 class [[nodiscard("it may hold an error")]] Result : public std::expected<T, Error> {
  public:
@@ -183,7 +184,7 @@ class [[nodiscard("it may hold an error")]] Result : public std::expected<T, Err
     }
   }
 
-  // A function for with_value(), from one that returns a value.
+  // Turns a function that returns a value into one for with_value().
   template <class Function>
   static auto value_of(std::remove_reference_t<Function>& function) {
     return [&function]<class... Value>(Value&&... value) {
@@ -198,7 +199,7 @@ class [[nodiscard("it may hold an error")]] Result : public std::expected<T, Err
     };
   }
 
-  // A function for with_error(), from one that returns an error.
+  // Turns a function that returns an error into one for with_error().
   template <class Function>
   static auto error_of(std::remove_reference_t<Function>& function) {
     return [&function]<class Failed>(Failed&& failed) {
@@ -215,44 +216,45 @@ using Status = Result<void>;
 
 }  // namespace v0_1
 
-// The error code that fits an errno.
+// Returns the error code that fits an errno.
 ErrorCode code_of_errno(int system_errno);
 
-// An error that the system reported, ready to return: the code follows from `system_errno`.
+// Returns an error that the system reported; its code follows from `system_errno`.
 std::unexpected<Error> system_error(int system_errno, std::string attempted, std::string subject,
                                     std::string hint = {});
 
-// An error that we found ourselves, ready to return.
+// Returns an error that the library detected itself.
 std::unexpected<Error> failure(ErrorCode code, std::string attempted, std::string subject = {},
                                std::string hint = {});
 
-// ---- Words of many options.
+// ---- Types that many options share.
 
-// What code may do with memory.
+// The accesses that code may make to a piece of memory.
 enum class Protection : uint8_t { none, read, read_write };
 
-// What happens to a consumer that waits in a fault for data that will never come, or to a producer
-// whose data have nowhere to go. Neither can be handed a return value.
+// The reaction to a fault that cannot be served: a consumer waits for data that will never come, or
+// a producer's data have nowhere to go. A load or store cannot return an error.
 enum class ErrorPolicy {
-  stop,  // end the process with a clear message: the default for raw pointers
-  recover,  // leave the user's code by a jump to its recovery point (penstock/stream.h), which gets the
-            // error
-  zeros,  // the rest reads as zeros (writes go nowhere); the error is reported at the end by
-          // status() or finish()
+  stop,  // ends the process with a clear message: the default for raw pointers
+  // Leaves the user's code by a jump to its recovery point (penstock/stream.h), which gets the
+  // error.
+  recover,
+  // Reads the rest as zeros and drops writes; status() or finish() reports the error at the end.
+  zeros,
 };
 
-// How a block of memory is brought to another address. What each costs and needs:
-// src/memory/pool/README.md and `penstock doctor`.
+// The way to bring a block of memory to another address. src/memory/pool/README.md and `penstock doctor`
+// tell what each costs and needs.
 enum class Mechanism : uint8_t {
-  automatic,  // what measures best on this kernel
-  mremap,     // page table entries move; everywhere
-  uffd_move,  // the same by userfaultfd, Linux 6.8; faults with SIGBUS
-  shared,     // pages of a memory file, mapped at one more address
+  automatic,  // the fastest measured on this kernel
+  mremap,     // moves page table entries; works everywhere
+  uffd_move,  // moves them by userfaultfd (Linux 6.8); faults with SIGBUS
+  shared,     // maps pages of a memory file at one more address
 };
 
-// ---- Items that sorts and partitions move, beside plain numbers.
+// ---- Items that sorts and partitions move, besides plain numbers.
 
-// A key, and as many bytes that travel with it.
+// A key with a value of the same size.
 struct KeyValue32 {
   uint32_t key;
   uint32_t value;
@@ -264,7 +266,7 @@ struct KeyValue64 {
   bool operator==(const KeyValue64&) const = default;
 };
 
-// A number of 128 bits, as little-endian memory holds it: the low word first.
+// A 128-bit number as in little-endian memory: the low word first.
 struct Key128 {
   uint64_t low;
   uint64_t high;

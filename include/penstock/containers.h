@@ -1,7 +1,7 @@
 #pragma once
 
-// Containers whose memory is pages of a pool (penstock/rewire.h): a vector that grows without a copy, a hash table
-// without a rehash.
+// Containers on the pages of a pool (penstock/rewire.h): a vector that grows without copying, and a
+// hash table without rehashing.
 
 #include <algorithm>
 #include <compare>
@@ -29,7 +29,7 @@
 namespace penstock {
 
 namespace internal {
-// Throws; with -fno-exceptions, ends the program.
+// Throws an exception; with -fno-exceptions, ends the program.
 template <class Exception, class... Arguments>
 [[noreturn]] void raise([[maybe_unused]] const Arguments&... arguments) {
 #ifdef __cpp_exceptions
@@ -41,62 +41,62 @@ template <class Exception, class... Arguments>
 }  // namespace internal
 
 enum class VectorGrowth : uint8_t {
-  doubling,  // as many pages again as there are, or what the pool has left of them
-  pages,     // grow_pages more
+  doubling,  // doubles the pages, or takes the rest of the pool
+  pages,     // adds grow_pages
 };
 
 struct RewiredVectorOptions {
-  uint64_t bytes_max = 0;  // the longest that it may become: address space; 0: the pool's limit
-  uint64_t bytes = 0;      // memory that is there from the beginning
+  uint64_t bytes_max = 0;  // longest size: address space; 0: the pool's limit
+  uint64_t bytes = 0;      // memory allocated at the beginning
   VectorGrowth growth = VectorGrowth::doubling;
   uint32_t grow_pages = 1;
-  // When a page is missing behind the append window's pointer: stop or recover. No zeros.
+  // Reaction when the append window needs a page that is not to be had: stop or recover, not zeros.
   ErrorPolicy policy = ErrorPolicy::stop;
   std::string name = "rewired vector";  // for messages
 };
 
-// What splice() did.
+// The work that a splice() did.
 struct Spliced {
-  uint64_t pages_moved = 0;   // from vector to vector
-  uint64_t copied_bytes = 0;  // what pages could not do, in both vectors
+  uint64_t pages_moved = 0;   // moved from vector to vector
+  uint64_t copied_bytes = 0;  // copied because pages could not move, in both vectors
 };
 
-// An array of std::vector's interface that grows by pages of a pool, and copies nothing when it
-// does: behind the last page another one appears, and no element ever changes its address for it.
+// An array with std::vector's interface that grows by pages of a pool and copies nothing: another
+// page appears behind the last one, and no element changes its address.
 //
 //   auto pool = penstock::PagePool::open({.bytes_max = 4 * penstock::GiB});
 //   auto keys = penstock::RewiredVector<uint64_t>::open(*pool);
 //   for (uint64_t i = 0; i < n; ++i) keys->push_back(random());
 //
-// or, by whatever code can write to a plain pointer, behind which pages appear by themselves:
+// Code that writes to a plain pointer can fill it as well, and pages appear behind the pointer:
 //
 //   uint64_t* window = *keys->append_window();
 //   window = std::generate_n(window, n, random);
 //   keys->append_end(window);
 //
-// Addresses for the longest that the vector may become are reserved when it is opened; memory comes
-// from the pool as it grows. What other vectors gave back is used again without the system, which
-// would have to find and clear it. (Section 5.1 of the paper named in penstock/rewire.h; `bench
-// rewire-vector` compares.)
+// open() reserves addresses for the longest size; memory comes from the pool as the vector grows.
+// Pages that other vectors gave back are used again without the system, which would have to find
+// and clear them. (Section 5.1 of the paper named in penstock/rewire.h; `bench rewire-vector`
+// compares.)
 //
-// What stays valid. An element's address is begin() + its index, always, and begin() never changes:
-// reserve(), resize(), shrink_to_fit(), clear() and everything that appends leave all pointers,
-// references and iterators to elements that remain as they are, and end() as it was becomes the
-// address of the first element appended. insert(), erase() and splice() leave those in front of
-// the place; behind it they refer to whichever element is there now, or to none from end() on.
-// After swap() or a move they belong to the other vector.
+// Validity. An element's address is always begin() + its index, and begin() never changes.
+// reserve(), resize(), shrink_to_fit(), clear() and all appending members keep every pointer,
+// reference and iterator to elements that remain, and the old end() becomes the address of the
+// first appended element. insert(), erase() and splice() keep those in front of the position; those
+// behind it refer to the element that is there now, or to none from end() on. After swap() or a
+// move they belong to the other vector.
 //
-// Errors. What may need memory throws std::bad_alloc, as users of std::vector expect, and changes
-// nothing then (but for assign() from an iterator that can read once: it has replaced the elements
-// by those that it had read); members named try_ return a Status that says what was missing: pages
-// of the pool, addresses (bytes_max), or mappings.
+// Errors. Members that may need memory throw std::bad_alloc, as in std::vector, and then change
+// nothing (except assign() from a single-pass iterator, which has replaced the elements by those
+// that it had read). Members named try_ return a Status that names the shortage: pages of the pool,
+// addresses (bytes_max), or mappings.
 //
-// A forked child sees the same elements, and its parent sees what it stores there; growing beyond
-// capacity() is refused in it (unsupported).
+// A forked child shares the elements with its parent, in both directions; it cannot grow beyond
+// capacity() (unsupported).
 //
-// Thread safety: as std::vector, and one thing more: while one thread appends, others may read, and
-// write, the elements that they know to be there, as long as they do not ask the vector itself.
-// Several threads may store through an append window at the same time. The pool may be anybody's.
+// Thread safety: as std::vector. In addition, while one thread appends, others may read and write
+// the elements that they know of, but call no members. Several threads may store through an append
+// window at the same time. The pool may be shared with anyone.
 template <class T>
 class RewiredVector {
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>,
@@ -117,23 +117,23 @@ class RewiredVector {
   using reverse_iterator = std::reverse_iterator<iterator>;
   using const_reverse_iterator = std::reverse_iterator<const_iterator>;
 
-  // Empty. Errors: invalid_argument; out_of_memory: address space, or pages for Options::bytes;
-  // out_of_mappings.
+  // Opens an empty vector. Errors: invalid_argument; out_of_memory: address space, or pages for
+  // Options::bytes; out_of_mappings.
   static Result<RewiredVector> open(const PagePool& pool, const Options& options = {}) {
     auto memory = rewire::VectorMemory::open(pool, options);
     if (!memory) return std::unexpected(std::move(memory.error()));
     return RewiredVector(std::move(*memory), 0);
   }
 
-  // Without a pool: empty, and nothing can be added, until another vector is moved here.
+  // Makes a vector without a pool: it is empty and cannot grow until another vector is moved here.
   RewiredVector() noexcept = default;
-  RewiredVector(RewiredVector&& other) noexcept { swap(other); }  // leaves one without a pool
+  RewiredVector(RewiredVector&& other) noexcept { swap(other); }  // leaves `other` without a pool
   RewiredVector& operator=(RewiredVector&& other) noexcept {
     if (this != &other) RewiredVector(std::move(other)).swap(*this);
     return *this;
   }
-  // A vector on the same pool. Throws std::bad_alloc, as do all of the following that return no
-  // Status.
+  // Copies a vector on the same pool. Throws std::bad_alloc, like all following members that return
+  // no Status.
   RewiredVector(const RewiredVector& other) {
     if (other.memory_.core() == nullptr) return;
     auto memory = other.memory_.open_like_this();
@@ -141,7 +141,7 @@ class RewiredVector {
     *this = RewiredVector(std::move(*memory), 0);
     append(other);
   }
-  // Keeps its own pool, if it has one.
+  // Copies elements; keeps the own pool, if there is one.
   RewiredVector& operator=(const RewiredVector& other) {
     if (this == &other) return *this;
     if (memory_.core() == nullptr) return *this = RewiredVector(other);
@@ -204,9 +204,9 @@ class RewiredVector {
   size_t size() const noexcept { return static_cast<size_t>(end_ - begin_); }
   size_t capacity() const noexcept { return static_cast<size_t>(limit_ - begin_); }
   size_t max_size() const noexcept { return memory_.bytes_max() / sizeof(T); }
-  uint64_t memory_bytes() const noexcept { return memory_.mapped_bytes(); }  // of its pages
+  uint64_t memory_bytes() const noexcept { return memory_.mapped_bytes(); }  // mapped pages
 
-  // Afterwards appending up to `count` elements in all cannot fail.
+  // Ensures that appending up to `count` elements in all cannot fail.
   void reserve(size_t count) { or_throw(try_reserve(count)); }
   Status try_reserve(size_t count) {
     if (count <= capacity()) return {};
@@ -214,8 +214,8 @@ class RewiredVector {
     find_limit();
     return status;
   }
-  // Pages that hold no element go back to the pool, unless an append window is open. Nothing else
-  // gives pages back: clear(), erase() and resize() leave capacity() as it is; but see splice().
+  // Gives pages without elements back to the pool, unless an append window is open. Only splice()
+  // may also give pages back: clear(), erase() and resize() keep capacity().
   void shrink_to_fit() noexcept {
     memory_.shrink(size_bytes());
     find_limit();
@@ -232,7 +232,7 @@ class RewiredVector {
     resize_for_overwrite(count);
     if (count > before) std::uninitialized_fill(begin_ + before, end_, copy);
   }
-  // New elements are whatever the pages held before.
+  // Resizes; new elements have the old contents of their pages.
   void resize_for_overwrite(size_t count) {
     if (count > capacity()) grow_or_throw(count);
     end_ = begin_ + count;
@@ -243,7 +243,7 @@ class RewiredVector {
   void push_back(const T& value) {
     if (end_ == limit_) [[unlikely]]
       grow_or_throw(size() + 1);
-    std::construct_at(end_, value);  // also where it is one of ours: nothing has moved
+    std::construct_at(end_, value);  // `value` may be an element: nothing has moved
     ++end_;
   }
   Status try_push_back(const T& value) {
@@ -272,21 +272,21 @@ class RewiredVector {
     return {};
   }
 
-  // Returns end(). From now on, until append_end(), memory appears wherever it is touched from
-  // there on: written by a loop, a library function, or several threads. Where no page is to be
-  // had, Options::policy says what happens; what lies in front stays as it is. (System calls do not
-  // fault: reserve() before, or penstock/stream.h.) Meanwhile the elements may be used, and
-  // the vector be moved and swapped, and the window goes with it; whatever else adds, inserts,
-  // erases or splices overwrites what the window holds. Errors: signal handlers.
+  // Opens the append window and returns end(). Until append_end(), memory appears from there on
+  // wherever a loop, a library function or several threads touch it. If no page is to be had,
+  // Options::policy applies; elements in front stay unchanged. (System calls do not fault: use
+  // reserve() before, or penstock/stream.h.) Meanwhile the elements may be used, and the vector may
+  // be moved and swapped, and the window goes with it; any other appending, inserting, erasing or
+  // splicing overwrites the window's contents. Errors: those of installing signal handlers.
   Result<T*> append_window() {
     if (Status status = memory_.open_window(); !status)
       return std::unexpected(std::move(status.error()));
     return end_;
   }
-  // Closes the window, and makes `end` the end of the elements; end() drops what the window holds.
-  // Pages that were mapped ahead stay, as capacity. Errors, all of which leave the window open:
-  // invalid_argument, where it lies outside; what try_reserve() may report, where it lies behind
-  // all that was touched.
+  // Closes the window and makes `end` the end of the elements; end() drops the window's contents.
+  // Pages that were mapped ahead stay as capacity. Errors, which leave the window open:
+  // invalid_argument if `end` lies outside; those of try_reserve() if it lies behind everything
+  // that was touched.
   Status append_end(const T* end) {
     Status status = memory_.close_window(static_cast<uint64_t>(
         reinterpret_cast<const std::byte*>(end) - reinterpret_cast<const std::byte*>(begin_)));
@@ -297,9 +297,9 @@ class RewiredVector {
 
   // ---- anywhere
   //
-  // Where the bytes inserted or erased are a whole number of pages, and those behind them many, the
-  // pages behind are rewired, and at most half a page is copied. Otherwise, what lies behind is
-  // copied, as std::vector does.
+  // If the inserted or erased bytes are a whole number of pages, and those behind them are many,
+  // the pages behind are rewired, and at most half a page is copied. Otherwise the elements behind
+  // are copied, as std::vector does.
 
   iterator insert(const_iterator position, const T& value) {
     const T copy = value;
@@ -375,14 +375,14 @@ class RewiredVector {
   }
   void assign(std::initializer_list<T> items) { assign(items.begin(), items.end()); }
 
-  // Moves `count` elements of another vector, from its element `first` on, to `position`. On the
-  // same pool their pages move, where elements lie at the same place in a page before and after:
-  // nothing is copied where `position` and `first` are at the beginning of a page and the elements
-  // fill pages, or both vectors end with them (then the pages that this vector had in reserve may
-  // go back to the pool, and all that the other had do). Otherwise the pages in between may still
-  // move, and as many free ones are needed for a moment; or all is copied. Errors, which leave both
-  // as they were: what try_reserve() may report; invalid_argument: not so many elements, or
-  // `other` is this vector.
+  // Moves `count` elements of another vector, from its element `first` on, to `position`. If both
+  // vectors have the same pool, and the elements keep their place within a page, their pages move.
+  // Nothing is copied if `position` and `first` are at the beginning of a page and the elements
+  // fill pages, or both vectors end with them (then spare pages of this vector may go back to the
+  // pool, and those of the other do). Otherwise the pages in between may still move, which needs as
+  // many free pages for a moment, or everything is copied. Errors, which leave both vectors
+  // unchanged: those of try_reserve(); invalid_argument: `other` has too few elements, or is this
+  // vector.
   Result<Spliced> splice(const_iterator position, RewiredVector& other, size_t first,
                          size_t count) {
     if (first > other.size() || count > other.size() - first)
@@ -402,7 +402,7 @@ class RewiredVector {
  private:
   friend struct internal::Access;
   friend class PageView;
-  // The first `count` elements are there.
+  // Adopts memory whose first `count` elements exist.
   RewiredVector(rewire::VectorMemory memory, size_t count) noexcept : memory_(std::move(memory)) {
     begin_ = reinterpret_cast<T*>(memory_.begin());
     end_ = begin_ + count;
@@ -412,7 +412,7 @@ class RewiredVector {
     return static_cast<uint64_t>(element - begin_) * sizeof(T);
   }
   uint64_t size_bytes() const { return byte_of(end_); }
-  // More than any vector has, rather than a number that wraps around.
+  // Returns SIZE_MAX, more than any vector has, instead of a number that wraps around.
   static uint64_t bytes_of(size_t count) {
     return count <= SIZE_MAX / sizeof(T) ? count * sizeof(T) : SIZE_MAX;
   }
@@ -444,11 +444,11 @@ class RewiredVector {
 
   T* begin_ = nullptr;
   T* end_ = nullptr;
-  T* limit_ = nullptr;  // end of the elements that there is memory for
+  T* limit_ = nullptr;  // end of the elements that fit the memory
   rewire::VectorMemory memory_;
 };
 
-// The usual hash function, mixed so that all 64 bits depend on all of the key.
+// std::hash, mixed so that all 64 bits depend on the whole key.
 template <class K>
 struct MixedHash {
   uint64_t operator()(const K& key) const {
@@ -460,16 +460,16 @@ struct MixedHash {
 };
 
 struct RewiredHashOptions {
-  // Buckets from the beginning, a power of two: as many as there will be spares the splits.
+  // Initial buckets, a power of two: as many as there will be saves the splits.
   uint64_t buckets = 1;
-  // The largest directory: address space of so many pages. 2^25 at most; 0: four slots for each of
-  // the pool's pages.
+  // Largest directory, in pages of address space. 2^25 at most; 0: four slots for each of the
+  // pool's pages.
   uint64_t slots_max = 0;
   std::string name = "rewired hash";  // for messages
 };
 
-// A hash table whose directory is the page table: extendible hashing, in which the bucket of a key
-// is found by arithmetic alone.
+// A hash table whose directory is the page table: extendible hashing that finds the bucket of a key
+// by arithmetic alone.
 //
 //   auto pool = penstock::PagePool::open({.bytes_max = 4 * penstock::GiB});
 //   auto index = penstock::RewiredHash<uint64_t, uint64_t>::open(*pool);
@@ -477,25 +477,25 @@ struct RewiredHashOptions {
 //   if (uint64_t* found = index->find(key)) use(*found);
 //
 // A bucket is a page. With a directory of depth d, the slot of a key is the low d bits of its hash,
-// and the slots are addresses that lie side by side; so the key's bucket begins at base + slot *
-// page_bytes, where another table would look into an array of pointers. A bucket that all of 2^k
-// slots share is one page mapped 2^k times. When a bucket is full, half of its slots are rewired to
-// another page, and its entries are divided between the two; when it has one slot only, the
-// directory is doubled before, by mapping all of it once more behind itself. Nothing else moves,
-// ever: no insertion waits for the whole table to be copied.
+// and the slots are adjacent addresses; so the key's bucket begins at base + slot * page_bytes,
+// where another table would look into an array of pointers. A bucket that 2^k slots share is one
+// page mapped 2^k times. When a bucket is full, half of its slots are rewired to another page, and
+// its entries are divided between the two; if it has only one slot, the directory is doubled
+// before, by mapping all of it once more behind itself. Nothing else ever moves, so no insertion
+// waits for a copy of the table.
 //
-// When it pays. Not for the look-up that is spared: an array of pointers is small and stays in a
-// cache, and with the same buckets of 2 MiB it finds and inserts as fast. With smaller buckets it
-// is ahead, by half and more, for it can put them into huge pages, which a page table cannot: take
-// pages of 2 MiB. What is gained is the rest: code without a directory to look after, two to four
-// times the speed of std::unordered_map, and no insertion that waits for the whole table to be
-// rehashed (15 ms against 2 s at 2^23 keys). `bench rewire-hash` measures all of it.
+// When it pays. Sparing the look-up gains little: an array of pointers is small and stays in a
+// cache, and with the same buckets of 2 MiB it finds and inserts as fast. With smaller buckets the
+// array is ahead, by half and more, because it can put them into huge pages, which a page table
+// cannot: use pages of 2 MiB. The gain is the rest: code without a directory to maintain, two to
+// four times the speed of std::unordered_map, and no insertion that waits for rehashing the whole
+// table (15 ms against 2 s at 2^23 keys). `bench rewire-hash` measures all of it.
 //
 // Source: section 6 of the paper named in penstock/rewire.h (hash tables on rewired memory); R.
 // Fagin et al., "Extendible hashing" (1979).
 //
 // Thread safety: as std::unordered_map: one thread that changes it, or any number that only find.
-// Directory: what finds a bucket by its slot; the page table, unless you bring another.
+// Directory finds a bucket by its slot: the page table, or a class of the user's.
 template <class K, class V, class Hash = MixedHash<K>, class Directory = rewire::HashDirectory>
 class RewiredHash {
   static_assert(std::is_trivially_copyable_v<K> && std::is_trivially_copyable_v<V>,
@@ -506,12 +506,12 @@ class RewiredHash {
  public:
   using Options = RewiredHashOptions;
   struct Inserted {
-    V* value;  // the new one, or that which was there
+    V* value;  // the new value, or the existing one
     bool is_new;
   };
 
-  // Errors: invalid_argument, when an entry is too large for pages of the pool; out_of_memory,
-  // out_of_mappings.
+  // Opens an empty table. Errors: invalid_argument if an entry is too large for the pool's pages;
+  // out_of_memory, out_of_mappings.
   static Result<RewiredHash> open(const PagePool& pool, const Options& options = {},
                                   Hash hash = {}) {
     if (pool.page_bytes() < 8 * 8 * sizeof(typename Bucket::Entry))
@@ -522,7 +522,8 @@ class RewiredHash {
     return RewiredHash(std::move(*directory), std::move(hash));
   }
 
-  // nullptr: not there. A pointer is valid until the next insert, erase of its key, or clear.
+  // Returns nullptr if the key is missing. A pointer is valid until the next insert, erase of its
+  // key, or clear.
   V* find(const K& key) {
     const uint64_t hash = hash_(key);
     auto* const entry = Bucket(directory_.bucket(hash), shape_).find(hash, key);
@@ -531,15 +532,15 @@ class RewiredHash {
   const V* find(const K& key) const { return const_cast<RewiredHash*>(this)->find(key); }
   bool contains(const K& key) const { return find(key) != nullptr; }
 
-  // Does nothing where the key is. Errors, which change nothing that can be found: out_of_memory,
-  // out_of_mappings; invalid_argument, when more keys have hashes with the same low bits than a
-  // page holds, or slots_max is too small.
+  // Inserts a key, or does nothing if it exists. Errors, which change no entry: out_of_memory,
+  // out_of_mappings; invalid_argument if more keys have hashes with the same low bits than a page
+  // holds, or slots_max is too small.
   Result<Inserted> insert(const K& key, const V& value) {
     const uint64_t hash = hash_(key);
     Bucket bucket(directory_.bucket(hash), shape_);
     if (auto* const there = bucket.find(hash, key)) return Inserted{&there->value, false};
     if (!bucket.is_full()) return insert_new(hash, key, value);
-    // Entries move now, and the key or the value may be part of one.
+    // Entries move now, and the key or the value may be part of an entry.
     const typename Bucket::Entry own{key, value};
     do {
       if (Status status = make_room(hash); !status)
@@ -548,7 +549,7 @@ class RewiredHash {
     return insert_new(hash, own.key, own.value);
   }
 
-  // False: it was not there. Pages never become fewer by this.
+  // Erases a key; returns false if it was missing. The number of pages never falls.
   bool erase(const K& key) {
     const uint64_t hash = hash_(key);
     Bucket bucket(directory_.bucket(hash), shape_);
@@ -559,7 +560,7 @@ class RewiredHash {
     return true;
   }
 
-  // All entries, in no order, as visit(const K&, V&). It must not insert or erase.
+  // Calls visit(const K&, V&) for all entries, in no order. It must not insert or erase.
   template <class Visit>
   void for_each(Visit visit) {
     for_each_bucket([&](Bucket bucket) {
@@ -567,7 +568,7 @@ class RewiredHash {
           [&](typename Bucket::Entry& entry) { visit(std::as_const(entry.key), entry.value); });
     });
   }
-  // The buckets stay.
+  // Erases all entries; the buckets stay.
   void clear() {
     for_each_bucket([](Bucket bucket) { bucket.clear(bucket.head().depth); });
     size_ = 0;
@@ -591,7 +592,7 @@ class RewiredHash {
       Bucket(directory_.bucket(slot), shape_).clear(directory_.depth());
   }
 
-  // REQUIRES: the key is not there, and its bucket not full.
+  // REQUIRES: the key is missing, and its bucket is not full.
   Inserted insert_new(uint64_t hash, const K& key, const V& value) {
     auto* const entry = Bucket(directory_.bucket(hash), shape_).insert(hash, key, value);
     ++size_;
@@ -601,15 +602,15 @@ class RewiredHash {
   Status make_room(uint64_t hash) {
     std::byte* to = nullptr;
     const auto head = Bucket(directory_.bucket(hash), shape_).head();
-    if (head.graves < head.size) {  // else it is room enough to drop the graves
+    if (head.graves < head.size) {  // otherwise dropping the graves makes enough room
       if (auto page = directory_.split(hash, head.depth)) {
         to = *page;
         ++buckets_;
-      } else if (head.graves == 0) {  // else they are what room there is
+      } else if (head.graves == 0) {  // otherwise dropping the graves makes some room
         return std::unexpected(std::move(page.error()));
       }
     }
-    // The bucket at its lowest slot, which did not change its page.
+    // Divides the bucket at its lowest slot, which kept its page.
     const uint64_t lowest = hash & ((uint64_t{1} << head.depth) - 1);
     rewire::divide<K, V>(directory_.bucket(lowest), to, directory_.page_bytes(), scratch_.data(),
                          shape_, hash_);
@@ -620,7 +621,7 @@ class RewiredHash {
   void for_each_bucket(Visit visit) {
     for (uint64_t slot = 0; slot < directory_.slots(); ++slot) {
       Bucket bucket(directory_.bucket(slot), shape_);
-      // A bucket of several slots is met at the lowest.
+      // Visits a bucket of several slots at its lowest one.
       if (slot >> bucket.head().depth == 0) visit(bucket);
     }
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Files larger than memory: sorted, merged, partitioned, grouped, joined and checked within a budget
-// of memory, as the commands of `penstock` of the same names do.
+// Operations on files larger than memory, within a memory budget: sort, merge, partition, group,
+// join and check, as the commands of `penstock` with these names do.
 //
 // clang-format off
 //   auto sorted = penstock::sort_files({.inputs = {"big.u64"},
@@ -13,17 +13,17 @@
 //   std::puts(penstock::to_json(*sorted).c_str());
 // clang-format on
 //
-// The first argument of each operation says what is read and written and within which limits, the
-// second one what is special to it. docs/sort.md and docs/files.md tell how they work.
+// The first argument of each operation names the files and the limits, the second one the
+// operation's own options. docs/sort.md and docs/files.md tell how the operations work.
 //
 // After any error the output's name is untouched, the inputs are whole and no temporaries are left.
-// Errors beside those of the operation: invalid_argument and unsupported, for options that make no
-// sense, named as the command line names them; not_found, permission, io; corrupt, where an input
-// is no whole number of items; out_of_memory, where the budget is too small for this input, before
-// anything is written; out_of_space; interrupted, where `cancel` was set.
+// Every operation may return these errors besides its own: invalid_argument and unsupported for
+// meaningless options, with their names on the command line; not_found, permission, io; corrupt if
+// an input is no whole number of items; out_of_memory if the budget is too small for the input,
+// before anything is written; out_of_space; interrupted if `cancel` was set.
 //
-// Thread safety: operations in different threads may run at the same time. The figures and the progress of
-// each are its own, whatever else the process reads and writes, but for those that say "of the process".
+// Thread safety: operations in different threads may run at the same time. Each has its own figures
+// and progress, except for figures "of the process".
 
 #include <array>
 #include <atomic>
@@ -42,17 +42,17 @@
 
 namespace penstock {
 
-// ---- What is read and written, and within which limits.
+// ---- Inputs, outputs and limits.
 
-// What a row of the format `rows` begins with; its key follows, and then a payload, both of any bytes.
-// One row stands behind the other, with nothing between them. Rows are ordered by their keys, byte by
-// byte, and rows of equal keys keep their order in all operations; group and join take none.
+// The head of a row in the format `rows`; the key follows, then a payload, both of any bytes. Rows
+// are stored without gaps. They are ordered by their keys, byte by byte, and rows with equal keys
+// keep their order in all operations. Group and join do not accept rows.
 struct RowHead {
-  uint32_t row_bytes;  // of all of it, this head included
+  uint32_t row_bytes;  // bytes of the whole row, including this head
   uint32_t key_bytes;
 
-  static constexpr uint32_t bytes = 8;  // both, little-endian
-  // REQUIRES: so many bytes are there.
+  static constexpr uint32_t bytes = 8;  // bytes of both numbers, little-endian
+  // REQUIRES: `bytes` bytes can be read.
   static RowHead at(const void* row) {
     RowHead head;
     std::memcpy(&head, row, bytes);
@@ -61,126 +61,131 @@ struct RowHead {
   void store(void* row) const { std::memcpy(row, this, bytes); }
 };
 
-// What the bytes of files are, and how their items are ordered, in the words of the command line.
+// The format of files and the order of their items, in the words of the command line.
 struct ItemFormat {
-  // Numbers, little-endian: u32, u64, i32, i64, f32, f64; kv64, 8 bytes of key (as u64) and 8 of
-  // value; record, of a fixed length; lines of text; rows, each with its lengths in front (RowHead).
+  // Numbers, little-endian: u32, u64, i32, i64, f32, f64; kv64, with 8 bytes of key (as u64) and 8
+  // of value; record, of a fixed length; lines of text; rows, each with its lengths in front
+  // (RowHead).
   std::string name = "lines";
-  std::optional<uint32_t> record_bytes = {};  // of a record; nothing: 100, or as `dtype` says
-  std::string dtype = {};                     // the fields of a record, as NumPy describes them
-  // Of records OFFSET:LENGTH, compared byte by byte (nothing: 0:10), with :TYPE a number, with :r
-  // descending. Of lines what GNU sort's -k takes. Of rows of CSV columns: NUMBER or NAME, with
-  // :LETTERS behind.
+  std::optional<uint32_t> record_bytes = {};  // record length; nullopt: 100, or by `dtype`
+  std::string dtype = {};                     // fields of a record in NumPy's notation
+  // Keys. For records OFFSET:LENGTH, compared byte by byte (if there are none: 0:10), with :TYPE as
+  // a number, with :r descending. For lines the argument of GNU sort's -k. For rows of CSV columns:
+  // NUMBER or NAME, optionally followed by :LETTERS.
   std::vector<std::string> keys = {};
-  // Of lines, GNU sort's letters for keys without any of their own, of bdfghiMnRV.
+  // GNU sort's letters for keys of lines that have none of their own, out of bdfghiMnRV.
   std::string letters = {};
-  std::optional<char> separator = {};  // of fields; nothing: blanks before each, of CSV a comma
-  bool csv = false;                    // rows: quotes may hold separators and ends of lines
-  uint32_t header_lines = 0;           // of each file; those of the first one stay in front
-  bool zero_terminated = false;        // lines end with a NUL
-  // Of lines: text, numbers and months are ordered as this locale of the C library has them, and strings as strcoll() compares
-  // them; empty: the one that the environment names. Nothing: byte by byte, as in the locale C.
+  std::optional<char> separator = {};  // field separator; nullopt: blanks, in CSV a comma
+  bool csv = false;                    // CSV: quotes may hold separators and ends of lines
+  uint32_t header_lines = 0;     // header lines of each file; those of the first file are kept
+  bool zero_terminated = false;  // lines end with a NUL
+  // The C library's locale that orders lines: text, numbers and months by its rules, and strings by
+  // strcoll(). Empty: the environment's locale. nullopt: byte by byte, as in the locale C.
   std::optional<std::string> locale = {};
-  std::optional<uint64_t> random_seed = {};  // of the letter R; nothing: by chance
+  std::optional<uint64_t> random_seed = {};  // for the letter R; nullopt: by chance
   bool descending = false;
 };
 
 struct FilesProgress {
   const char* phase;     // "sample", "distribute", "sort", "merge"
-  uint64_t done_bytes;   // of all reading and writing of this run
-  uint64_t total_bytes;  // never less than that; 0: not known
-  // By the plan, corrected by how long what is done took; nothing: not known.
+  uint64_t done_bytes;   // read and written by this run
+  uint64_t total_bytes;  // at least done_bytes; 0: unknown
+  // By the plan, corrected by the time that the finished part took; nullopt: unknown.
   std::optional<double> seconds_left = {};
 };
 
-// What a budget is held against.
+// The memory that a budget limits.
 enum class MemoryScope {
-  // What the whole process has resident, as the system measures it: of a program that does nothing
-  // else, and where it has a limit of its own to keep. The caller's memory counts, and other runs'.
+  // The resident memory of the whole process, as the system measures it, including the caller's and
+  // other runs' memory. For a program that does nothing else, or that has a limit of its own to
+  // keep.
   process,
-  // What this call takes, by its own account: arenas, blocks, tables, decoders, threads, and a share
-  // of the budget for all that is small (src/base/run_scope.h). It never asks what the process has
-  // besides. What `sources`, `sink` and callbacks take is the caller's.
+  // The call's memory, by its own account: arenas, blocks, tables, decoders, threads, and a share
+  // of the budget for small things (src/base/run_scope.h). The call never looks at other memory of
+  // the process. Memory of `sources`, `sink` and callbacks belongs to the caller.
   call,
 };
 const char* name_of(MemoryScope scope);
 
 struct FilesOptions {
-  // Paths; "-" is stdin, "/dev/fd/N" what this process has open as N (a pipe from where it stands, a
-  // file from its beginning).
+  // Paths; "-" is stdin, "/dev/fd/N" is this process's descriptor N (a pipe from its current
+  // position, a file from its beginning).
   std::vector<std::string> inputs = {};
-  // More inputs, behind those, taken as they are: nothing is decompressed. Each is read once, from front to
-  // back, straight into the run's blocks, by a thread of its own, from when the run comes to it (which of
-  // several may be after all of those in front); and cancelled when the run ends.
+  // More inputs, behind the paths, which are not decompressed. A thread of its own reads each
+  // source once, from front to back, into the run's blocks, as soon as the run comes to it
+  // (possibly after all inputs before it). Sources are cancelled when the run ends.
   std::vector<std::shared_ptr<Source>> sources = {};
-  // "-" is stdout, "/dev/fd/N" goes where N stands. A file appears under its name when it is
-  // complete; it may be an input. Of partition_files() the names of the parts.
+  // "-" is stdout, "/dev/fd/N" writes at the current position of N. A file appears under its name
+  // when it is complete; it may be an input. partition_files() takes the pattern of the parts'
+  // names here.
   std::string output = "-";
-  // Instead of `output`. It gets the run's blocks in order, from a thread of its own, and close() behind the
-  // last one; after an error it is cancelled, and not closed. (A write() or read() that waits cannot be
-  // interrupted: the run ends when it returns. Its cancel(), which may be called more than once and while
-  // it waits, is to see to that.)
+  // Receives the output instead of `output`: the run's blocks in order, from a thread of its own,
+  // and close() after the last one; after an error it is cancelled and not closed. (A write() or
+  // read() that waits cannot be interrupted: the run ends when it returns. cancel() should end it,
+  // and may be called more than once and while it waits.)
   std::shared_ptr<Sink> sink = {};
-  // The output arrives compressed, by a thread of its own. Not of partition_files(), and not with a sink
+  // Compresses the output in a thread of its own. Not for partition_files(), and not with a sink
   // (penstock/source.h: compress()) or a sort that can be resumed.
   std::optional<CompressedFormat> compressed = {};
   ItemFormat items = {};
-  // That the call, or the process, may have; 32 MiB or more.
+  // Budget of the call, or of the process; at least 32 MiB.
   uint64_t memory_bytes = 1 * GiB;
-  // `call`, because a library does not know what else its process does: whatever that holds, a budget
-  // means the same, and two calls at once keep theirs. (The command line has `process`: there the program
-  // is all that there is, and what the system measures is what its user can check.)
+  // The default is `call`, because a library does not know what else its process does: a budget
+  // means the same whatever the process holds, and concurrent calls keep theirs. (The command line
+  // uses `process`: there the program is everything, and its user can check the system's measure.)
   MemoryScope memory_scope = MemoryScope::call;
-  // Where temporaries go. Nothing: $TMPDIR or /tmp; where that is memory, /var/tmp or the output's
+  // Folders of temporaries. Empty: $TMPDIR or /tmp; if that is in memory, /var/tmp or the output's
   // folder.
   std::vector<std::string> temp_directories = {};
-  // What to plan for. Nothing: a sort looks at the disk by itself, others reckon with a usual one.
+  // Device to plan for. nullptr: a sort inspects the disk itself, other operations assume a usual
+  // disk.
   std::shared_ptr<const DeviceProfile> device = {};
-  const std::atomic<bool>* cancel = nullptr;  // set it, and the run ends: ErrorCode::interrupted
-  // Called from the run's own threads, one call at a time, some ten times a second at most.
+  const std::atomic<bool>* cancel = nullptr;  // ends the run with ErrorCode::interrupted when set
+  // Called from the run's own threads, one call at a time, about ten times a second at most.
   std::function<void(const FilesProgress&)> progress = {};
-  // Told, in a sentence, where temporaries lie if that is not as usual, and what a resumed sort
-  // takes over, or leaves when it fails. From the thread that called the operation.
+  // Called with a sentence when temporaries lie in an unusual place, and for what a resumed sort
+  // takes over, or leaves when it fails. Runs in the thread that called the operation.
   std::function<void(const std::string&)> notice = {};
   Mechanism mechanism = Mechanism::automatic;
-  bool record_staircases = false;  // how full the executor's buckets are, in the statistics
+  bool record_staircases = false;  // measures how full the executor's buckets are
   OutputRules output_rules = {};
-  SourceOptions source = {};  // of the inputs that are paths
+  SourceOptions source = {};  // for inputs that are paths
 };
 
-// ---- What every operation tells.
+// ---- Results of every operation.
 
-// How full the buckets of a side of the executor are in the steady state, the fullest first, mean
-// over many steps, beside the theorem's. Of very many streams each value is the mean of neighbours.
+// The measured levels of the buckets on a side of the executor in the steady state, the fullest
+// first, as a mean over many steps, beside the theorem's prediction. If there are very many
+// streams, each value is the mean of neighbours.
 struct Staircase {
   std::string title;
   uint64_t streams = 0;
-  uint64_t steps = 0;                   // that the mean is of
-  std::vector<double> measured_bytes;   // of a stream
-  std::vector<double> predicted_bytes;  // the same; empty: there is no theorem for it
+  uint64_t steps = 0;                   // steps in the mean
+  std::vector<double> measured_bytes;   // per stream
+  std::vector<double> predicted_bytes;  // empty: there is no theorem for it
 };
 
-// Figures of a run, all its passes together.
+// Figures of a run, for all its passes together.
 struct RunStats {
   double seconds = 0;
   uint32_t passes = 0;  // times that the data are read, at most
-  // Bytes of files as they are stored, compressed ones too, and of sources as they give them.
+  // Bytes read from files as stored, even if compressed, and bytes from sources.
   uint64_t bytes_read = 0;
-  // Bytes to files, and to sinks as they get them: an output that arrives compressed counts before that.
+  // Bytes written to files, and to sinks; an output that is compressed counts before compression.
   uint64_t bytes_written = 0;
   uint64_t temp_bytes = 0;         // written to temporaries
-  uint64_t temp_memory_bytes = 0;  // of these, to such in memory, beside the budget (tmpfs)
-  // How often the disk went on to another place: requests, on whatever file, that did not begin where the one before
-  // them ended. (Several disks count as one.)
+  uint64_t temp_memory_bytes = 0;  // part of them in memory outside of the budget (tmpfs)
+  // Times that the disk went to another place: requests that did not begin at the end of the
+  // request before, in whatever file. (Several disks count as one.)
   uint64_t seeks = 0;
   MemoryScope memory_scope = MemoryScope::process;
-  uint64_t peak_bytes = 0;  // of what the budget is held against
+  uint64_t peak_bytes = 0;  // peak of the memory that the budget limits
   uint64_t budget_bytes = 0;
-  uint64_t peak_rss_bytes = 0;        // of the process, since it began
-  std::string emulated;               // the emulated device on which this happened; empty: none
-  std::vector<Staircase> staircases;  // with FilesOptions::record_staircases
+  uint64_t peak_rss_bytes = 0;        // peak of the process since its start
+  std::string emulated;               // the emulated device that ran this; empty: none
+  std::vector<Staircase> staircases;  // if FilesOptions::record_staircases is set
 
-  // Bytes between two seeks, in the mean.
+  // Returns the mean number of bytes between two seeks.
   double run_bytes() const {
     return seeks > 0 ? static_cast<double>(bytes_read + bytes_written) / static_cast<double>(seeks)
                      : 0;
@@ -189,44 +194,44 @@ struct RunStats {
 
 // ---- Sort.
 
-// Of temporaries, block by block: numbers go without the bits that those of a block share, records and
-// lines by LZ4.
+// Compression of temporaries, block by block: numbers lose the bits that a block's numbers share;
+// records and lines use LZ4.
 enum class Compression {
-  automatic,  // where the disk is so slow, and a sample shrinks so much, that it pays
+  automatic,  // if the disk is slow and a sample shrinks enough
   never,
-  always,  // what becomes smaller: records and lines by an eighth
+  always,  // if the block shrinks; records and lines: by an eighth
 };
 
 struct SortFilesOptions {
   unsigned threads = 2;
   bool stable = false;               // items with equal keys keep their order
-  bool unique = false;               // of items with equal keys only the first
-  bool merge_only = false;           // inputs are sorted already
-  std::optional<uint64_t> top = {};  // the first so many items of the output alone
-  // What is finished is kept on the disk until all is, so that a run with the same options goes on
-  // from there if this one ends early, in whichever way. Inputs and output must be files.
+  bool unique = false;               // keeps only the first of items with equal keys
+  bool merge_only = false;           // the inputs are already sorted
+  std::optional<uint64_t> top = {};  // writes only the first items of the output
+  // Keeps finished work on the disk until the whole sort is done, so that a later run with the same
+  // options continues from there however this one ended. Inputs and output must be files.
   bool resume = false;
-  Compression compression = Compression::automatic;  // with `resume` there is none
-  // The output is read back before it appears, and compared with what was written: bytes, order and
-  // number of items. It must be a file; not with `resume` and `merge_only` (unsupported).
+  Compression compression = Compression::automatic;  // `resume` turns it off
+  // Reads the output back before it appears, and compares it with what was written: bytes, order
+  // and number of items. It must be a file; not with `resume` and `merge_only` (unsupported).
   bool verify = false;
 };
 
 enum class SortMethod {
   empty,       // nothing to do
   in_memory,   // one pass: it fits
-  distribute,  // split by key ranges into temporaries, then sort these one by one
-  merge,       // merge inputs, or sorted stretches of them, directly
-  top,         // one read, of which only the first items in order are kept
+  distribute,  // splits by key ranges into temporaries, then sorts these one by one
+  merge,       // merges inputs, or sorted runs of them, directly
+  top,         // reads once and keeps only the first items in order
 };
 const char* name_of(SortMethod method);
 
-// What takes most of a phase's time.
+// The resource that takes most of a phase's time.
 enum class PhaseBound {
   unknown,
   disk,
   processor,
-  memory,  // its first use, which the system, and the host of a virtual machine, take time for
+  memory,  // its first use, which costs the system, and a virtual machine's host, time
 };
 const char* name_of(PhaseBound bound);
 
@@ -236,24 +241,24 @@ struct SortPhase {
   double seconds = 0;  // 0 in a plan: not predicted
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
-  // How often the disk went on to another place: requests, on whatever file, that did not begin
-  // where the one before them ended. (Of several disks: as if they were one.)
+  // Times that the disk went to another place: requests that did not begin at the end of the
+  // request before, in whatever file. (Several disks count as one.)
   uint64_t seeks = 0;
-  double processor_seconds = 0;  // of all threads of the process together
-  // Planned alone: what the disk would take if nothing else took time, and what of the processors'
-  // seconds is the first use of memory.
+  double processor_seconds = 0;  // sum over all threads of the process
+  // In a plan only: the disk's time if nothing else took time, and the processor seconds for the
+  // first use of memory.
   double disk_seconds = 0;
   double memory_seconds = 0;
   PhaseBound bound = PhaseBound::unknown;
 
   uint64_t bytes() const { return bytes_read + bytes_written; }
-  // Between two seeks, in the mean.
+  // Returns the mean number of bytes between two seeks.
   double run_bytes() const {
     return seeks > 0 ? static_cast<double>(bytes()) / static_cast<double>(seeks) : 0;
   }
 };
 
-// What a sort would do with another budget.
+// A sort's plan with another budget.
 struct SortAlternative {
   uint64_t memory_bytes = 0;
   SortMethod method = SortMethod::empty;
@@ -262,84 +267,85 @@ struct SortAlternative {
   uint64_t temp_bytes = 0;
 };
 
-// What a run will do, asked for before anything is written.
+// The plan of a sort, made before anything is written.
 struct SortPlan {
   SortMethod method = SortMethod::empty;
-  uint64_t input_bytes = 0;  // 0 with pipes: not known
-  uint32_t buckets = 0;      // of the first split, or fan-in of the first merge
+  uint64_t input_bytes = 0;  // 0 with pipes: unknown
+  uint32_t buckets = 0;      // buckets of the first split, or fan-in of the first merge
   uint32_t passes = 0;       // times that the data are read
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
-  uint64_t temp_bytes =
-      0;  // disk space that temporaries take at the peak, all directories together
-  uint64_t temp_memory_bytes = 0;  // of these, what lies in memory beside the budget (tmpfs)
-  uint64_t spilled_bytes = 0;      // what goes to them, before it is compressed
-  bool compresses = false;         // temporaries
-  uint64_t seeks = 0;              // of all phases
+  uint64_t temp_bytes = 0;         // peak disk space of temporaries, in all directories together
+  uint64_t temp_memory_bytes = 0;  // part of temp_bytes in memory outside of the budget (tmpfs)
+  uint64_t spilled_bytes = 0;      // bytes that go to temporaries, before compression
+  bool compresses = false;         // compresses temporaries
+  uint64_t seeks = 0;              // all phases together
   uint64_t memory_bytes = 0;       // expected peak
-  // The least budget, to a few per cent, that would save a pass; 0: none that this machine has.
+  // Smallest budget, to a few per cent, that would save a pass; 0: none that this machine has.
   uint64_t fewer_passes_memory_bytes = 0;
-  double seconds = 0;  // of all phases; 0: not predicted
-  // Most runs lie within, on a machine that has nothing else to do.
+  double seconds = 0;  // all phases together; 0: not predicted
+  // Range that holds most runs on an otherwise idle machine.
   double seconds_low = 0;
   double seconds_high = 0;
   std::string why;  // one sentence
-  // In the order in which they come. None with pipes, whose length is not known.
+  // Phases in their order. Empty with pipes, whose length is unknown.
   std::vector<SortPhase> phases = {};
-  // The distribution goes by the executor's schedule, because the disk seeks slowly.
+  // Uses the executor's schedule for the distribution, because the disk seeks slowly.
   bool long_runs = false;
-  // What it was planned for, where that is known. Of a disk that was only looked at the delay is 0.
+  // The device of the plan, if known. The delay is 0 if the disk was only inspected.
   std::optional<DeviceProfile> device = {};
-  // In the order of their memory. None where that changes nothing, or where the disk is not known.
+  // Plans in the order of their memory. Empty if more memory changes nothing, or the disk is
+  // unknown.
   std::vector<SortAlternative> alternatives = {};
-  // Nobody looked at the disk, because to look takes longer than such a sort: `device` is a usual
-  // one, by which nothing was decided.
+  // The disk was not inspected, because that takes longer than such a sort: `device` is a usual
+  // one, and decided nothing.
   bool device_is_assumed = false;
 };
 
-// What the bytes of a bucket wait for, from the moment it has memory until it has none.
+// The stages of a bucket's bytes, from the moment that it has memory until it has none.
 enum class BucketStage { reading, waiting, sorting, writing };
 inline constexpr size_t bucket_stages = 4;
 
-// What held the memory of a sort. Seconds count from the beginning of the sort.
+// The use of a sort's memory over time. Seconds count from the beginning of the sort.
 struct Occupancy {
   struct Bucket {
-    uint64_t offset_bytes = 0;  // its place in the output
+    uint64_t offset_bytes = 0;  // place in the output
     uint64_t bytes = 0;
-    // It has room; its stages end. The last one ends when it is written and its memory is free.
+    // The times when it got room and when each stage ended. The last stage ends when it is written
+    // and its memory is free.
     double begin_s = 0, read_s = 0, waited_s = 0, sorted_s = 0, written_s = 0;
   };
-  // Memory that each stage holds, mean over a bin. [stage][bin]
+  // Mean memory that each stage held in a bin: [stage][bin].
   std::array<std::vector<double>, bucket_stages> stage_bytes;
-  double start_s = 0;  // of the first bin
+  double start_s = 0;  // begin of the first bin
   double bin_s = 0;
-  uint64_t memory_bytes = 0;  // that buckets may have
+  uint64_t memory_bytes = 0;  // memory for buckets
   std::vector<Bucket> buckets;
-  uint64_t buckets_seen = 0;  // `buckets` are some of so many
+  uint64_t buckets_seen = 0;  // number of buckets from which `buckets` were chosen
 };
 
 struct SortStats : RunStats {
   SortPlan predicted;
   SortMethod method = SortMethod::empty;
-  uint64_t items = 0;          // of the output
-  uint64_t bytes = 0;          // of the output
-  uint64_t spilled_bytes = 0;  // what went to temporaries, before it was compressed
-  uint64_t kept_bytes = 0;     // of the input, that did not go to temporaries between the phases
-  // What each phase really asked of the disk, in the order in which they came.
+  uint64_t items = 0;          // in the output
+  uint64_t bytes = 0;          // in the output
+  uint64_t spilled_bytes = 0;  // bytes that went to temporaries, before compression
+  uint64_t kept_bytes = 0;     // input bytes that skipped temporaries between the phases
+  // Disk requests of each phase as measured, in the phases' order.
   std::vector<SortPhase> phases;
-  // The phases' seconds, and those of threads within them (which may be more than the clock's).
+  // Seconds of the phases, and of threads within them (which may exceed the clock's).
   std::vector<std::pair<std::string, double>> phase_seconds;
   Occupancy occupancy;
   std::string pool;  // the mechanism used
   std::string engine;
 };
 
-// Opens and samples the inputs, and probes the disk with a temporary file when it predicts seconds
-// without a device. Not of sources, which can be read once: unsupported.
+// Opens and samples the inputs, and probes the disk with a temporary file if it predicts seconds
+// without a device. Sources are unsupported, because they can be read only once.
 Result<SortPlan> plan_sort_files(const FilesOptions& files, const SortFilesOptions& options = {});
-// With `resume`, what a later run goes on with stays after an error.
+// Sorts files. With `resume`, the state for a later run is kept after an error.
 Result<SortStats> sort_files(const FilesOptions& files, const SortFilesOptions& options = {});
-// The first `count` items of the order: sort_files() with `top`.
+// Writes the first `count` items of the order: sort_files() with `top`.
 Result<SortStats> top_items(const FilesOptions& files, uint64_t count,
                             const SortFilesOptions& options = {});
 
@@ -347,130 +353,130 @@ Result<SortStats> top_items(const FilesOptions& files, uint64_t count,
 
 struct FileCheck {
   uint64_t count = 0;  // items; a last line without a newline is one too
-  // Items whose whole key equals that of the item before them. Where the data are not sorted these
-  // are not all duplicates, and their number means nothing.
+  // Items whose whole key equals that of the item before. In unsorted data the number is
+  // meaningless.
   uint64_t duplicates = 0;
-  // Of the first item, from 0, that belongs before the one before it.
+  // Number, from 0 on, of the first item that belongs before its predecessor.
   std::optional<uint64_t> first_unsorted = {};
-  // Hexadecimal. It does not depend on the order: an input and its sorted output have the same. It is a sum
-  // modulo 2^128: the checksums of parts add up to that of the whole.
+  // Hexadecimal. It does not depend on the order: an input and its sorted output have the same
+  // checksum. It is a sum modulo 2^128: the checksums of parts add up to that of the whole.
   std::string checksum = {};
-  std::string first = {};  // keys of the first and the last item, as they are told to people
+  std::string first = {};  // readable keys of the first and the last item
   std::string last = {};
   double seconds = 0;
   MemoryScope memory_scope = MemoryScope::process;
-  uint64_t peak_bytes = 0;      // of the call, or the process
-  uint64_t peak_rss_bytes = 0;  // of the process, since it began
+  uint64_t peak_bytes = 0;      // peak of the call, or the process
+  uint64_t peak_rss_bytes = 0;  // peak of the process since its start
 
   bool sorted() const { return !first_unsorted; }
 };
 
-// One input, or one source, of `files`; of its options also `items`, `source`, `memory_scope` and `cancel`. It
-// takes about 8 MiB a thread, and what decompression needs.
+// Checks one input, or one source, of `files`; also uses the options `items`, `source`,
+// `memory_scope` and `cancel`. Takes about 8 MiB a thread, and memory for decompression.
 Result<FileCheck> check_file(const FilesOptions& files, unsigned threads = 2);
 
-// Passes on what it is given, and knows what check_file() would say of that. Beside what `to` takes it
-// holds an item. Thread safety: that of Sink; check() where nothing is written any more.
+// Passes data on to another sink and checks them as check_file() would. Holds an item besides the
+// memory of `to`. Thread safety: that of Sink; check() after the last write.
 class CheckedSink : public Sink {
  public:
   static Result<std::shared_ptr<CheckedSink>> open(std::shared_ptr<Sink> to,
                                                    const ItemFormat& items);
-  // REQUIRES: everything was written. Errors: corrupt, where that is no whole number of items.
+  // Returns the result. REQUIRES: everything was written. Errors: corrupt if the data are no whole
+  // number of items.
   virtual Result<FileCheck> check() = 0;
 };
 
 // ---- Merge.
 
 struct MergeFilesPlan {
-  uint32_t files = 0;  // that hold anything
+  uint32_t files = 0;  // files that are not empty
   uint32_t passes = 0;
-  uint64_t input_bytes = 0;  // 0 with pipes: not known
-  std::string factors;       // of the passes: "90 x 89"
-  uint64_t temp_bytes = 0;   // on disk at once, beside the output, at most
-  uint64_t bytes_read = 0;   // in all passes; 0: not known, or only the first items are wanted
+  uint64_t input_bytes = 0;  // 0 with pipes: unknown
+  std::string factors;       // fan-ins of the passes: "90 x 89"
+  uint64_t temp_bytes = 0;   // peak on disk, besides the output
+  uint64_t bytes_read = 0;   // in all passes; 0: unknown, or only the first items are wanted
   uint64_t bytes_written = 0;
   uint64_t seeks = 0;
   double seconds = 0;  // by equation 1 of FilesOptions::device; 0: not predicted
-  // The device that it was predicted for: without FilesOptions::device a usual disk, as published (assumed).
+  // The device of the prediction: without FilesOptions::device a published, usual disk (assumed).
   std::string device;
   bool device_is_assumed = false;
 };
 
 struct MergeFilesStats : RunStats {
   MergeFilesPlan planned;
-  uint64_t items = 0;      // of the output
-  uint64_t bytes = 0;      // of the output
-  size_t block_bytes = 0;  // of the last pass
+  uint64_t items = 0;      // in the output
+  uint64_t bytes = 0;      // in the output
+  size_t block_bytes = 0;  // in the last pass
 };
 
 struct MergeFilesOptions {
-  bool unique = false;  // of items with equal keys only the first
-  bool stable = false;  // lines of equal keys stand in any order in the files, and keep it
+  bool unique = false;  // keeps only the first of items with equal keys
+  bool stable = false;  // keeps the files' order of lines with equal keys, which may be any
 };
 
-// Of any number of sorted files, in as few or as many passes as the planner finds best. Items with
-// equal keys come in the order of the files. Errors: unsorted, with the file and the item.
+// Merges any number of sorted files, in as many passes as the planner finds best. Items with equal
+// keys come in the order of the files. Errors: unsorted, with the file and the item.
 Result<MergeFilesStats> merge_files(const FilesOptions& files,
                                     const MergeFilesOptions& options = {});
 
 // ---- Partition.
 
 enum class PartitionFilesBy {
-  range,  // part j holds what is not before bound j - 1 and before bound j
-  hash,   // of the key, stable between runs and versions: docs/files.md says how it is computed
-  bits,   // the first bits of the key in its order: 2^bits parts
+  range,  // part j holds items from bound j - 1 on and before bound j
+  hash,   // by a stable hash of the key, which docs/files.md defines
+  bits,   // by the first bits of the key in its order: 2^bits parts
 };
 
 const char* name_of(PartitionFilesBy by);
 
 struct PartitionFilesOptions {
   PartitionFilesBy by = PartitionFilesBy::hash;
-  uint32_t parts = 0;            // range with bounds: 0, or one more than there are bounds
-  std::string bounds_path = {};  // range: the bounds, items in order; empty: from a sample
-  bool checksums = false;        // as check_file() tells them
+  uint32_t parts = 0;            // range with bounds: 0, or the number of bounds plus one
+  std::string bounds_path = {};  // range: a file of bounds, in order; empty: from a sample
+  bool checksums = false;        // computes FilePart::checksum
 };
 
 struct FilePart {
   std::string path;
   uint64_t items = 0;
   uint64_t bytes = 0;
-  std::string checksum;  // empty: not asked for
+  std::string checksum;  // empty: not requested
 };
 
 struct PartitionFilesResult {
   RunStats stats;
   PartitionFilesBy by = PartitionFilesBy::hash;
-  std::string format;  // the name of the items'
+  std::string format;  // name of the item format
   std::vector<FilePart> parts;
-  std::vector<std::string> bounds;  // range: as they are told to people
+  std::vector<std::string> bounds;  // range: the bounds, readable
 };
 
-// To files whose names are `output` with the part's number for {}: "part-{}.bin". Each keeps the
-// order of the items. No part has its name before all are complete, and on the disk.
+// Partitions into files named by `output` with the part's number for {}: "part-{}.bin". Each keeps
+// the order of the items. No part has its name before all are complete and on the disk.
 Result<PartitionFilesResult> partition_files(const FilesOptions& files,
                                              const PartitionFilesOptions& options);
 
-// ---- Slices: a partition for those who carry its parts elsewhere.
+// ---- Slices: a partition whose parts are carried elsewhere.
 //
-// One file takes all parts, in slices: each is a stretch of the file with items of one part, in the order of
-// the inputs. So a thousand parts need one descriptor, and are read again in requests as large as the memory
-// allows. python/penstock/ray/ sorts with them on many machines.
+// One file takes all parts, in slices. A slice is a piece of the file with items of one part, in
+// the order of the inputs. So a thousand parts need one descriptor, and are read again in requests
+// as large as the memory allows. python/penstock/ray/ sorts with them on many machines.
 
-// Where a part begins: at the first item that is not before `item`, and, of those that equal it, at the first
-// one whose position is `position` or more. So items of equal keys may go to several parts.
+// The beginning of a part: the first item that is greater than `item`, or equal to it with a
+// position of at least `position`. So items with equal keys may go to several parts.
 struct SliceCut {
-  std::string item;  // of the inputs' format; of a line with or without its end
-  // Bytes of the inputs in front of an item, without their headers; of rows, how many rows. The last
-  // line of an input counts as if it had its end.
+  std::string item;  // in the inputs' format; the end of a line is optional
+  // Bytes of the inputs before an item, without their headers; for rows the number of rows. The
+  // last line of an input counts as if it had its end.
   uint64_t position = 0;
 };
 
 struct SliceFilesOptions {
-  uint32_t parts = 0;               // by hash of the key, as partition_files() has it; or:
+  uint32_t parts = 0;               // by hash of the key, as in partition_files(); or:
   std::vector<SliceCut> cuts = {};  // in order; one less than there are parts
-  std::vector<bool> wanted = {};    // the parts that are written; empty: all
-  uint64_t slice_bytes =
-      MiB;  // of a slice in the mean, if the memory has room for so much of each part
+  std::vector<bool> wanted = {};    // the parts to write; empty: all
+  uint64_t slice_bytes = MiB;       // mean size of a slice, if the memory suffices
 };
 
 struct Slice {
@@ -482,29 +488,30 @@ struct Slice {
 struct SlicedPart {
   uint64_t items = 0;
   uint64_t bytes = 0;
-  std::string checksum;  // as check_file() tells it
+  std::string checksum;  // see FileCheck
 };
 
 struct SliceFilesResult {
   double seconds = 0;
   uint64_t peak_bytes = 0;
-  std::vector<Slice> slices;      // as they stand in the file
-  std::vector<SlicedPart> parts;  // those that are not wanted too
+  std::vector<Slice> slices;      // in the order of the file
+  std::vector<SlicedPart> parts;  // unwanted parts included
 };
 
-// Reads the inputs one after the other and writes `output`, which has no headers; the last line of each input
-// has an end there. Lines of equal keys are cut as a stable sort has them. Errors: corrupt, where an input is
-// no whole number of items; out_of_memory, where a line does not fit in a third of the memory.
+// Reads the inputs one after the other and writes `output` without headers; the last line of each
+// input gets an end. Cuts split lines with equal keys as a stable sort orders them. Errors: corrupt
+// if an input is no whole number of items; out_of_memory if a line does not fit in a third of the
+// memory.
 Result<SliceFilesResult> slice_files(const FilesOptions& files, const SliceFilesOptions& options);
 
-// The numbers of items in the order of a stable sort: of a sample, to choose cuts from. `header`: the header
-// lines of the inputs, where they have any. Items that break the rules of CSV are left out.
+// Returns the items' numbers in the order of a stable sort, to choose cuts from a sample. `header`
+// has the header lines of the inputs, if any. Items that break the rules of CSV are left out.
 Result<std::vector<uint32_t>> order_items(const ItemFormat& format, const std::string& header,
                                           const std::vector<std::string>& items);
 
 // ---- Group.
 
-// An integer in an item.
+// The location of an integer in an item.
 struct ValueField {
   uint32_t offset = 0;
   uint32_t bytes = 8;  // 1 to 8
@@ -517,93 +524,93 @@ struct Aggregates {
   bool sum = false;
   bool min = false;
   bool max = false;
-  // Alone: the first item of each key, whole.
+  // Keeps the first item of each key, whole. Excludes the other aggregates.
   bool distinct = false;
-  // Of lines with a count: results as uniq(1) writes them, "      3 line".
+  // Formats results as uniq(1) does, "      3 line". For lines with a count.
   bool like_uniq = false;
-  // What sum, min and max are of. Nothing: of kv64 the value, of integers the number itself.
+  // The field for sum, min and max. nullopt: the value of kv64, the number itself for integers.
   std::optional<ValueField> value = {};
 };
 
 struct GroupFilesOptions {
   Aggregates aggregates = {};
   bool sorted = false;  // by key; otherwise the results come in any order
-  // The results with the highest counts alone, so many at most, by count, descending; those of equal
-  // counts by key. With a count, and not `sorted`.
+  // Keeps only this many results with the highest counts, descending; equal counts are ordered by
+  // key. Needs `count`, and not `sorted`.
   std::optional<uint64_t> top = {};
-  // Of lines and rows, the fields or columns that sum, min and max are of: "3", "price". They hold
-  // decimal numbers of up to 38 digits; empty ones count for nothing.
+  // Fields or columns of lines and rows for sum, min and max: "3", "price". They hold decimal
+  // numbers of up to 38 digits; empty ones are skipped.
   std::vector<std::string> columns = {};
 };
 
 struct GroupFilesStats : RunStats {
-  uint64_t items = 0;    // of the inputs
-  uint64_t groups = 0;   // of the output
-  uint64_t bytes = 0;    // of the output
-  uint32_t buckets = 0;  // of the first split, or sorted stretches; 0: all groups fitted
+  uint64_t items = 0;    // in the inputs
+  uint64_t groups = 0;   // in the output
+  uint64_t bytes = 0;    // in the output
+  uint32_t buckets = 0;  // buckets of the first split, or sorted runs; 0: all groups fitted
 };
 
-// One result for each key: the key, and 8 bytes each for count, sum, min and max, as far as they
-// were asked for; of lines the count in decimal digits, a tab, and the line. Results of lines with keys
-// and of rows come in the order of their keys: of lines the count, the keys and the values of columns,
-// of rows the keys, the count and the values, under a header. Errors: unsupported
-// with the key, where a sum does not fit 64 bits; out_of_memory where an eighth of the memory does
-// not hold the `top` results.
+// Writes one result for each key: the key, and 8 bytes for each requested aggregate, in the order
+// count, sum, min, max. For lines it is the count in decimal digits, a tab, and the line. Results
+// of lines with keys and of rows come in the order of their keys: for lines the count, the keys and
+// the values of columns, for rows the keys, the count and the values, under a header. Errors:
+// unsupported with the key if a sum exceeds 64 bits; out_of_memory if an eighth of the memory
+// cannot hold the `top` results.
 Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesOptions& options);
 
 // ---- Join.
 
 struct JoinFilesOptions {
-  // Of the right side's records, where they differ from the left side's.
+  // Record length and key of the right side, if they differ from the left side's.
   std::optional<uint32_t> right_record_bytes = {};
   std::optional<std::string> right_key = {};
 };
 
 struct JoinFilesStats : RunStats {
-  uint64_t items = 0;  // of the output
+  uint64_t items = 0;  // in the output
   uint64_t bytes = 0;
 };
 
-// Two sorted inputs, by key: each pair of items with equal keys, one from each side, becomes one
-// item, the left one followed by the right one without its key. Errors: unsorted, with the file and
-// the item; out_of_memory with the key, where neither side's items with it fit.
+// Joins two sorted inputs by key: each pair of items with equal keys, one from each side, becomes
+// one item, the left one followed by the right one without its key. Errors: unsorted, with the file
+// and the item; out_of_memory with the key if neither side's items with it fit.
 Result<JoinFilesStats> join_files(const FilesOptions& files, const JoinFilesOptions& options = {});
 
-// ---- Join of lines, as join(1) of POSIX and GNU has it.
+// ---- Join of lines, like join(1) of POSIX and GNU.
 
 struct JoinLinesOptions {
-  // Of each side the fields or columns by which it is joined, as many on both: "2", and of columns
+  // The fields or columns of each side to join by, as many on both sides: "2", and for columns
   // "price", "price:n".
   std::array<std::vector<std::string>, 2> keys = {{{"1"}, {"1"}}};
   bool ignore_case = false;
-  bool pairs = true;               // are written
-  std::array<bool, 2> alone = {};  // so are lines of this side that have no other
-  // What is written: "0" is the key, "1.2" the left side's second field, "2.price" the right one's
-  // column; "auto": the key and all others, as many as the first line of each side has. Empty: the
-  // key and all others.
+  bool pairs = true;               // writes pairs
+  std::array<bool, 2> alone = {};  // also writes unpaired lines of this side
+  // The output's fields: "0" is the key, "1.2" the left side's second field, "2.price" the right
+  // side's column. Empty: the key and all other fields. "auto": the same, with as many fields as
+  // the first line of each side has.
   std::string list = {};
-  std::string empty = {};      // in place of fields that are empty or not there
-  bool inputs_sorted = false;  // or what is not in order is sorted before
+  std::string empty = {};      // written for empty or missing fields
+  bool inputs_sorted = false;  // otherwise unsorted inputs are sorted first
 };
 
 struct JoinLinesStats : RunStats {
-  uint64_t items = 0;  // of the output, without its header
+  uint64_t items = 0;  // in the output, without its header
   uint64_t bytes = 0;
-  uint32_t sorted_inputs = 0;  // that were not in order
+  uint32_t sorted_inputs = 0;  // inputs that had to be sorted
 };
 
-// Two inputs of lines, or of rows of CSV with a header of at most one line, in any order, by fields.
-// ItemFormat::separator is that of fields; the end of lines: they are one field.
-// The lines of equal keys come in the order of their files, each left one with all right ones.
+// Joins two inputs of lines, or of rows of CSV with a header of at most one line, in any order, by
+// fields. ItemFormat::separator separates fields; if it is the end of lines, a line is one field.
+// Lines with equal keys come in the order of their files, each left one with all right ones.
 // Errors: as join_files().
 Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOptions& options = {});
 
-// ---- The same as JSON: one object, as --json prints it. Fields never change their meaning while
+// ---- Results as JSON: one object, as --json prints it. Fields never change their meaning while
 // its "version" stays.
 
 std::string to_json(const SortPlan& plan);
 std::string to_json(const SortStats& stats);
-// `file` names it.
+// `file` is the file's name in the JSON.
 std::string to_json(const FileCheck& check, const std::string& file, const ItemFormat& items);
 std::string to_json(const MergeFilesStats& stats);
 std::string to_json(const PartitionFilesResult& result);

@@ -1,7 +1,8 @@
 #pragma once
 
-// Memory that appears where it is touched: a pool of blocks, ranges of addresses with your own answer to a fault, and
-// an array that empties itself behind its reader. What the streams are made of, for things that are no streams.
+// Memory that appears where it is touched: a pool of blocks, address ranges with the user's own
+// fault handler, and an array that empties itself behind its reader. The streams are built on the
+// same blocks.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,32 +24,32 @@ class RegionCore;
 class VanishingArrayCore;
 }  // namespace stream
 
-// Physical memory in blocks, which several users share: vanishing arrays, and regions of the
-// user's own. What one gives back, another can take: memory moves without
-// being returned to the system and cleared.
+// Physical memory in blocks that several users share: vanishing arrays, and regions of the user's
+// own. Blocks move from one user to another without being returned to the system and cleared.
 //
 // A handle: copies are the same pool, which lives as long as any of them, anything that was opened
-// on it, or any of its blocks. Thread safety: all members, from any thread, also inside a region's handler.
+// on it, or any of its blocks. Thread safety: all members, from any thread, also inside a region's
+// handler.
 class BlockPool {
  public:
   class Block;
 
   struct Options {
     size_t block_bytes = 2 * MiB;  // a power of two, 4 KiB to 1 GiB
-    uint32_t blocks = 0;           // the most that may have memory at a time
+    uint32_t blocks = 0;           // the most blocks that may have memory at a time
     Mechanism mechanism = Mechanism::automatic;
   };
   static Result<BlockPool> open(const Options& options);
 
-  // A block at an address of its own, for its owner alone. What it holds is undefined. Empty when
-  // all are out, or the system has no memory.
+  // Takes a block at an address of its own, for its owner only, with undefined contents. Returns an
+  // empty one if all blocks are taken, or the system has no memory.
   Block take() const noexcept;
 
   size_t block_bytes() const;
   uint32_t blocks() const;
   uint32_t blocks_free() const;
-  Mechanism mechanism() const;    // the one in use
-  uint64_t memory_bytes() const;  // physical memory held: of all blocks that were ever taken
+  Mechanism mechanism() const;    // the mechanism in use
+  uint64_t memory_bytes() const;  // physical memory held by all blocks that were ever taken
   void trim() const;              // gives the memory of free blocks back to the system
 
  private:
@@ -57,8 +58,8 @@ class BlockPool {
   std::shared_ptr<pool::Pool> core_;
 };
 
-// A block that its owner alone can reach; goes back to the pool at the end of its life.
-// Thread safety: a move-only value. The pool lives as long as any of its blocks.
+// A block that only its owner can reach; it goes back to the pool when it is destroyed. Thread
+// safety: a move-only value. The pool lives as long as any of its blocks.
 class BlockPool::Block {
  public:
   Block() = default;
@@ -79,9 +80,9 @@ class BlockPool::Block {
   uint32_t number_ = 0;
 };
 
-// A range of addresses with your own answer to a fault in it: memory that appears where it is
-// touched, and that you take back when you like. What the streams are made of, for things that are
-// no streams: a table that computes itself, a cache in front of a device, a sparse array.
+// A range of addresses with the user's own fault handler: memory that appears where it is touched,
+// and that the user takes back at any time. For example a table that computes itself, a cache in
+// front of a device, or a sparse array.
 //
 //   auto memory = penstock::BlockPool::open({.block_bytes = 64 * KiB, .blocks = 16});
 //   auto table = penstock::Region::open(
@@ -95,35 +96,36 @@ class BlockPool::Block {
 //       });
 //   double f = table->begin<double>()[i];
 //
-// See examples/lazy_table.cc for the whole of it.
+// examples/lazy_table.cc is the whole program.
 //
-// Thread safety: the pointer and blocks() may be used by any number of threads at the same time. A
-// move, and the end, must not overlap with anything. At the end all blocks go back to the pool.
+// Thread safety: any number of threads may use the pointer and blocks() at the same time. A move
+// and the destructor must not overlap with anything. The destructor gives all blocks back to the
+// pool.
 class Region {
  public:
   struct Fault {
-    uint64_t index;      // of the block: (address - begin) / block_bytes
+    uint64_t index;      // block's index: (address - begin) / block_bytes
     std::byte* address;  // the first byte that was touched
     bool is_write;
     bool is_present;  // the block is there, and its protection forbids the access
   };
 
-  // What a handler may do with the region; other code may, too, at any time.
-  // Nothing here allocates. Results of int are 0 or an errno.
+  // Operations of a handler on the region; other code may call them, too, at any time. Nothing here
+  // allocates. Results of int are 0 or an errno.
   class Blocks {
    public:
-    // The block appears at its index, readable and writable, complete for every thread that sees
-    // it. On an error it stays with the caller: EEXIST when one is there already, ENOMEM when the
-    // process has too many mappings (vm.max_map_count).
-    // REQUIRES: the block is of the region's pool; index < count().
+    // Shows the block at an index, readable and writable, complete for every thread that sees it.
+    // After an error the caller keeps the block: EEXIST if there is one already, ENOMEM if the
+    // process has too many mappings (vm.max_map_count). REQUIRES: the block is of the region's
+    // pool; index < count().
     [[nodiscard]] int show(uint64_t index, BlockPool::Block&& block);
-    // The block vanishes from its index and is the caller's alone, with all that any thread stored
-    // in it. Empty when none is there, when the fault of another thread is being served at this
-    // index (so that what a handler shows is there when its access runs again), or when the system
-    // refuses to move it.
+    // Takes the block, with everything that any thread stored in it, away from its index. Returns
+    // an empty one if there is none, if another thread's fault is being served at this index (so
+    // that a shown block is still there when the access runs again), or if the system refuses to
+    // move it.
     BlockPool::Block hide(uint64_t index);
-    // From the return on, an access that the protection forbids calls the handler, with
-    // Fault::is_present. Lasts until the block is hidden. ENOENT when no block is there.
+    // Makes later accesses that the protection forbids call the handler, with Fault::is_present.
+    // Lasts until the block is hidden. Returns ENOENT if there is no block.
     [[nodiscard]] int protect(uint64_t index, Protection protection);
     bool is_present(uint64_t index) const;
 
@@ -136,30 +138,30 @@ class Region {
     stream::RegionCore& core_;
   };
 
-  // Called when a thread touches what is not there, or not allowed, in that thread and inside a
-  // signal handler, so that everything holds for it that holds for a function called at that very
-  // place:
-  //   - for one block it is called by one thread at a time, and others that touch the block wait;
-  //     for different blocks it may run in several threads at once. It may lock a mutex of its own
-  //     that is never held while the region is touched;
-  //   - it may allocate unless the pointer is handed to the allocator itself; it may wait, use
-  //     streams (one with ErrorPolicy::recover only inside a RecoveryPoint of its own) and touch
-  //     other blocks of the region, if no circle comes of it; its own block stops the program;
-  //   - what it changes, the interrupted code reads as if another thread had changed it: let such
-  //     variables be atomic, or the compiler may keep them in registers across the touch;
-  //   - it must not throw, nor jump out;
-  //   - its stack is what the thread has left, or its alternate signal stack where there is one.
-  // When it returns ok, the access must be possible. An error becomes what Options::policy says.
+  // Called when a thread touches a missing block, or accesses one against its protection. It runs
+  // in that thread, inside a signal handler, so that it must keep the rules of a function that is
+  // called at the place of the access:
+  //   - One thread at a time calls it for a block, and others that touch the block wait; several threads
+  //     may call it for different blocks at once. It may lock a mutex of its own that is never held
+  //     while the region is touched.
+  //   - It may allocate unless the pointer is handed to the allocator itself. It may wait, use streams
+  //     (one with ErrorPolicy::recover only inside a RecoveryPoint of its own) and touch other blocks of
+  //     the region, if that causes no cycle. Touching its own block stops the program.
+  //   - The interrupted code sees its changes as if another thread had made them: such variables have to
+  //     be atomic, or the compiler may keep them in registers across the touch.
+  //   - It must not throw, nor jump out.
+  //   - Its stack is the rest of the thread's stack, or the alternate signal stack if there is one.
+  // When it returns ok, the access must be possible. An error is handled by Options::policy.
   using Handler = std::function<Status(Blocks& blocks, const Fault& fault)>;
 
   struct Options {
     uint64_t bytes = 0;  // address space; rounded up to blocks
-    // For an access that the handler refuses: stop or recover. No zeros.
+    // Reaction to an access that the handler refuses: stop or recover, not zeros.
     ErrorPolicy policy = ErrorPolicy::stop;
     std::string name = "region";  // for messages
   };
 
-  // Memory comes from the pool, which several regions and arrays may share.
+  // Opens a region whose memory comes from the pool, which several regions and arrays may share.
   static Result<Region> open(const BlockPool& pool, const Options& options, Handler handler);
 
   template <class T = std::byte>
@@ -168,8 +170,8 @@ class Region {
   }
   uint64_t bytes() const;
   Blocks& blocks() const;
-  // As if every block of [address, address + bytes) were touched once, in order: for system calls,
-  // which would get EFAULT. What the handler hides meanwhile is gone again. Errors: the handler's.
+  // Touches every block of [address, address + bytes) once, in order: for system calls, which would
+  // get EFAULT. A block that the handler hides meanwhile is gone again. Errors: the handler's.
   Status prepare_read(const void* address, size_t bytes) const;
   Status prepare_write(void* address, size_t bytes) const;
 
@@ -181,7 +183,7 @@ class Region {
   internal::Owner<stream::RegionCore> core_;
 };
 
-// A plain pointer to an array that gets its memory as it is written, and loses it as it is read.
+// A plain pointer to an array that gets memory as it is written, and loses it as it is read.
 //
 //   auto memory = penstock::BlockPool::open({.block_bytes = 32 * penstock::MiB, .blocks = 260});
 //   auto keys = penstock::VanishingArray::open(*memory, {.bytes = 64 * penstock::GiB});
@@ -193,31 +195,31 @@ class Region {
 // "Vortex: Extreme-Performance Memory Abstractions for Data-Intensive Streaming Applications",
 // ASPLOS 2020: a Vortex-S without the rules for recursion.)
 //
-// The rules. Writing goes forward, and may come back anywhere as long as the block is there. The
-// first read of a block that the writer has left by more than comeback_blocks gives everything in
-// front of it back to the pool, but for the last comeback_blocks: reading goes forward, and what it
-// skips is gone. Then the array can be filled again, from the start or from where the writer
-// stands, also while it is still being read: blocks that were written behind the reader wait for
-// its next pass. What nobody wrote reads as anything, and a read of a block in which nobody wrote
-// is an error.
+// The rules. Writing goes forward, and may come back to any block that is still there. The first
+// read of a block that the writer has left by more than comeback_blocks gives everything in front
+// of it back to the pool, except the last comeback_blocks: reading goes forward, and skipped data
+// are lost. Then the array can be filled again, from the start or from the writer's position, even
+// while it is still being read: blocks that were written behind the reader wait for its next pass.
+// Bytes that nobody wrote are undefined, and a read of a block in which nobody wrote is an error.
 //
-// The blocks at the end, which no reader passes, stay (up to 2 * comeback_blocks + 2 of them) until
-// they are overwritten, or clear().
+// The last blocks, which no reader passes, stay (up to 2 * comeback_blocks + 2 of them) until they
+// are overwritten, or clear().
 //
-// Cost: a fault and two moves per block when filling, the same when draining. `bench vector` says
+// Cost: a fault and two moves per block when filling, the same when draining. `bench vector` shows
 // which block sizes hide that.
 //
 // Thread safety: one thread at a time uses an array and its pointer; arrays of several threads may
-// share a pool. A move, and the end, must not overlap with anything. The end gives all blocks back.
+// share a pool. A move and the destructor must not overlap with anything. The destructor gives all
+// blocks back.
 class VanishingArray {
  public:
   struct Options {
-    uint64_t bytes = 0;  // the longest that the array may become: address space
-    // M: after reading block x the reader may still read x - M. 1 is what library functions need: a
+    uint64_t bytes = 0;  // longest size of the array: address space
+    // M: after reading block x the reader may still read x - M. Library functions need 1, because a
     // load that straddles two blocks touches both.
     uint32_t comeback_blocks = 1;
-    // For a read of what has vanished, and for a write when the pool is empty: stop or recover. No
-    // zeros.
+    // Reaction to a read of vanished data, and to a write when the pool is empty: stop or recover,
+    // not zeros.
     ErrorPolicy policy = ErrorPolicy::stop;
     std::string name = "vanishing array";  // for messages
   };
@@ -231,12 +233,11 @@ class VanishingArray {
   // Gives all blocks back, read or not.
   void clear();
   uint32_t blocks_held() const;
-  uint64_t memory_bytes() const;  // of the blocks held
+  uint64_t memory_bytes() const;  // memory of the blocks held
 
-  // [address, address + bytes) can be written, or read, without a fault until the array is used
+  // Makes [address, address + bytes) writable, or readable, without a fault until the array is used
   // elsewhere: for system calls, which would get EFAULT. Counts as touching it. Errors:
-  // invalid_argument when the piece spans more than comeback_blocks + 1 blocks; what the access
-  // would have met.
+  // invalid_argument if the piece spans more than comeback_blocks + 1 blocks; those of an access.
   Status prepare_write(void* address, size_t bytes);
   Status prepare_read(const void* address, size_t bytes);
 

@@ -1,7 +1,8 @@
 #pragma once
 
-// Memory whose pages are chosen, and chosen again while the data stay where they are: pools of pages, ranges of
-// addresses that show them, tables with snapshots, views. Containers on it: penstock/containers.h.
+// Memory whose pages are chosen, and exchanged while the data stay in place: pools of pages,
+// address ranges that show them, tables with snapshots, and views. penstock/containers.h has
+// containers on it.
 //
 // Source: F. M. Schuhknecht, J. Dittrich, A. Sharma: "RUMA has it: Rewired User-space Memory Access is Possible!"
 // (VLDB 2016).
@@ -37,7 +38,7 @@ class RewiredVector;
 using PageId = uint32_t;
 inline constexpr PageId no_page = ~PageId{0};
 
-// Neighbours: the pages from `first` on. One system call maps them, and one mapping holds them.
+// Neighbouring pages, from `first` on. One system call maps them, and one mapping holds them.
 struct PageRun {
   PageId first = no_page;
   uint32_t count = 0;
@@ -46,19 +47,19 @@ struct PageRun {
   friend bool operator==(const PageRun&, const PageRun&) = default;
 };
 
-// What the pages of 2 MiB and more are made of; smaller ones are always `small`.
+// The memory behind pages of 2 MiB and more; smaller ones are always `small`.
 enum class PageKind : uint8_t {
-  automatic,  // hugetlb where enough is reserved, else huge where the system has it, else small
+  automatic,  // hugetlb if enough is reserved, else huge if the system has it, else small
   small,      // 4 KiB
-  huge,       // transparent huge pages; a page for which the system has none is made of small ones
+  huge,       // transparent huge pages; a page that finds none is made of small ones
   hugetlb,    // pages that an administrator has reserved, all of bytes_max at once
 };
 const char* name_of(PageKind kind);
 
 class PageSet;
 
-// Physical memory in numbered pages, to be shown at any address, any number of times, in any order:
-// what rewiring works with. VirtualRange makes ranges of addresses that show them.
+// Physical memory in numbered pages, which can be shown at any address, any number of times, in any
+// order. VirtualRange makes the address ranges that show them.
 //
 //   auto pool = penstock::PagePool::open({.bytes_max = 1 * penstock::GiB});
 //   auto pages = pool->take(10);                        // ten pages, as few runs as can be had
@@ -66,50 +67,49 @@ class PageSet;
 //
 // A page is taken as long as anything refers to it: a PageSet, or a slot of a range that shows it.
 // When the last reference goes, the page is free again, and its memory stays with the pool until
-// trim(). A BlockPool (penstock/region.h) differs in that each of its blocks is at one address
-// at a time.
+// trim(). In contrast, each block of a BlockPool (penstock/region.h) is at one address at a time.
 //
 // Source: sections 2 and 3 of the paper.
 //
 // A handle: copies are the same pool, which lives as long as any of them, or anything that was
 // opened on it or taken from it. Thread safety: all members, from any thread, also inside a
-// region's handler. A forked child sees the ranges, but takes and maps nothing.
+// region's handler. A forked child sees the ranges, but can neither take nor map pages.
 class PagePool {
  public:
   struct Options {
     size_t page_bytes = 2 * MiB;  // a power of two, at least 4 KiB
     uint64_t bytes_max = 0;       // the most that may be taken; 0: the memory of the machine
     PageKind kind = PageKind::automatic;
-    uint64_t prefault_bytes = 0;  // memory that is there when open() returns
-    int node = -1;                // the NUMA node to take memory of, as long as it has any; -1: any
-    // The most mappings that all ranges on this pool may use together; 0: four fifths of what
-    // vm.max_map_count leaves at the time of open().
+    uint64_t prefault_bytes = 0;  // memory allocated by open()
+    int node = -1;                // preferred NUMA node of the memory; -1: any
+    // The most mappings that all ranges on this pool may use together; 0: four fifths of the rest
+    // of vm.max_map_count at the time of open().
     uint64_t mappings_max = 0;
     std::string name = "page pool";  // for messages
   };
-  // Errors: invalid_argument; unsupported, when a kind is asked for that the system does not have;
+  // Opens a pool. Errors: invalid_argument; unsupported if the system does not have the kind;
   // out_of_memory for prefault_bytes.
   static Result<PagePool> open(const Options& options);
 
-  // `pages` pages in as few runs as can be had, with undefined contents. All or, with
-  // out_of_memory, none.
+  // Takes `pages` pages in as few runs as possible, with undefined contents. Takes none if it
+  // returns out_of_memory.
   Result<PageSet> take(uint32_t pages) const;
 
   size_t page_bytes() const;
-  PageKind kind() const;   // what the pages are really made of; never automatic
+  PageKind kind() const;   // the actual kind of the pages; never automatic
   uint64_t limit() const;  // bytes_max, rounded up to pages
   uint32_t pages_max() const;
-  uint32_t pages_free() const;       // those that never had memory included
+  uint32_t pages_free() const;       // including those that never had memory
   uint32_t pages_taken() const;      // pages_max() - pages_free()
-  uint32_t pages_committed() const;  // that have memory: free or taken
+  uint32_t pages_committed() const;  // pages with memory: free or taken
   uint64_t memory_bytes() const;     // physical memory held, however often it is shown
-  uint64_t mappings() const;         // in use by all ranges on this pool
+  uint64_t mappings() const;         // mappings of all ranges on this pool
   uint64_t mappings_max() const;
   const std::string& name() const;
 
-  // Sees to it that at least so many free pages have memory. Errors: out_of_memory.
+  // Ensures that at least `pages` free pages have memory. Errors: out_of_memory.
   Status prefault(uint32_t pages) const;
-  // The memory of free pages goes back to the system.
+  // Gives the memory of free pages back to the system.
   void trim() const;
 
  private:
@@ -118,7 +118,7 @@ class PagePool {
   std::shared_ptr<pool::PageStore> core_;
 };
 
-// Pages, in an order, with one reference on each. Thread safety: a move-only value.
+// An ordered set of pages, with one reference on each. Thread safety: a move-only value.
 class PageSet {
  public:
   PageSet() = default;
@@ -129,17 +129,17 @@ class PageSet {
   uint32_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   std::span<const PageRun> runs() const { return runs_; }
-  // REQUIRES of both: index < size(). Takes a step for each run in front.
+  // Returns a page. REQUIRES of both: index < size(). Takes a step for each run in front.
   PageId operator[](uint32_t index) const;
-  // The page at home, where it is always readable and writable, whatever ranges show it.
+  // Returns the page at its home address, where it is always readable and writable.
   std::span<std::byte> bytes(uint32_t index) const;
 
-  // Cuts the set in two: this keeps the first `pages`, the rest is returned. REQUIRES: pages <=
+  // Cuts the set in two: this one keeps the first `pages`, the rest is returned. REQUIRES: pages <=
   // size().
   PageSet split(uint32_t pages);
-  // Puts the pages of another set of the same pool behind those of this one.
+  // Appends the pages of another set of the same pool.
   void append(PageSet&& other);
-  // All pages lose this set's reference.
+  // Drops this set's reference on all pages.
   void clear();
 
  private:
@@ -147,19 +147,19 @@ class PageSet {
   friend class PagePool;
   void push_back(PageRun run);
 
-  std::shared_ptr<pool::PageStore> core_;  // nullptr: there never was a page in it
-  std::vector<PageRun> runs_;  // maximal: no run begins right behind its predecessor's end
+  std::shared_ptr<pool::PageStore> core_;  // nullptr: the set never had a page
+  std::vector<PageRun> runs_;              // maximal: no run begins at its predecessor's end
   uint32_t size_ = 0;
 };
 
-// Slots in a row.
+// Consecutive slots.
 struct Slots {
   uint64_t first = 0;
   uint64_t count = 0;
 };
 
-// Addresses whose pages you choose, and choose again while the data stay where they are: the
-// mapping from virtual to physical pages as a tool of algorithms.
+// Addresses whose pages the user chooses, and exchanges while the data stay in place: the mapping
+// from virtual to physical pages as a tool for algorithms.
 //
 //   auto pool = penstock::PagePool::open({.bytes_max = 1 * penstock::GiB});
 //   auto range = penstock::VirtualRange::open(*pool, {.bytes = 100 * penstock::GiB});
@@ -168,50 +168,51 @@ struct Slots {
 //   range->swap({.first = 0, .count = 1}, 1);   // and now the other way round: nothing was copied
 //   uint64_t* data = range->begin<uint64_t>();  // plain memory
 //
-// A slot is a place for one page; a slot that shows nothing faults when it is touched (SIGSEGV). A
-// page may be in any number of slots of any number of ranges: what is stored through one is read
-// through all. A slot keeps its page taken.
+// A slot is a place for one page; touching an empty slot faults (SIGSEGV). A page may be in any
+// number of slots of any number of ranges: a store through one is read through all. A slot keeps
+// its page taken.
 //
 // The kernel keeps a mapping (vm_area_struct) for each piece of slots with neighbouring pages, and
 // for each gap; a process may have vm.max_map_count of them, 65530 by default. Ranges count theirs,
-// and refuse with out_of_mappings before the kernel would, with nothing changed.
+// and return out_of_mappings before the kernel would fail, with nothing changed.
 //
 // Source: section 3 of the paper.
 //
 // Thread safety: a move-only value; all other members may be called from any thread at the same
-// time, and inside a region's handler. For a thread that reads or writes, each slot changes in one
-// moment; a call about several slots changes them one after the other.
+// time, and inside a region's handler. Each slot changes atomically for a thread that reads or
+// writes; a call about several slots changes them one after the other.
 class VirtualRange {
  public:
   struct Options {
     uint64_t bytes = 0;  // address space, rounded up to pages; costs no memory
     std::string name = "virtual range";
   };
-  // Aligned to the page, and to 2 MiB. Errors: invalid_argument; out_of_memory: address space;
-  // out_of_mappings.
+  // Opens a range, aligned to the page, and to 2 MiB. Errors: invalid_argument; out_of_memory:
+  // address space; out_of_mappings.
   static Result<VirtualRange> open(const PagePool& pool, const Options& options);
   VirtualRange(VirtualRange&&) noexcept = default;
-  // REQUIRES: nobody uses the addresses of the range that ends here any more.
+  // REQUIRES: nobody uses the addresses of the range that is replaced.
   VirtualRange& operator=(VirtualRange&&) noexcept = default;
 
-  // The pages appear in the slots from `slot` on, entered into the page table, in place of what was
-  // there. REQUIRES of the three: somebody holds the pages until the call returns. Errors of all
-  // calls that return Status: invalid_argument (no such slot; a page that nobody holds, or of
-  // another pool), out_of_mappings, permission (a forked child).
+  // Shows the pages in the slots from `slot` on, entered into the page table, and replaces those
+  // that were there. REQUIRES of the three map(): somebody holds the pages until the call returns.
+  // Errors of all calls that return Status: invalid_argument (no such slot; a page that nobody
+  // holds, or of another pool), out_of_mappings, permission (a forked child).
   Status map(uint64_t slot, const PageSet& pages, Protection protection = Protection::read_write);
   Status map(uint64_t slot, PageRun run, Protection protection = Protection::read_write);
-  // In any order, with repeats. Neighbours take one mapping together.
+  // Shows pages in any order, with repeats. Neighbours share a mapping.
   Status map(uint64_t slot, std::span<const PageId> pages,
              Protection protection = Protection::read_write);
   Status unmap(Slots slots);
-  // Slots that show nothing are passed over.
+  // Changes the protection; skips slots that show nothing.
   Status protect(Slots slots, Protection protection);
-  // `slots` and as many from `with` on change their pages (and access); they must not overlap.
+  // Exchanges the pages (and access) of `slots` with as many slots from `with` on; they must not
+  // overlap.
   Status swap(Slots slots, uint64_t with);
-  // The pages go to the slots from `to` on, in place of what was there; where they were, nothing is
-  // shown. The two may overlap: this is how a gap is closed or opened.
+  // Moves the pages to the slots from `to` on, and replaces those that were there; the old slots
+  // show nothing. The two may overlap, which closes or opens a gap.
   Status move(Slots slots, uint64_t to);
-  // Enters pages into the page table that are not (after a fork, or a trim by the system).
+  // Enters missing pages into the page table (after a fork, or a trim by the system).
   Status populate(Slots slots);
 
   template <class T = std::byte>
@@ -222,7 +223,7 @@ class VirtualRange {
   uint64_t bytes() const;
   uint64_t slots() const;
   size_t page_bytes() const;
-  PageId page(uint64_t slot) const;  // no_page: it shows nothing
+  PageId page(uint64_t slot) const;  // no_page: the slot is empty
   Protection protection(uint64_t slot) const;
   uint64_t mappings() const;
 
@@ -237,27 +238,27 @@ class VirtualRange {
   std::string name_;
 };
 
-// How a table finds out which pages were written since a snapshot.
+// The method by which a table finds out which pages were written since a snapshot.
 enum class WriteDetection : uint8_t {
-  // The pages are made read-only: the first write of each faults, and copies it. A snapshot takes
-  // no time, a first write takes a signal and the copy.
+  // Makes the pages read-only: the first write of each faults and copies it. A snapshot takes no
+  // time, a first write takes a signal and the copy.
   signal,
-  // The kernel notes what is written (userfaultfd, Linux 6.7), no signal is raised, and snapshot()
-  // copies what was written since the last one. Twice the memory from the first snapshot on. For
-  // many writes between few snapshots.
+  // Lets the kernel note writes (userfaultfd, Linux 6.7) without signals; snapshot() copies the
+  // pages that were written since the last one. Takes twice the memory from the first snapshot on.
+  // For many writes between few snapshots.
   asynchronous,
 };
 
-// What a table held at one moment. A handle: copies are the same snapshot, which lives as long as
-// any of them, also longer than the table; then its pages go back to the pool, as far as nothing
-// else shows them. Thread safety: a value, whose copies any threads may use at the same time.
+// A table's contents at one moment. A handle: copies are the same snapshot, which lives as long as
+// any of them, even longer than the table; then pages that nothing else shows go back to the pool.
+// Thread safety: a value, whose copies any threads may use at the same time.
 class Snapshot {
  public:
-  Snapshot() = default;  // none: nothing but operator bool and assignment may be used
+  Snapshot() = default;  // none: only operator bool and assignment may be used
   explicit operator bool() const { return core_ != nullptr; }
 
-  // A write through this pointer is what the table's ErrorPolicy says: an end with a clear message,
-  // or a jump to the recovery point.
+  // A write through this pointer is handled by the table's ErrorPolicy: an end with a clear
+  // message, or a jump to the recovery point.
   template <class T = std::byte>
   const T* begin() const {
     return reinterpret_cast<const T*>(address());
@@ -265,16 +266,16 @@ class Snapshot {
   uint64_t bytes() const;
   uint64_t pages() const;
   size_t page_bytes() const;
-  uint64_t epoch() const;  // of the table: its first snapshot is of epoch 1, its next of 2
-  // The page that is shown in a place. The same one in two snapshots: nothing was written there
-  // between them. REQUIRES: index < pages().
+  uint64_t epoch() const;  // the table's first snapshot has epoch 1, its next one 2
+  // Returns the page that a place shows. If two snapshots have the same page, nothing was written
+  // there between them. REQUIRES: index < pages().
   PageId page(uint64_t index) const;
 
-  // A child that was forked while the snapshot was alive sees it, too, at the same address. The
-  // pages then stay as they are until that process has ended, even if all handles here go before.
-  // (Whoever forks without it keeps a handle until the child is done.) `child` is any process that
-  // runs, or that its parent has not waited for. Errors: not_found; unsupported in a forked child,
-  // which cannot keep what is its parent's.
+  // Keeps the pages unchanged for a child that was forked while the snapshot was alive, and which
+  // sees it at the same address, until that process has ended, even if all handles here go before.
+  // (Without it, keep a handle until the child is done.) `child` is any process that runs, or that
+  // its parent has not waited for. Errors: not_found; unsupported in a forked child, which cannot
+  // keep its parent's pages.
   Status keep_while(pid_t child) const;
 
  private:
@@ -286,14 +287,14 @@ class Snapshot {
   std::shared_ptr<rewire::SnapshotCore> core_;
 };
 
-// Updates that are collected aside, on copies of the pages that they touch, and appear in the table
-// in one go (differential updates). Snapshots that exist see nothing of them.
-// Thread safety: a move-only value, whose end forgets the changes that were not applied. REQUIRES: the table outlives it,
-// or it is not used any more.
+// Updates that are collected aside, on copies of the touched pages, and appear in the table in one
+// go (differential updates). Existing snapshots do not see them. Thread safety: a move-only value,
+// whose destructor drops changes that were not applied. REQUIRES: the table outlives it, or it is
+// not used any more.
 class Changes {
  public:
-  // The copy of a page, to be written; made at the first call for this page. REQUIRES: index <
-  // the table's pages. Errors: out_of_memory, when the pool has no page.
+  // Returns the writable copy of a page, made at the first call for this page. REQUIRES: index is
+  // below the table's pages(). Errors: out_of_memory if the pool has no page.
   Result<std::byte*> page(uint64_t index);
   template <class T>
   Result<T*> page_of(uint64_t index) {
@@ -301,16 +302,15 @@ class Changes {
     if (!bytes) return std::unexpected(bytes.error());
     return reinterpret_cast<T*>(*bytes);
   }
-  uint64_t size() const;  // pages copied
-  // The copies take the place of the table's pages: runs of neighbours in one system call each. A
-  // snapshot shows all of it or nothing; for a thread that reads the table itself, each page
-  // changes in one moment. Afterwards there are no changes, and the pointers that page() gave must
-  // not be used any more: the pages are the table's.
-  // Errors: cancelled, when the changes began with a snapshot and a page of them was written in the
-  // table since: then nothing is applied (apply_anyway() would). out_of_mappings, from the kernel:
-  // what was not applied is kept.
+  uint64_t size() const;  // copied pages
+  // Puts the copies in place of the table's pages: runs of neighbours in one system call each. A
+  // snapshot shows all changes or none; for a thread that reads the table itself, each page changes
+  // atomically. Afterwards there are no changes, and the pointers from page() must not be used any
+  // more: the pages are the table's. Errors: cancelled if the changes began with a snapshot and one
+  // of their pages was written in the table since: then nothing is applied (apply_anyway() would).
+  // out_of_mappings, from the kernel: changes that were not applied are kept.
   Status apply();
-  // What the table's writers stored in these pages meanwhile is lost.
+  // Applies the changes; the writers' stores in these pages meanwhile are lost.
   Status apply_anyway();
   void clear();
 
@@ -320,7 +320,7 @@ class Changes {
   internal::Owner<rewire::ChangesCore> core_;
 };
 
-// A table of plain memory of which snapshots can be taken while threads go on writing it.
+// A table of plain memory whose snapshots can be taken while threads go on writing it.
 //
 //   auto pool = penstock::PagePool::open({.bytes_max = 3 * penstock::GiB});
 //   auto table = penstock::RewiredTable::open(*pool, {.bytes = 1 * penstock::GiB});
@@ -330,18 +330,17 @@ class Changes {
 //   report(snapshot->begin<uint64_t>());             // stays as it was at that moment
 //   live[7] = 1;                                     // meanwhile: copies the page, once
 //
-// Bad: a lock of your own that is held over both a store to the table and snapshot() (the store may
-// wait for the snapshot), a system call that is handed the table's pointer without prepare_write()
-// (it gets EFAULT), a signal handler that stores to it (the thread may be inside such a store
-// already), a child of fork() that uses the table's own pointer (it gets a message; its snapshots
-// are there).
+// Not allowed: a lock that is held over both a store to the table and snapshot() (the store may
+// wait for the snapshot); a system call on the table's pointer without prepare_write() (it gets
+// EFAULT); a signal handler that stores to it (the thread may already be inside such a store); a
+// child of fork() that uses the table's own pointer (it gets a message; its snapshots work).
 //
-// A snapshot is consistent: when it shows what some thread stored, it shows all that this thread
-// had stored before, and all that it had seen. Transactions that must be seen whole or not at all
-// are the caller's: take the snapshot between them.
+// A snapshot is consistent: if it shows a store of some thread, it shows all earlier stores of that
+// thread, and all that it had seen. The caller takes snapshots between transactions that must be
+// seen whole or not at all.
 //
-// How it works, and what it costs: src/memory/rewire/table_core.cc. Source: sections 5.3 (snapshots) and
-// 6 (merge-on-write, differential updates) of the paper.
+// src/memory/rewire/table_core.cc tells how it works, and what it costs. Source: sections 5.3 (snapshots)
+// and 6 (merge-on-write, differential updates) of the paper.
 //
 // Thread safety: a move-only value. The pointer may be written and read by any number of threads at
 // any time; all members but the move may be called from any thread at the same time, outside of
@@ -351,22 +350,22 @@ class RewiredTable {
   struct Options {
     uint64_t bytes = 0;  // rounded up to pages
     WriteDetection detection = WriteDetection::signal;
-    // For a write that cannot be served, the pool being empty, and for writes to a snapshot: stop
-    // or recover. No zeros.
+    // Reaction to a write that finds the pool empty, and to writes to a snapshot: stop or recover,
+    // not zeros.
     ErrorPolicy policy = ErrorPolicy::stop;
-    // snapshot() takes the pages for all copies that writers can come to need, or fails: then no
-    // write ever finds the pool empty. As long as a snapshot is alive, that is twice the memory.
-    // (With asynchronous detection no write needs a page.)
+    // Makes snapshot() take the pages for all copies that writers may need, or fail: then no write
+    // ever finds the pool empty. As long as a snapshot is alive, that is twice the memory. (With
+    // asynchronous detection no write needs a page.)
     bool guarantee_copies = false;
     std::string name = "rewired table";  // for messages
   };
-  // Filled with zeros. Errors: invalid_argument; out_of_memory; out_of_mappings, when the pool
-  // could not map as many pieces as the table has pages (the worst that writers can bring about):
-  // larger pages help; unsupported: the detection.
+  // Opens a table of zeros. Errors: invalid_argument; out_of_memory; out_of_mappings if the pool
+  // could not map as many pieces as the table has pages (the writers' worst case): larger pages
+  // help; unsupported: the detection.
   static Result<RewiredTable> open(const PagePool& pool, const Options& options);
   RewiredTable(RewiredTable&&) noexcept;
   RewiredTable& operator=(RewiredTable&&) noexcept;
-  // REQUIRES: nobody uses the pointer any more. Snapshots go on.
+  // REQUIRES: nobody uses the pointer any more. Snapshots stay valid.
   ~RewiredTable();
 
   template <class T = std::byte>
@@ -377,44 +376,44 @@ class RewiredTable {
   uint64_t pages() const;
   size_t page_bytes() const;
 
-  // Writers go on meanwhile; those that store to a page which has just been frozen wait until the
-  // snapshot is complete. Errors, with the table as it was: out_of_mappings, out_of_memory (with
-  // guarantee_copies or asynchronous detection), unsupported in a forked child.
+  // Takes a snapshot while writers go on; a store to a page that has just been frozen waits until
+  // the snapshot is complete. Errors, with the table unchanged: out_of_mappings, out_of_memory
+  // (with guarantee_copies or asynchronous detection), unsupported in a forked child.
   Result<Snapshot> snapshot();
-  // The last one that was taken, if anybody still has it: for readers that need not have the newest
+  // Returns the last snapshot, if anybody still has it: for readers that need not have the newest
   // data. (None in a forked child.)
   Snapshot latest() const;
-  uint64_t epoch() const;  // of the last snapshot; 0: none was taken
+  uint64_t epoch() const;  // epoch of the last snapshot; 0: none was taken
 
   struct Merged {
-    uint64_t pages_equal = 0;  // that are now shown by a page with the same contents
-    uint64_t pages_freed = 0;  // that went back to the pool; other snapshots may hold the rest
+    uint64_t pages_equal = 0;  // pages replaced by one with the same contents
+    uint64_t pages_freed = 0;  // pages given back to the pool; other snapshots may hold the rest
   };
-  // Merge-on-write: pages with equal contents are stored once; a write copies them apart again.
-  // Writers go on meanwhile, as for a snapshot. Errors: as snapshot(); unsupported with
-  // asynchronous detection.
+  // Merge-on-write: stores pages with equal contents once; a write copies them apart again. Writers
+  // go on meanwhile, as during a snapshot. Errors: as snapshot(); unsupported with asynchronous
+  // detection.
   Result<Merged> merge_equal_pages();
 
-  // Changes to what the table holds when each page is first asked for. Errors: unsupported with
-  // asynchronous detection, or in a forked child.
+  // Begins changes to the table's contents at the time when each page is first requested. Errors:
+  // unsupported with asynchronous detection, or in a forked child.
   Result<Changes> changes();
-  // Changes to what a snapshot of this table holds; apply() then refuses when the table has moved
-  // on in one of the pages.
+  // Begins changes to the contents of a snapshot of this table; apply() then refuses if the table
+  // has moved on in one of the pages.
   Result<Changes> changes(const Snapshot& base);
 
-  // As if each page of [address, address + bytes) were written once: for system calls that store
-  // there. Holds until the next snapshot, merge or apply, none of which may begin before the call
-  // has ended: it could fail half-way, or, where devices store by themselves (O_DIRECT), store into
-  // the snapshot. Errors: what a write would have met; unsupported in a forked child.
+  // Makes [address, address + bytes) writable as if each page were written once: for system calls
+  // that store there. Holds until the next snapshot, merge or apply, none of which may begin before
+  // the system call has ended: it could fail half-way, or, if devices store by themselves
+  // (O_DIRECT), store into the snapshot. Errors: those of a write; unsupported in a forked child.
   Status prepare_write(void* address, size_t bytes) const;
 
-  // Counted since open().
+  // Counts since open().
   struct Counts {
-    uint64_t pages_copied = 0;     // because a snapshot or an equal page needed the old contents
-    uint64_t pages_unshared = 0;   // made writable without a copy: nobody else had them any more
-    uint64_t writes_waited = 0;    // that came while a snapshot was being taken
-    uint64_t snapshots = 0;        // alive now
-    uint64_t pages_read_only = 0;  // of the table, now: the next write to them faults
+    uint64_t pages_copied = 0;     // copied: a snapshot or an equal page needed the old page
+    uint64_t pages_unshared = 0;   // made writable without a copy: nobody else had them
+    uint64_t writes_waited = 0;    // writes during a snapshot that had to wait
+    uint64_t snapshots = 0;        // snapshots alive now
+    uint64_t pages_read_only = 0;  // pages of the table whose next write faults
   };
   Counts counts() const;
 
@@ -426,37 +425,36 @@ class RewiredTable {
   std::shared_ptr<rewire::TableCore> core_;
 };
 
-// Chosen pages of a range, a vector or a snapshot, in any order, with repeats, as one array that
-// can only be read. Nothing is copied.
+// A read-only array made of chosen pages of a range, a vector or a snapshot, in any order, with
+// repeats. Nothing is copied.
 //
 //   std::vector<uint64_t> hits;  // the pages that can have rows of the year 2016, by a zone map
 //   auto view = penstock::PageView::open(table, hits);
 //   sum = total(view->begin<Row>(), view->bytes() / sizeof(Row));  // code that knows of no pages
 //
 // When it pays. Made and scanned once, a view of pages of 2 MiB takes about half the time of
-// copying them and scanning the copy; at 64 KiB the two are even, or the view somewhat ahead; of
-// single pages of 4 KiB a view takes twice as long as the copy. It is ahead in every case where the
-// same pages are scanned often and must stay live, or do not fit into memory twice. A loop of one's
-// own over the list of pages is as fast as one over the view and needs none: a view is for code
-// that wants an array. (`bench rewire-view`.) Each piece of neighbouring pages takes a mapping
-// (see VirtualRange).
+// copying them and scanning the copy; at 64 KiB the two are even, or the view somewhat ahead; with
+// single pages of 4 KiB a view takes twice as long as the copy. It is always ahead if the same
+// pages are scanned often and must stay live, or do not fit into memory twice. A loop over the list
+// of pages is as fast as one over the view and needs none: a view is for code that wants an array.
+// (`bench rewire-view`.) Each piece of neighbouring pages takes a mapping (see VirtualRange).
 //
 // Source: section 6 of the paper (multiple views on the same memory).
 //
-// Thread safety: a move-only value; the pointer may be used by any number of threads until the view ends.
+// Thread safety: a move-only value; any number of threads may use the pointer until the view ends.
 class PageView {
  public:
   struct Options {
-    // What a write through the pointer is: stop or recover. No zeros.
+    // Reaction to a write through the pointer: stop or recover, not zeros.
     ErrorPolicy policy = ErrorPolicy::stop;
     std::string name = "page view";  // for messages
   };
 
-  // The pages that the slots show now, side by side. They stay the same ones, and taken, whatever
-  // becomes of the source: of a range or a vector (whose pages are counted from data() on), what is
-  // stored to these pages later is seen; of a snapshot nothing ever changes. No slots make an empty
-  // view. Errors: invalid_argument, when a slot shows nothing or does not exist; out_of_mappings;
-  // out_of_memory: address space.
+  // Shows the slots' current pages side by side. They stay the same pages, and taken, whatever
+  // becomes of the source. Later stores to the pages of a range or a vector (whose pages are
+  // counted from data() on) show up; a snapshot never changes. No slots make an empty view. Errors:
+  // invalid_argument if a slot is empty or does not exist; out_of_mappings; out_of_memory: address
+  // space.
   static Result<PageView> open(const VirtualRange& source, std::span<const uint64_t> slots,
                                const Options& options);
   static Result<PageView> open(const VirtualRange& source, std::span<const uint64_t> slots) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Sorting memory, in place, larger arrays by several threads.
+// Sorting in memory, in place, with several threads for larger arrays.
 //
 //   std::vector<uint64_t> keys = ...;
 //   if (auto status = penstock::sort(keys); !status) return status;  // with the namespace, or
@@ -10,24 +10,24 @@
 // Any memory that can be written will do: malloc, new, mmap, a mapped file, an array of NumPy.
 // Pages are neither moved nor remapped; outside of the items nothing is written.
 //
-// Items: unsigned and signed integers of 8 to 64 bits, whatever their type is called, characters,
-// std::byte and enumerations by their numbers, float and double (in a total order, that of
-// files: -inf < ... < -0 < +0 < ... < inf < NaN < -NaN), pairs of a key and a value (penstock/base.h), keys of 128
-// bits, records of any fixed size with a key of bytes, and views of strings.
+// Items: unsigned and signed integers of 8 to 64 bits of any type name, characters, std::byte and
+// enumerations by their numbers, float and double (in a total order, that of files: -inf < ... < -0
+// < +0 < ... < inf < NaN < -NaN), pairs of a key and a value (penstock/base.h), keys of 128 bits,
+// records of any fixed size with a key of bytes, and views of strings.
 //
-// Memory beside the items, at most: for n bytes of items of 4 bytes or more, n / 50 + 32 MiB, and 32
-// MiB for each thread, from 1 GiB up; n below, or 3 MiB where that is more. Threads for which that
-// does not suffice are not started. What takes more says so.
+// Memory besides the items, at most: for n bytes of items of 4 bytes or more, n / 50 + 32 MiB, and
+// 32 MiB for each thread, from 1 GiB up; below 1 GiB, n bytes, or 3 MiB if that is more. Threads
+// that this memory does not suffice for are not started. Functions that take more say so.
 //
-// Time: O(n), with one pass over memory per level, two levels up to 2^31 items; items that are in
-// order already, or backwards, or all equal, are found in one pass, and those in order but for one of 64
-// in two (pairs in a stable sort: where these stand at the end).
+// Time: O(n), with one pass over memory per level, two levels up to 2^31 items. One pass detects
+// items that are already in order, or backwards, or all equal; two passes handle items of which at
+// most one in 64 is out of order (in a stable sort of pairs: if those are at the end).
 //
-// Errors: out_of_memory, with all items there, though some may have changed places. Thread safety:
+// Errors: out_of_memory, with all items there, though possibly in another order. Thread safety:
 // calls about different arrays may run at the same time.
 //
-// Source: C. Hanel, A. Arman, D. Xiao, J. Keech, D. Loguinov, "Vortex", ASPLOS 2020, section 5; how
-// and why it differs is told in src/sorting/sort/README.md.
+// Source: C. Hanel, A. Arman, D. Xiao, J. Keech, D. Loguinov, "Vortex", ASPLOS 2020, section 5;
+// src/sorting/sort/README.md tells how and why this sort differs.
 
 #include <bit>
 #include <concepts>
@@ -44,10 +44,10 @@
 namespace penstock {
 
 struct SortOptions {
-  unsigned threads = 1;     // used where there is enough work for them
+  unsigned threads = 1;     // used if there is enough work for them
   bool descending = false;  // stable sorts keep the order of equal keys in this direction, too
-  // Items of equal keys keep their order. Costs a copy more where items have values; for KeyValue32
-  // twice the memory of the items.
+  // Keeps the order of items with equal keys. Costs one more copy if items have values; for
+  // KeyValue32 twice the memory of the items.
   bool stable = false;
 };
 
@@ -60,7 +60,7 @@ concept Sortable =
     std::same_as<T, Key128>;
 
 namespace sort_internal {
-// The Sortable type that has the values of T, or T itself.
+// The Sortable type with the values of T, or T itself.
 template <class T>
 consteval auto sortable_of() {
   if constexpr (std::is_enum_v<T>) {
@@ -76,7 +76,7 @@ consteval auto sortable_of() {
 }
 template <class T>
 using SortableOf = typename decltype(sortable_of<std::remove_cv_t<T>>())::type;
-// A range's items as the library sorts them.
+// Returns a range's items as the type that the library sorts.
 template <class Range>
 auto* items_of(Range&& range) {
   using T = std::remove_pointer_t<decltype(std::ranges::data(range))>;
@@ -93,17 +93,17 @@ template <Sortable T>
 Status argsort(const T* keys, size_t count, uint64_t* order, const SortOptions& options);
 }  // namespace sort_internal
 
-// An array whose items sort() takes: of a Sortable type, or of one with the values of one.
+// An array that sort() takes: of a Sortable type, or of a type with the values of one.
 template <class Range>
 concept SortableRange = std::ranges::contiguous_range<Range> &&
                         Sortable<sort_internal::SortableOf<std::ranges::range_value_t<Range>>>;
 
-// In place.
+// Sorts in place.
 template <SortableRange Items>
 Status sort(Items&& items, const SortOptions& options = {}) {
   return sort_internal::sort(sort_internal::items_of(items), std::ranges::size(items), options);
 }
-// Any other array, with the way to sort it in a message of the compiler.
+// Rejects any other array with a compiler message that tells how to sort it.
 template <std::ranges::contiguous_range Items>
   requires(!SortableRange<Items> && !std::convertible_to<Items, std::span<std::string_view>>)
 Status sort(Items&&, const SortOptions& = {}) {
@@ -115,7 +115,8 @@ Status sort(Items&&, const SortOptions& = {}) {
   return {};
 }
 
-// Out of place. REQUIRES: the two do not overlap. Errors: invalid_argument, where `out` is shorter.
+// Sorts out of place. REQUIRES: the two do not overlap. Errors: invalid_argument if `out` is
+// shorter.
 template <SortableRange In, SortableRange Out>
   requires std::same_as<std::ranges::range_value_t<In>, std::ranges::range_value_t<Out>>
 Status sort(const In& in, Out&& out, const SortOptions& options = {}) {
@@ -131,17 +132,17 @@ Status sort(std::span<const T> in, std::span<T> out, const SortOptions& options 
   return sort_internal::sort_to(in.data(), in.size(), out.data(), options);
 }
 
-// In place: the least `first` items (with `descending`, the greatest) come to the front, in order;
-// the others follow in no order. All items, where there are not more.
+// Moves the least `first` items (with `descending`, the greatest) to the front, in order; the
+// others follow in no order. Sorts all items if there are not more.
 template <SortableRange Items>
 Status partial_sort(Items&& items, size_t first, const SortOptions& options = {}) {
   return sort_internal::sort_first(sort_internal::items_of(items), std::ranges::size(items), first,
                                    options);
 }
 
-// The least (greatest) out.size() items of `in`, in order; `in` stays as it is. Takes memory for
-// twice as many items as there are in `out`.
-// Errors: invalid_argument, where there are more of them than in `in`.
+// Copies the least (with `descending`, the greatest) out.size() items of `in`, in order. Takes
+// memory for twice as many items as `out` has. Errors: invalid_argument if `out` is longer than
+// `in`.
 template <Sortable T>
 Status top_k(std::span<const T> in, std::span<T> out, const SortOptions& options = {});
 template <SortableRange In, SortableRange Out>
@@ -151,8 +152,9 @@ Status top_k(const In& in, Out&& out, const SortOptions& options = {}) {
                std::span(sort_internal::items_of(out), std::ranges::size(out)), options);
 }
 
-// The places of the keys in order: keys[order[0]] is the least. Stable. Takes 16 bytes an item, and
-// what sorting them takes. Errors: invalid_argument, where `order` is shorter than the keys.
+// Computes the places of the keys in order: keys[order[0]] is the least. Stable. Takes 16 bytes an
+// item, and the memory for sorting them. Errors: invalid_argument if `order` is shorter than the
+// keys.
 template <Sortable T>
 Status argsort(std::span<const T> keys, std::span<uint64_t> order,
                const SortOptions& options = {}) {
@@ -167,17 +169,15 @@ Status argsort(const In& keys, Order&& order, const SortOptions& options = {}) {
                  std::span<uint64_t>(order), options);
 }
 
-// Strings, by their bytes as unsigned numbers; of two of which one begins with the other, the shorter
-// one comes first. What the views refer to stays where it is, and they are put in order. Takes 16 bytes a
-// string, and what sorting them takes.
+// Sorts views of strings by their bytes as unsigned numbers; a prefix comes before longer strings.
+// The strings themselves stay in place. Takes 16 bytes a string, and the memory for sorting them.
 Status sort(std::span<std::string_view> strings, const SortOptions& options = {});
-// The places of strings in order, as above.
+// Computes the places of strings in order, as above.
 Status argsort(std::span<const std::string_view> strings, std::span<uint64_t> order,
                const SortOptions& options = {});
 
-// Records of `record_bytes` bytes, in the order of the bytes [key_offset, key_offset + key_bytes)
-// of each, compared as unsigned bytes, the first one deciding first (memcmp). Neither size nor
-// address need be a multiple of anything.
+// The layout of records that are ordered by their bytes [key_offset, key_offset + key_bytes),
+// compared as unsigned bytes (memcmp). Size and address need no alignment.
 struct RecordLayout {
   size_t record_bytes = 0;  // at most record_bytes_max
   size_t key_offset = 0;
@@ -185,11 +185,11 @@ struct RecordLayout {
 };
 inline constexpr size_t record_bytes_max = size_t{64} << 10;
 
-// In place: `count` records, one behind the other. Memory beside them as above, with 8 MiB for the 3;
-// 16 bytes a record more for those that share so many prefixes of their keys that two more
-// distributions do not part them, and for records from 2 KiB up where one thread sorts.
-// Errors: invalid_argument (a size of 0, a key outside of the record, records too large);
-// out_of_memory, with all records there, though some may have changed places.
+// Sorts `count` adjacent records in place. Memory besides them as above, with 8 MiB for the 3 MiB;
+// 16 bytes a record more for those that share such long prefixes of their keys that two more
+// distributions do not separate them, and for records from 2 KiB up if one thread sorts. Errors:
+// invalid_argument (a size of 0, a key outside of the record, records too large); out_of_memory,
+// with all records there, though possibly in another order.
 Status sort_records(void* records, size_t count, const RecordLayout& layout,
                     const SortOptions& options = {});
 

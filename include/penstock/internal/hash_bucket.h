@@ -1,6 +1,7 @@
 #pragma once
 
-// What stands behind RewiredHash (penstock/containers.h): the directory of its slots, and the entries of a page.
+// Internals of RewiredHash (penstock/containers.h): the directory of slots, and the entries of a
+// page.
 
 #include <bit>
 #include <cstddef>
@@ -21,17 +22,16 @@ namespace penstock::rewire {
 
 class Range;
 
-// The slots, and which page each shows; knows nothing of entries.
-// Thread safety: one thread at a time. Invariants: the slots [0, 2^depth) show a page each, the
-// others nothing. The page of a bucket of depth l is shown in all slots with the same low l bits,
-// and in no others.
+// The slots, and the page that each shows; knows nothing of entries. Thread safety: one thread at a
+// time. Invariants: each slot of [0, 2^depth) shows a page, the others show nothing. The page of a
+// bucket of depth l is shown in all slots with the same low l bits, and in no others.
 class HashDirectory {
  public:
   static Result<HashDirectory> open(const PagePool& pool, const RewiredHashOptions& options);
   HashDirectory(HashDirectory&&) noexcept = default;
   HashDirectory& operator=(HashDirectory&&) noexcept = default;
 
-  // Where the bucket of a hash begins.
+  // Returns the beginning of the bucket of a hash.
   std::byte* bucket(uint64_t hash) const { return base_ + ((hash << page_shift_) & offset_mask_); }
   uint64_t slots() const { return (offset_mask_ >> page_shift_) + 1; }
   uint32_t depth() const { return static_cast<uint32_t>(std::countr_zero(slots())); }
@@ -39,10 +39,10 @@ class HashDirectory {
   uint64_t mappings() const;
   const std::string& name() const { return name_; }
 
-  // The bucket of `hash`, of depth l, becomes two of depth l + 1: those of its slots in which bit l
-  // is set show a new page, which is returned, with undefined contents. Errors, which change
-  // nothing: out_of_memory, out_of_mappings; invalid_argument, where the directory is as large as
-  // it may become.
+  // Splits the bucket of `hash`, of depth l, into two of depth l + 1: those of its slots in which
+  // bit l is set show a new page, which is returned with undefined contents. Errors, which change
+  // nothing: out_of_memory, out_of_mappings; invalid_argument if the directory cannot become
+  // larger.
   Result<std::byte*> split(uint64_t hash, uint32_t bucket_depth);
 
  private:
@@ -59,9 +59,9 @@ class HashDirectory {
   std::shared_ptr<Range> range_;
 };
 
-// The entries of one page: groups of eight, and for each entry a byte that tells whether it is
-// there, and 7 bits of its hash. An entry is in the first group that had room, from the one on that
-// the upper half of its hash says; so a group that was never full ends the search.
+// The entries of one page, in groups of eight. Each entry has a tag byte, which marks it as present
+// and holds 7 bits of its hash. The upper half of the hash selects the first group to try; an entry
+// is in the first group that had room. So a search ends at a group that was never full.
 //
 //   0                 64                64 + 8 * groups
 //   | depth, counts   | 8 tags a group  | 8 entries a group ...
@@ -72,7 +72,7 @@ class HashBucket {
     K key;
     V value;
   };
-  struct Shape {  // the same for all pages of a table
+  struct Shape {  // shared by all pages of a table
     explicit Shape(size_t page_bytes)
         : groups(static_cast<uint32_t>((page_bytes - head_bytes - alignof(Entry)) /
                                        (8 + 8 * sizeof(Entry)))),
@@ -80,13 +80,13 @@ class HashBucket {
           entries_at((head_bytes + 8 * size_t{groups} + alignof(Entry) - 1) / alignof(Entry) *
                      alignof(Entry)) {}
     uint32_t groups;
-    uint32_t used_max;  // entries and graves: one eighth stays empty
+    uint32_t used_max;  // most entries and graves; one eighth stays empty
     size_t entries_at;
   };
   struct Head {
     uint32_t depth;
     uint32_t size;
-    uint32_t graves;  // places of erased entries that a search must pass
+    uint32_t graves;  // erased entries' places that a search must pass
   };
 
   HashBucket(std::byte* page, const Shape& shape) : page_(page), shape_(shape) {}
@@ -102,8 +102,8 @@ class HashBucket {
     const uint64_t wanted = tag_of(hash) * lowest_bits;
     for (uint32_t group = group_of(hash);; group = next(group)) {
       const uint64_t tags = load(group);
-      // Of each byte that is equal the highest bit; at times of one above it too, which the key
-      // then tells apart.
+      // The highest bit of each equal byte; sometimes also that of the byte above, which the
+      // comparison of keys rules out.
       for (uint64_t match = zeros_of(tags ^ wanted); match != 0; match &= match - 1) {
         Entry* const entry = entry_at(8 * group + std::countr_zero(match) / 8);
         if (entry->key == key) return entry;
@@ -147,7 +147,8 @@ class HashBucket {
   static constexpr uint8_t grave = 1;  // 0: empty; from 128 on: an entry
 
   static uint64_t zeros_of(uint64_t bytes) { return (bytes - lowest_bits) & ~bytes & highest_bits; }
-  // Bits 25 to 31; the directory uses those below, the groups those above.
+  // Returns bits 25 to 31 and a set high bit; the directory uses the lower bits, the groups the higher
+  // ones.
   static uint64_t tag_of(uint64_t hash) { return (hash >> 25 & 0x7f) | 0x80; }
   uint32_t group_of(uint64_t hash) const {
     return static_cast<uint32_t>((hash >> 32) * shape_.groups >> 32);
@@ -168,9 +169,9 @@ class HashBucket {
   const Shape& shape_;
 };
 
-// Divides the entries of a bucket between it and the new one `to`: those in whose hash the bit of
-// the bucket's depth is set go there. With to == nullptr the bucket only loses its graves.
-// `scratch` is room for a page.
+// Divides the entries of a bucket between it and the new bucket `to`, which gets those whose hash
+// has the bit of the bucket's depth set. With to == nullptr the bucket only loses its graves.
+// `scratch` has room for a page.
 template <class K, class V, class Hash>
 void divide(std::byte* from, std::byte* to, size_t page_bytes, std::byte* scratch,
             const typename HashBucket<K, V>::Shape& shape, const Hash& hash) {

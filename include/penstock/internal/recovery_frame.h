@@ -1,6 +1,6 @@
 #pragma once
 
-// What RecoveryPoint::run() (penstock/stream.h) puts on the stack.
+// The frame that RecoveryPoint::run() (penstock/stream.h) keeps on the stack.
 
 #include <csetjmp>
 
@@ -8,8 +8,8 @@
 
 namespace penstock::internal {
 
-// One run() on the stack. The failure is kept in place: it is filled in inside a signal handler,
-// where nothing may allocate.
+// One run() on the stack. The failure lies in place because a signal handler fills it in, where
+// nothing may allocate.
 struct RecoveryFrame {
   sigjmp_buf jump;
   RecoveryFrame* outer;
@@ -18,8 +18,8 @@ struct RecoveryFrame {
   char attempted[400] = {};
   char subject[256] = {};
 
-  RecoveryFrame() noexcept;   // becomes the thread's innermost
-  ~RecoveryFrame() noexcept;  // gives way to the outer one
+  RecoveryFrame() noexcept;   // becomes the thread's innermost frame
+  ~RecoveryFrame() noexcept;  // makes the outer frame innermost again
   RecoveryFrame(const RecoveryFrame&) = delete;
   RecoveryFrame& operator=(const RecoveryFrame&) = delete;
   Error error() const;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What stands behind RewiredVector (penstock/containers.h), whatever its type.
+// The memory of a RewiredVector (penstock/containers.h) of any type.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +18,9 @@ namespace penstock::rewire {
 
 class VectorCore;
 
-// A vector without its type: bytes of which the first ones are mapped. `size` is always the vector's, in bytes. The one that has no pool, moved from or
-// made by default, has neither bytes nor addresses, and refuses to grow.
+// A vector without its type: bytes of which the first ones are mapped. `size` is always the
+// vector's, in bytes. A default-constructed or moved-from object has no pool, no bytes and no
+// addresses, and refuses to grow.
 class VectorMemory {
  public:
   static Result<VectorMemory> open(const PagePool& pool, const RewiredVectorOptions& options);
@@ -29,7 +30,7 @@ class VectorMemory {
   VectorMemory& operator=(VectorMemory&&) noexcept;
   ~VectorMemory();
 
-  Result<VectorMemory> open_like_this() const;  // of the same pool, and the same options
+  Result<VectorMemory> open_like_this() const;  // on the same pool, with the same options
 
   std::byte* begin() const noexcept;
   uint64_t mapped_bytes() const noexcept;  // from begin() on; whole pages
@@ -37,12 +38,12 @@ class VectorMemory {
   size_t page_bytes() const noexcept;
   VectorCore* core() const noexcept { return core_.get(); }
 
-  Status grow(uint64_t bytes);     // to at least so many mapped bytes, by the growth's rule
-  Status reserve(uint64_t bytes);  // to just as many pages as that takes
+  Status grow(uint64_t bytes);     // maps at least `bytes`, by the growth's rule
+  Status reserve(uint64_t bytes);  // maps exactly the pages that `bytes` need
   void shrink(uint64_t bytes) noexcept;
-  // [at, size) moves up by `bytes`, and between is a gap of undefined contents.
+  // Moves [at, size) up by `bytes`, which leaves a gap of undefined contents.
   Status open_gap(uint64_t at, uint64_t bytes, uint64_t size);
-  // [at + bytes, size) moves down to `at`.
+  // Moves [at + bytes, size) down to `at`.
   void close_gap(uint64_t at, uint64_t bytes, uint64_t size) noexcept;
   Result<Spliced> splice(uint64_t at, uint64_t size, VectorMemory& other, uint64_t first,
                          uint64_t bytes, uint64_t other_size);
