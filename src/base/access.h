@@ -1,6 +1,6 @@
 #pragma once
 
-// The library's way to what stands behind its public handles, which name it as a friend.
+// The library's access to the cores behind its public handles, which declare it as a friend.
 
 #include <utility>
 
@@ -14,19 +14,19 @@ struct Access {
   static const auto& core(const Handle& handle) {
     return handle.core_;
   }
-  // By a constructor that is private.
+  // Makes a handle with its private constructor.
   template <class Handle, class... Parts>
   static Handle make(Parts&&... parts) {
     return Handle(std::forward<Parts>(parts)...);
   }
-  // By an open() that is private.
+  // Opens a handle with its private open().
   template <class Handle, class... Parts>
   static Result<Handle> open(Parts&&... parts) {
     return Handle::open(std::forward<Parts>(parts)...);
   }
 };
 
-// A handle around the core that open() returns: the body of a public open().
+// The body of a public open(): makes a handle around the core that `open` returns.
 template <class Handle, class Open>
 Result<Handle> opened(Open open) {
   return or_out_of_memory([&]() -> Result<Handle> {

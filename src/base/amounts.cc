@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-// A number with a point before its last digits, whatever the locale is.
+// Formats a number with a decimal point, whatever the locale is.
 std::string fixed(double value, int digits) {
   std::array<char, 400> text;  // the largest double has 309 digits
   const auto end =
@@ -23,7 +23,7 @@ std::string scaled(double value, double step, std::span<const char* const> units
     value /= step;
     ++unit;
   }
-  // Whole numbers of the smallest unit; three digits of the others.
+  // Shows whole numbers of the smallest unit, and three digits of the others.
   const int digits = unit == 0 ? 0 : value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
   return fixed(value, digits) + " " + units[unit];
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Amounts as people read them: three digits and a unit.
+// Amounts for people: three digits and a unit.
 
 #include <concepts>
 #include <cstdint>

@@ -6,7 +6,7 @@
 
 namespace penstock {
 
-// Of any value: a sum with the divisor would wrap near 2^64.
+// Works for any value: adding the divisor would wrap near 2^64.
 constexpr uint64_t ceil_div(uint64_t value, uint64_t divisor) {
   return value / divisor + (value % divisor != 0 ? 1 : 0);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// A broken invariant stops the program with a message, in release builds too. For what can fail in
-// use there is Result.
+// Stops the program with a message when an invariant is broken, in release builds too. Failures in
+// normal use are reported by Result.
 //
 // CHECK may stand on the fault path: the message is made on the stack and written with write(2).
 

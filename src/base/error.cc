@@ -7,7 +7,7 @@
 namespace penstock {
 
 std::string Error::message() const {
-  // Each part may hold a name that somebody else has chosen.
+  // Each part may contain a name that somebody else has chosen.
   const auto shown = [](const std::string& part) { return printable(part, std::string::npos); };
   std::string text;
   if (!subject.empty()) text += shown(subject) + ": ";

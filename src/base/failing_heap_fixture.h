@@ -1,7 +1,7 @@
 #pragma once
 
-// The allocator of a test program, which fails on request. One file of the program includes this: it defines
-// operator new and operator delete. The thread sanitizer has these itself, and allocations do not fail.
+// An allocator that fails on request. One file of a test program includes this: it defines operator
+// new and operator delete. The thread sanitizer defines these itself; then allocations do not fail.
 
 #include <cstdint>
 #include <cstdlib>
@@ -26,7 +26,7 @@ inline constexpr bool heap_can_fail = true;
 // Allocations of this thread that succeed before one fails. Negative: none fails.
 inline thread_local int64_t allocations_left = -1;
 
-// As long as it lives, one allocation of this thread fails: the first behind `allocations` of them.
+// Makes one allocation of this thread fail while it lives: the first after `allocations` of them.
 class FailingAllocation {
  public:
   explicit FailingAllocation(int64_t allocations = 0) { allocations_left = allocations; }
@@ -49,7 +49,7 @@ void* operator new(size_t bytes) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-// (gcc 12 takes free() for another allocator's where it sees it in a caller.)
+// (gcc 12 mistakes free() for another allocator's if it is inlined into a caller.)
 [[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }

@@ -4,8 +4,8 @@
 
 namespace penstock {
 
-// Gives errno back, at its end, as it was at its beginning. Code that a fault or a signal runs needs that: the code that it
-// interrupts may be about to look at its own.
+// Restores errno when it is destroyed. Code that a fault or a signal runs needs that: the
+// interrupted code may be about to read its own errno.
 class KeepErrno {
  public:
   KeepErrno() noexcept : kept_(errno) {}
@@ -17,7 +17,7 @@ class KeepErrno {
   const int kept_;
 };
 
-// 0, or the errno of a system call that returns -1 on failure. errno itself stays as it was.
+// Returns 0, or the errno of a system call that returns -1 on failure. Keeps errno.
 template <class Call>
 int errno_of(Call call) {
   const KeepErrno keep;

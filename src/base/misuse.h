@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-// The error of a call, or a command line, that asks for what makes no sense.
+// Returns the error of a call, or a command line, whose arguments make no sense.
 inline std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
   return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
                  std::move(hint));

@@ -4,7 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 
-// std::mutex with the annotations that clang's -Wthread-safety checks; elsewhere they vanish.
+// std::mutex with annotations for clang's -Wthread-safety; other compilers ignore them.
 #if defined(__clang__)
 #define PENSTOCK_THREAD_ANNOTATION(x) __attribute__((x))
 #else
@@ -18,8 +18,8 @@ namespace penstock {
 
 class PENSTOCK_THREAD_ANNOTATION(capability("mutex")) Mutex {
  public:
-  // Spins for about a microsecond first: what is guarded is mostly held for less, and a thread that
-  // sleeps and is woken costs some ten times that.
+  // Spins for about a microsecond first: locks are mostly held for less, and putting a thread to
+  // sleep and waking it costs some ten times that.
   void lock() PENSTOCK_THREAD_ANNOTATION(acquire_capability()) {
     for (int turn = 0; turn < spins_max; ++turn) {
       if (mutex_.try_lock()) return;
@@ -56,11 +56,11 @@ class PENSTOCK_THREAD_ANNOTATION(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
-// A condition to wait for under a Mutex that the caller holds.
+// A condition variable for a Mutex that the caller holds.
 class Condition {
  public:
   void wait(Mutex& mutex) REQUIRES_LOCK(mutex) { condition_.wait(mutex); }
-  // Or until so much time has gone by.
+  // Also returns after `time`.
   void wait_for(Mutex& mutex, std::chrono::nanoseconds time) REQUIRES_LOCK(mutex) {
     condition_.wait_for(mutex, time);
   }

@@ -7,13 +7,14 @@
 
 namespace penstock {
 
-// The error of an allocation that failed. Its words fit std::string itself: it allocates nothing.
+// Returns the error of a failed allocation. Its text fits std::string itself, so it allocates
+// nothing.
 inline std::unexpected<Error> out_of_memory() noexcept {
   return std::unexpected(Error{.code = ErrorCode::out_of_memory, .attempted = "allocate memory"});
 }
 
-// work(), with out_of_memory in place of std::bad_alloc: around the body of each public function that returns
-// Status or Result.
+// Calls work() and returns out_of_memory instead of throwing std::bad_alloc: for the body of each
+// public function that returns Status or Result.
 template <class Work>
 auto or_out_of_memory(Work&& work) -> decltype(work()) {
   try {

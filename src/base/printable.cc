@@ -11,7 +11,7 @@
 namespace penstock {
 namespace {
 
-// What would act on the text around it instead of being seen.
+// Returns whether a character would act on the text around it instead of being seen.
 bool acts(uint32_t code) {
   return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c ||
          (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
@@ -28,7 +28,7 @@ std::string escaped(const char* form, uint32_t code) {
 }  // namespace
 
 std::string printable(std::string_view name, size_t characters_max) {
-  // Pieces that are shown as one: a character, or the escape that stands for it.
+  // The pieces to show: characters, and escapes that stand for one.
   std::vector<std::string> pieces;
   pieces.reserve(std::min(name.size(), size_t{4096}));
   while (!name.empty()) {

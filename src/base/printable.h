@@ -1,6 +1,6 @@
 #pragma once
 
-// Names of files, and what else strangers choose, as they can be shown to people.
+// Names of files, and other text from strangers, in a form that can be shown to people.
 
 #include <cstddef>
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace penstock {
 
-// A name as it can be shown on a terminal or a page: valid UTF-8 in which nothing acts. Bytes that
-// are no UTF-8, control characters, and those that turn the direction of writing come as \x1b and
-// \u{202e}; a backslash as it is. Longer ones lose their middle: at most `characters_max`
-// characters stay (an escape is as many as it is long), and an ellipsis.
+// Returns a name that is safe on a terminal or a page: valid UTF-8 without control effects. Bytes
+// that are no UTF-8, control characters, and those that turn the direction of writing become \x1b
+// and \u{202e}; a backslash stays. A long name loses its middle: at most `characters_max`
+// characters stay (an escape counts by its length), and an ellipsis.
 std::string printable(std::string_view name, size_t characters_max = 200);
 
 }  // namespace penstock

@@ -25,9 +25,9 @@ TEST(Printable, ShowsBytesThatAreNoCharacters) {
   EXPECT_EQ(printable("a\xff"
                       "b\xc3"),
             "a\\xffb\\xc3");
-  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");                    // '/' made too long
-  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // half of a pair
-  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // past the last one
+  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");                    // overlong '/'
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // half of a UTF-16 pair
+  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // above the last character
   EXPECT_EQ(printable("\xe2\x82"), "\\xe2\\x82");                    // cut off
 }
 
@@ -46,7 +46,7 @@ TEST(Printable, LongNamesLoseTheirMiddle) {
 TEST(ErrorMessage, ShowsNamesWithoutWhatWouldAct) {
   const Error error{ErrorCode::not_found, "open\r", "a\x1b[2Jb\nc", 0, "\x1b]0;title\x07"};
   EXPECT_EQ(error.message(), "a\\x1b[2Jb\\x0ac: cannot open\\x0d (try: \\x1b]0;title\\x07)");
-  // All of a long name: it may be needed.
+  // A long name is shown completely, because it may be needed.
   const std::string name(1000, 'n');
   EXPECT_EQ((Error{ErrorCode::not_found, "open", name}.message()), name + ": cannot open");
 }

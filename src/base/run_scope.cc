@@ -9,14 +9,15 @@ namespace penstock {
 namespace {
 
 const RunState no_run;
-// The innermost scope's. A pointer, because the C library ends the process where it has no memory to
-// remember that a thread's object is to be destroyed.
+// The innermost scope's run. A pointer, because the C library ends the process if it has no memory
+// to register a thread's object for destruction.
 constinit thread_local const RunState* current = &no_run;
 constinit TrafficAccount traffic_outside_runs;
 
 }  // namespace
 
-// Each adds its own before it reads what others have added: of two at the same time one sees both.
+// Each thread adds its own bytes before it reads the sum, so at least one of two concurrent calls
+// sees both.
 void MemoryAccount::charge(uint64_t bytes, MemoryKind kind) noexcept {
   (kind == MemoryKind::planned ? planned_bytes_ : small_bytes_).fetch_add(bytes);
   raise_to(peak_bytes_, this->bytes());

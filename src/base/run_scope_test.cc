@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-// Against a plain model: charges that come, change, move and go.
+// Compares with a plain model while charges come, change, move and go.
 TEST(RunScope, AnAccountIsTheSumOfItsCharges) {
   constexpr uint64_t reserve_bytes = 5000;
   const auto account = std::make_shared<MemoryAccount>(reserve_bytes);

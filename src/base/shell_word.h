@@ -1,14 +1,13 @@
 #pragma once
 
-// For commands that a message or a script hands to a shell.
+// Words of commands that a message or a script hands to a shell.
 
 #include <string>
 #include <string_view>
 
 namespace penstock {
 
-// One word for a POSIX shell: in single quotes, which nothing inside of them ends but a single
-// quote.
+// Returns one word for a POSIX shell, in single quotes, which only another single quote ends.
 inline std::string shell_word(std::string_view text) {
   std::string result = "'";
   for (const char c : text) {

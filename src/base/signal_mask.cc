@@ -24,7 +24,7 @@ ThreadSignals::~ThreadSignals() {
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-// Those of its own instructions stay with the thread.
+// Keeps the signals of the thread's own instructions unblocked.
 sigset_t ThreadSignals::callers() const noexcept {
   if (callers_signals() != nullptr) return *callers_signals();
   sigset_t mask = before_;

@@ -1,15 +1,15 @@
 #pragma once
 
-// Signal masks of threads: of those that the library starts, and of callbacks that they call.
+// Signal masks of threads that the library starts, and of callbacks in them.
 
 #include <signal.h>
 
 namespace penstock {
 
-// The signals that a thread of the library takes: those that its own instructions raise (a blocked
-// fault would end the process without a word), and SIGPIPE where the starting thread takes it. The
-// process's other signals are for its own threads. A new thread inherits the mask; so the starting
-// thread has it as long as this lives.
+// Sets the signals of a thread of the library: it receives those that its own instructions raise (a
+// blocked fault would end the process without a message), and SIGPIPE if the starting thread
+// receives it. The process's other signals are for its own threads. A new thread inherits the mask;
+// so the starting thread has it while this object lives.
 class ThreadSignals {
  public:
   ThreadSignals() noexcept;
@@ -17,16 +17,16 @@ class ThreadSignals {
   ThreadSignals(const ThreadSignals&) = delete;
   ThreadSignals& operator=(const ThreadSignals&) = delete;
 
-  // The mask that callbacks of the caller have in the new thread (CallersSignals).
+  // Returns the mask for callbacks of the caller in the new thread (CallersSignals).
   sigset_t callers() const noexcept;
 
  private:
   sigset_t before_;
 };
 
-// Around callbacks: as long as it lives, a thread of the library has the signal mask of the thread that
-// called the library, so that a program which the callback starts takes signals as it would from there. In
-// other threads it does nothing.
+// Gives a thread of the library, while it lives, the signal mask of the thread that called the
+// library: for callbacks. So a program that the callback starts receives signals as it would from
+// there. In other threads it does nothing.
 class CallersSignals {
  public:
   CallersSignals() noexcept;
@@ -37,7 +37,8 @@ class CallersSignals {
  private:
   sigset_t before_;
 };
-// The mask of CallersSignals in this thread; null, where the library has not started it.
+// Returns the mask of CallersSignals in this thread; nullptr if the library did not start the
+// thread.
 const sigset_t* callers_signals() noexcept;
 void remember_callers_signals(const sigset_t* mask) noexcept;
 

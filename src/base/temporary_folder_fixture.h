@@ -1,6 +1,6 @@
 #pragma once
 
-// For tests: a new folder that vanishes with all that is in it.
+// A new folder for tests, which is removed with all its contents.
 
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ namespace penstock {
 // Thread safety: as a std::string.
 class TemporaryFolder {
  public:
-  // In the system's folder of temporaries (TMPDIR), or in `parent`.
+  // Makes it in the system's folder of temporaries (TMPDIR), or in `parent`.
   explicit TemporaryFolder(
       const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
     std::string name = (parent / "penstock-test-XXXXXX").string();
@@ -29,7 +29,7 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   std::string path() const { return path_.string(); }
-  // The path of a file in it, which need not be there.
+  // Returns the path of a file in it, which need not exist.
   std::string operator/(const std::string& name) const { return (path_ / name).string(); }
   // Counts the files in it and in its folders.
   size_t files() const {

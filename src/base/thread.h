@@ -18,7 +18,7 @@
 
 namespace penstock {
 
-// The work of a thread, done for the run of the thread that starts it.
+// The work of a thread, on behalf of the run of the thread that starts it.
 template <class Work>
 struct WorkOfRun {
   RunState run;
@@ -35,9 +35,9 @@ struct WorkOfRun {
   }
 };
 
-// Starts a thread (std::thread or std::jthread), which works for the run that this thread works for.
-// All threads of the library start here. The standard library throws where the system has no thread
-// to give, and where the heap has no room for the thread's state; this returns an error.
+// Starts a thread (std::thread or std::jthread), which works for this thread's run. All threads of
+// the library start here. The standard library throws if the system has no more threads, or the
+// heap has no room for the thread's state; this returns an error.
 template <class Thread, class Work>
 Status start_thread(Thread& thread, Work&& work) {
   return or_out_of_memory([&]() -> Status {
@@ -54,8 +54,8 @@ Status start_thread(Thread& thread, Work&& work) {
   });
 }
 
-// Calls work(0) to work(count - 1), each in a thread of its own, the first in this one. What the
-// system has no thread or no memory for, this one does afterwards.
+// Calls work(0) to work(count - 1), each in a thread of its own, the first in this one. If the
+// system lacks threads or memory, this thread does the rest afterwards.
 template <class Work>
 void in_threads(size_t count, const Work& work) {
   const std::unique_ptr<std::jthread[]> threads(new (std::nothrow) std::jthread[count - 1]);

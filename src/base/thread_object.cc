@@ -14,7 +14,7 @@ void destroy_all(void* first) {
   }
 }
 
-// The key of each thread's list of objects, the newest first.
+// Makes the key of each thread's list of objects, the newest first.
 pthread_key_t make_key() {
   pthread_key_t key = 0;
   if (::pthread_key_create(&key, &destroy_all) != 0) throw std::bad_alloc();

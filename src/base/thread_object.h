@@ -1,24 +1,25 @@
 #pragma once
 
-// Objects that each thread has for itself and that need a destructor, such as a string whose room is kept from call to
-// call.
+// Objects that each thread has for itself and that need a destructor, such as a string that keeps
+// its room from call to call.
 //
-// A plain `thread_local std::string` asks the C library at its first use in a thread to remember the destructor, and
-// where the heap is used up that ends the process. Here the first use throws std::bad_alloc, as any allocation does.
+// A plain `thread_local std::string` asks the C library at its first use in a thread to remember
+// the destructor, which ends the process if the heap is used up. Here the first use throws
+// std::bad_alloc, as any allocation does.
 
 #include <memory>
 
 namespace penstock {
 
-// Something that is destroyed when the thread ends.
+// Base of objects that are destroyed when the thread ends.
 struct EndsWithThread {
   virtual ~EndsWithThread() = default;
   EndsWithThread* next = nullptr;
 };
-// Throws std::bad_alloc; then `object` is gone.
+// Hands `object` to the thread. Throws std::bad_alloc; then `object` is destroyed.
 void end_with_thread(std::unique_ptr<EndsWithThread> object);
 
-// REQUIRES: thread_local and constinit.
+// One object of type T for each thread. REQUIRES: thread_local and constinit.
 template <class T>
 class ThreadObject {
  public:

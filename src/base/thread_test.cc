@@ -17,7 +17,7 @@ sigset_t mask_now() {
   return mask;
 }
 
-// The mask that a thread has which is started while `blocked` are blocked here.
+// Returns the mask of a thread that is started while `blocked` are blocked here.
 sigset_t mask_of_thread(const sigset_t& blocked) {
   const sigset_t before = mask_now();
   pthread_sigmask(SIG_SETMASK, &blocked, nullptr);

@@ -1,7 +1,7 @@
 #pragma once
 
-// For tests: how much they try. PENSTOCK_TRIALS=10 asks for a tenth, PENSTOCK_TRIALS=1 or nothing for all. ./check asks for a
-// share, ./check full for all.
+// The number of trials in tests. PENSTOCK_TRIALS=10 runs a tenth, PENSTOCK_TRIALS=1 or an empty one
+// all. ./check runs a share, ./check full all.
 
 #include <algorithm>
 #include <atomic>
@@ -21,13 +21,14 @@ inline uint64_t one_trial_in() {
   return std::max<uint64_t>(number_from_environment("PENSTOCK_TRIALS", 1), 1);
 }
 
-// How often to try what is drawn at random.
+// Returns how often to try random inputs.
 inline uint64_t trials(uint64_t whole) {
   return std::max<uint64_t>(whole / one_trial_in(), 1);
 }
 
-// The seeds of a stress test, one for each schedule: `schedules` of them, from 1 on. PENSTOCK_STRESS_FIRST and
-// PENSTOCK_STRESS_TRIALS ask for others (tools/soak.py), PENSTOCK_STRESS_SEED for one alone.
+// The seeds of a stress test, one for each schedule: `schedules` of them, from 1 on.
+// PENSTOCK_STRESS_FIRST and PENSTOCK_STRESS_TRIALS choose others (tools/soak.py),
+// PENSTOCK_STRESS_SEED a single one.
 struct Seeds {
   uint64_t first = 0;
   uint64_t end = 0;
@@ -40,7 +41,8 @@ inline Seeds stress_seeds(uint64_t schedules) {
           first + (alone ? 1 : number_from_environment("PENSTOCK_STRESS_TRIALS", schedules))};
 }
 
-// What a run draws with: another number each time, which is printed; PENSTOCK_TEST_SEED repeats a run.
+// Returns the seed of this run's random inputs: a new, printed number each time; PENSTOCK_TEST_SEED
+// repeats a run.
 inline uint64_t seed_of_run() {
   static const uint64_t seed = [] {
     const uint64_t chosen = number_from_environment("PENSTOCK_TEST_SEED", std::random_device()());
@@ -50,9 +52,10 @@ inline uint64_t seed_of_run() {
   return seed;
 }
 
-// For loops over all combinations of a few values: whether to try this one. One in one_trial_in() is tried, and each run
-// begins to count at another one. So of four combinations PENSTOCK_TRIALS=4 tries one; by the sum of the digits of their
-// number, for where an inner loop has four values, one in four by the number itself would always be the same value.
+// Returns whether to try this one of all combinations in nested loops. One in one_trial_in() is
+// tried, and each run begins to count at another one. The choice depends on the sum of the digits
+// of the combination's number: with the number itself, and an inner loop of four values,
+// PENSTOCK_TRIALS=4 would always try the same value.
 inline bool tried() {
   static std::atomic<uint64_t> next = std::random_device()();
   const uint64_t share = one_trial_in();

@@ -7,15 +7,15 @@
 
 namespace penstock {
 
-// A character of UTF-8. Names of files are bytes of any kind: where no character begins `bytes` is
-// 0.
+// A character of UTF-8. Names of files are arbitrary bytes: `bytes` is 0 if no character begins
+// there.
 struct Utf8Character {
   size_t bytes = 0;
   uint32_t code = 0;
 };
 
-// The one that `text` begins with (RFC 3629: no longer than it need be, no half of a pair of
-// UTF-16, nothing above U+10FFFF). REQUIRES: the text is not empty.
+// Returns the first character of `text` (RFC 3629: no overlong form, no half of a UTF-16 pair,
+// nothing above U+10FFFF). REQUIRES: the text is not empty.
 inline Utf8Character first_character(std::string_view text) {
   auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = byte(0);
