@@ -1,6 +1,6 @@
 #pragma once
 
-// For tests of what runs in signal handlers.
+// A signal stack for tests of code in signal handlers.
 
 #include <sys/auxv.h>
 
@@ -8,15 +8,15 @@
 #include <cstddef>
 #include <vector>
 
-// Younger than some headers; the kernel's own figure for the frame, AVX-512 and AMX registers
-// included.
+// Newer than some headers; the kernel's size of the signal frame, including AVX-512 and AMX
+// registers.
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
 #endif
 
 namespace penstock::os {
 
-// A stack of 64 KiB, beside what the frame takes, for the signal handlers of the calling thread while it lives.
+// Gives the calling thread a signal stack of 64 KiB besides the frame's size, while it lives.
 class AltStack {
  public:
   AltStack() : memory_((size_t{64} << 10) + getauxval(AT_MINSIGSTKSZ)) {

@@ -24,7 +24,7 @@ std::string_view name_of(CpuTier tier) {
 CpuFeatures machine_features() {
   CpuFeatures features;
 #if defined(__x86_64__)
-  __builtin_cpu_init();  // asks the system, too, whether it saves the wide registers
+  __builtin_cpu_init();  // also checks that the system saves the wide registers
   features.avx2 = __builtin_cpu_supports("avx2") != 0;
   features.bmi2 = __builtin_cpu_supports("bmi2") != 0;
   features.avx512f = __builtin_cpu_supports("avx512f") != 0;
@@ -48,7 +48,7 @@ bool is_virtual_machine() {
 }
 
 CpuTier tier_of(const CpuFeatures& features, std::string_view named) {
-  // Kernels of the vector tiers are compiled with BMI2, too, which a virtual machine may hide.
+  // Kernels of the vector tiers also use BMI2, which a virtual machine may hide.
   const bool avx2 = features.avx2 && features.bmi2;
   const bool avx512 =
       avx2 && features.avx512f && features.avx512bw && features.avx512dq && features.avx512vl;

@@ -1,15 +1,16 @@
 #pragma once
 
-// What the processor can do, and the one place where that is decided.
+// The processor's features, and the only place that decides which ones are used.
 //
-// The environment variable PENSTOCK_CPU=portable|avx2|avx512 hides what is above the named tier, so
-// that one machine tests all of them. It is read once.
+// The environment variable PENSTOCK_CPU=portable|avx2|avx512 hides features above the named tier,
+// so that one machine tests all tiers. It is read once.
 
 #include <string_view>
 
 namespace penstock::os {
 
-// Each includes the ones before it. avx512 means F, BW, DQ and VL together: Skylake-SP and later.
+// The tiers; each includes the ones before it. avx512 means F, BW, DQ and VL together: Skylake-SP
+// and later.
 enum class CpuTier { portable, avx2, avx512 };
 std::string_view name_of(CpuTier tier);
 
@@ -26,18 +27,19 @@ struct CpuFeatures {
   bool operator==(const CpuFeatures&) const = default;
 };
 
-// What the machine has; PENSTOCK_CPU does not change it.
+// Returns the machine's features; PENSTOCK_CPU does not change them.
 CpuFeatures machine_features();
-// Whether it tells that it is one of several on a host.
+// Returns whether the processor reports a hypervisor.
 bool is_virtual_machine();
 
-// The best tier that `features` allow and that is not above `named`; a name that is not a tier's
-// changes nothing.
+// Returns the best tier that `features` allow and that is not above `named`; a name that is no tier
+// is ignored.
 CpuTier tier_of(const CpuFeatures& features, std::string_view named);
-// `features` without those above the tier.
+// Returns `features` without those above the tier.
 CpuFeatures limited_to(CpuTier tier, CpuFeatures features);
 
-// The two that kernels ask: of this machine, PENSTOCK_CPU obeyed. Thread safety: from any thread.
+// The tier and the features that kernels use: this machine's, limited by PENSTOCK_CPU. Thread
+// safety: any thread.
 CpuTier cpu_tier();
 const CpuFeatures& cpu_features();
 

@@ -5,8 +5,8 @@
 
 namespace penstock::os {
 
-// Something that happens, for a thread that waits in poll(). Thread safety: a move-only value; raise() and
-// clear() from any thread.
+// A flag that wakes a thread in poll(). Thread safety: a move-only value; raise() and clear() from
+// any thread.
 class Event {
  public:
   static Result<Event> create();
@@ -14,7 +14,7 @@ class Event {
 
   int fd() const { return fd_.get(); }  // readable once raised
   void raise() const noexcept;
-  void clear() const noexcept;  // REQUIRES: nobody raises it meanwhile; not raised is fine
+  void clear() const noexcept;  // REQUIRES: no raise() at the same time
 
  private:
   Fd fd_;

@@ -5,12 +5,12 @@
 
 namespace penstock::os {
 
-// A file descriptor, closed with its owner; errno stays as it was. Thread safety: a move-only value.
+// A file descriptor that its owner closes; keeps errno. Thread safety: a move-only value.
 class Fd {
  public:
   Fd() = default;
-  explicit Fd(long number)
-      : number_(static_cast<int>(number)) {}  // as system calls give it: < 0 is none
+  // Takes a system call's result: < 0 is none.
+  explicit Fd(long number) : number_(static_cast<int>(number)) {}
   Fd(Fd&& other) noexcept : number_(other.release()) {}
   Fd& operator=(Fd&& other) noexcept {
     if (this != &other) reset(other.release());
@@ -27,7 +27,7 @@ class Fd {
   int number_ = -1;
 };
 
-// A system call, made again where a signal interrupted it.
+// Makes a system call, again if a signal interrupts it.
 template <class Call>
 auto retried(Call call) noexcept {
   for (;;) {

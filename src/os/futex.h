@@ -1,18 +1,18 @@
 #pragma once
 
-// The futex calls that are needed, private to the process or for memory that processes share. All
-// keep errno and may stand on the fault path.
+// Futex calls, private to the process or for memory that processes share. All keep errno and may
+// stand on the fault path.
 
 #include <atomic>
 #include <cstdint>
 
 namespace penstock::os {
 
-// Sleeps while `word` holds `expected`; may return early.
+// Sleeps while `word` is `expected`; may return early.
 void futex_wait(const std::atomic<uint32_t>& word, uint32_t expected) noexcept;
 void futex_wake_all(const std::atomic<uint32_t>& word) noexcept;
 
-// The same for a word that several processes map; the other one may die, so waits have an end.
+// For a word that several processes map; the other one may die, so waits have a limit.
 void futex_wait_shared(const std::atomic<uint32_t>& word, uint32_t expected,
                        uint32_t wait_ms_max) noexcept;
 void futex_wake_all_shared(const std::atomic<uint32_t>& word) noexcept;

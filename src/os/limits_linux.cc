@@ -55,7 +55,7 @@ std::optional<uint64_t> process_limit(__rlimit_resource resource) {
   return limit.rlim_cur;
 }
 
-// A line "NAME NUMBER" of memory.stat.
+// Returns the number of a line "NAME NUMBER" of memory.stat.
 uint64_t stat_line(const std::string& text, std::string_view name) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -65,7 +65,7 @@ uint64_t stat_line(const std::string& text, std::string_view name) {
   return 0;
 }
 
-// A line of /proc/meminfo in bytes.
+// Returns a value of /proc/meminfo in bytes.
 uint64_t memory_fact(const std::string& text, std::string_view name) {
   const size_t at = text.find(name);
   if (at == std::string::npos) return 0;
@@ -75,8 +75,8 @@ uint64_t memory_fact(const std::string& text, std::string_view name) {
              : number(std::string_view(text).substr(digits)).value_or(0) * KiB;
 }
 
-// The path of this process's cgroup: in /proc/self/cgroup the line "0::PATH" (version 2) or
-// "N:...CONTROLLER...:PATH".
+// The path of this process's cgroup: the line "0::PATH" (version 2) or "N:...CONTROLLER...:PATH" of
+// /proc/self/cgroup.
 struct CgroupPath {
   bool version_2 = true;
   std::string path;
@@ -101,8 +101,8 @@ std::optional<CgroupPath> cgroup_path(const std::string& root, const std::string
 }
 
 // Calls see(folder, is version 2) for each folder from this process's cgroup up to the mount's top.
-// Inside a container the path may be the host's, and lie outside of what is mounted: then only the top
-// is there.
+// Inside a container the path may be the host's, and lie outside of the mount: then only the top
+// exists.
 template <class See>
 void for_each_cgroup(const std::string& root, const std::string& controller, See see) {
   const auto group = cgroup_path(root, controller);
@@ -116,7 +116,8 @@ void for_each_cgroup(const std::string& root, const std::string& controller, See
   }
 }
 
-// The processors of "QUOTA PERIOD", in microseconds; no value: no limit ("max", or -1).
+// Returns the processors of "QUOTA PERIOD", in microseconds; nullopt without a limit ("max", or
+// -1).
 std::optional<uint32_t> cores_of(const std::string& quota_and_period) {
   std::istringstream words(quota_and_period);
   int64_t quota = 0, period = 0;
@@ -243,7 +244,7 @@ Mappings mappings() {
 uint64_t addresses_for_unknown(uint64_t wanted) {
   const auto limit = process_limit(RLIMIT_AS);
   if (!limit) return wanted;
-  // Its first word: the pages that are mapped or reserved.
+  // The first word of statm: the pages that are mapped or reserved.
   const uint64_t used = file_number("/proc/self/statm").value_or(0) * page_bytes;
   constexpr uint64_t least = 16 * MiB;
   const uint64_t share = round_down((*limit - std::min(*limit, used)) / 4, uint64_t{2} * MiB);

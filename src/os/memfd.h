@@ -10,7 +10,7 @@
 
 namespace penstock::os {
 
-// A file that lives in memory alone: pages that can be seen at several addresses, and from several
+// A file that exists only in memory: pages that can be mapped at several addresses, and in several
 // processes. A forked child maps nothing of its parent's (EPERM); it may adopt() the descriptor.
 //
 // Thread safety: a move-only value; map() may be called from any thread, and on the fault path.
@@ -18,11 +18,12 @@ class MemoryFile {
  public:
   enum class Pages { small, hugetlb };
 
-  // Of `bytes` zeros, for which no memory exists yet. hugetlb takes 2 MiB pages that an
-  // administrator has reserved; map() fails where there are not enough of them.
+  // Makes a file of `bytes` zeros without memory. hugetlb takes 2 MiB pages that an administrator
+  // has reserved; map() fails if there are not enough of them.
   static Result<MemoryFile> create(uint64_t bytes, Pages pages = Pages::small);
-  // A file that another process has made: the descriptor is duplicated. Errors: invalid_argument
-  // when it is no memory file whose size is sealed (its memory could vanish under a mapping).
+  // Adopts a file that another process has made: the descriptor is duplicated. Errors:
+  // invalid_argument if it is no memory file with a sealed size (its memory could vanish under a
+  // mapping).
   static Result<MemoryFile> adopt(int fd);
   MemoryFile() = default;
   MemoryFile(MemoryFile&& other) noexcept
@@ -35,11 +36,11 @@ class MemoryFile {
   int fd() const { return fd_.get(); }
   uint64_t bytes() const;
 
-  // Nobody can change the size any more, whoever else has the descriptor.
+  // Seals the size: nobody can change it any more, not even others with the descriptor.
   Status seal_size();
 
-  // Makes a part of the file appear at `address`, in place of what is mapped there. With `populate`
-  // the pages that exist are entered into the page table at once. 0 or an errno.
+  // Maps a part of the file at `address`, in place of the mapping there. `populate` enters existing
+  // pages into the page table at once. Returns 0 or an errno.
   [[nodiscard]] int map(std::byte* address, size_t bytes, uint64_t offset,
                         bool populate) const noexcept {
     return map(address, bytes, offset, Protection::read_write, populate);
@@ -52,15 +53,15 @@ class MemoryFile {
 
   Fd fd_;
   Generation made_;
-  uint64_t counted_bytes_ = 0;  // in memory_file_bytes()
+  uint64_t counted_bytes_ = 0;  // counted in memory_file_bytes()
 };
 
-// Of all memory files of this process, as long as they are. However many views there are of them,
-// they take no more memory.
+// Returns the size of all memory files of this process that exist. They take no more memory than
+// that, however many views they have.
 uint64_t memory_file_bytes() noexcept;
 
-// Gives the pages of a view's part of the file back to the system; it reads as zeros from then on,
-// in every view.
+// Gives the pages of a view's part of the file back to the system; every view reads zeros there
+// from then on.
 [[nodiscard]] int discard_file_pages(std::byte* address, size_t bytes) noexcept;
 
 }  // namespace penstock::os

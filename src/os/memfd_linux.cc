@@ -14,7 +14,7 @@ namespace penstock::os {
 
 namespace {
 constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
-// Relaxed everywhere: nothing is handed over with it.
+// Relaxed everywhere: it hands over no data.
 std::atomic<uint64_t> all_bytes{0};
 }  // namespace
 

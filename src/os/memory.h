@@ -1,8 +1,8 @@
 #pragma once
 
-// The contract for address space, one implementation per system (memory_linux.cc). Nothing here
-// keeps state. Functions that return int give 0 or an errno: they allocate nothing and may stand on
-// the fault path.
+// The contract for address space, with one implementation per system (memory_linux.cc). Nothing
+// here keeps state. Functions that return int return 0 or an errno: they allocate nothing and may
+// stand on the fault path.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,14 +15,15 @@
 
 namespace penstock::os {
 
-// The page size that all arithmetic takes for granted; reserve() refuses a kernel with another.
+// The page size that all arithmetic assumes; reserve() refuses a kernel with another one.
 inline constexpr size_t page_bytes = 4096;
-// Errors: unsupported, where that is not the kernel's page size.
+// Errors: unsupported if the kernel's page size differs.
 Status check_page_bytes(uint64_t kernel_page_bytes);
 inline constexpr size_t huge_page_bytes = size_t{2} << 20;
 
-// Address space of our own, inaccessible (PROT_NONE) until something is mapped into it; released on
-// destruction, but not by a forked child (see generation.h). Thread safety: a move-only value.
+// Address space of our own, inaccessible (PROT_NONE) until something is mapped into it; the
+// destructor releases it, but not in a forked child (see generation.h). Thread safety: a move-only
+// value.
 class Reservation {
  public:
   static Result<Reservation> reserve(uint64_t bytes, size_t alignment = huge_page_bytes);
@@ -37,7 +38,7 @@ class Reservation {
   bool contains(const void* address) const {
     return address >= begin_ && address < begin_ + bytes_;
   }
-  // All of it is memory that the run takes to which this thread belongs, until it is released.
+  // Charges all of it to this thread's run, until it is released.
   void charge() noexcept { charge_ = MemoryCharge(bytes_); }
 
  private:
@@ -49,17 +50,17 @@ class Reservation {
   MemoryCharge charge_;
 };
 
-// Reserved addresses of `bytes`, rounded up to pages, all of them committed: zeros that take memory as they are touched.
-// The words are for the error.
+// Reserves `bytes`, rounded up to pages, and commits all of them: zeros that take memory as they
+// are touched. The strings describe the error.
 Result<Reservation> zeroed(uint64_t bytes, std::string attempted, std::string subject,
                            std::string hint = {}, size_t alignment = page_bytes);
 
-// zeroed(), charged to the run. `touched_bytes` is the most that is used of it: from a huge page on, it lies on huge pages,
-// where a direct request costs a sixth of the processor time.
+// Calls zeroed() and charges the run. If at least a huge page is used (`touched_bytes` is the upper
+// bound), it lies on huge pages, where a direct request costs a sixth of the processor time.
 Result<Reservation> huge_buffer(uint64_t bytes, std::string subject, std::string hint = {},
                                 uint64_t touched_bytes = UINT64_MAX);
 
-// A table of T whose entries begin as zeros, which take memory as they are touched. Thread safety: a move-only value.
+// A table of zeroed entries that take memory as they are touched. Thread safety: a move-only value.
 template <class T>
 class ZeroedTable {
  public:
@@ -74,64 +75,66 @@ class ZeroedTable {
   }
 
   T* begin() const { return reinterpret_cast<T*>(memory_.begin()); }  // nullptr: not opened
-  uint64_t size() const {
-    return memory_.bytes() / sizeof(T);
-  }  // with those that fill the last page
+  // Returns the entries, including those that fill the last page.
+  uint64_t size() const { return memory_.bytes() / sizeof(T); }
   T& operator[](uint64_t index) const { return begin()[index]; }
 
  private:
   Reservation memory_;
 };
 
-// All take page-aligned ranges.
-[[nodiscard]] int commit(std::byte* address,
-                         size_t bytes);  // fresh zero pages, readable and writable
-[[nodiscard]] int decommit(std::byte* address,
-                           size_t bytes);  // pages go back to the system; the range faults again
-[[nodiscard]] int discard(std::byte* address,
-                          size_t bytes);  // pages go back to the system; the mapping stays, empty
+// All functions below take page-aligned ranges.
+
+// Maps fresh zero pages, readable and writable.
+[[nodiscard]] int commit(std::byte* address, size_t bytes);
+// Gives pages back to the system; the range faults again.
+[[nodiscard]] int decommit(std::byte* address, size_t bytes);
+// Gives pages back to the system; the mapping stays, empty.
+[[nodiscard]] int discard(std::byte* address, size_t bytes);
 [[nodiscard]] int protect(std::byte* address, size_t bytes, Protection access);
 // Moves pages from one address to another (mremap); the source becomes inaccessible reserved space
 // again.
 [[nodiscard]] int move_pages(std::byte* from, std::byte* to, size_t bytes);
-// The same, but the source stays mapped, empty: one system call less, and no mapping is split
-// there.
+// Moves pages, but the source stays mapped, empty: this saves a system call, and no mapping is
+// split there.
 [[nodiscard]] int move_pages_leaving_source(std::byte* from, std::byte* to, size_t bytes);
-[[nodiscard]] int populate(std::byte* address,
-                           size_t bytes);  // touch for writing without changing contents
-[[nodiscard]] int populate_read(std::byte* address, size_t bytes);  // touch for reading
-// As populate(), by a store to each page: slower, but other threads may map and unmap meanwhile.
-// REQUIRES: the range is writable. It cannot fail: memory that is not to be had is a signal.
+// Touches pages for writing without changing their contents.
+[[nodiscard]] int populate(std::byte* address, size_t bytes);
+// Touches pages for reading.
+[[nodiscard]] int populate_read(std::byte* address, size_t bytes);
+// Populates by a store to each page: slower, but other threads may map and unmap meanwhile.
+// REQUIRES: the range is writable. It cannot fail: missing memory raises a signal.
 void touch(std::byte* address, size_t bytes);
 [[nodiscard]] int advise_huge(std::byte* address, size_t bytes, bool huge);
 [[nodiscard]] int collapse(std::byte* address, size_t bytes);           // MADV_COLLAPSE
 [[nodiscard]] int exclude_from_fork(std::byte* address, size_t bytes);  // MADV_DONTFORK
-// What a view of a file in memory shows appears at `to` as well, in place of what is mapped there,
-// with the view's rights and excluded from forks if the view is: in one system call what a mapping
-// and exclude_from_fork() are in two. Nothing is entered into the page table: the first touch does.
+// Maps the part of a memory file that `view` shows at `to` as well, in place of the mapping there,
+// with the view's rights and exclusion from forks: one system call instead of a mapping and
+// exclude_from_fork(). Nothing is entered into the page table: the first touch does that.
 [[nodiscard]] int show_again(std::byte* view, std::byte* to, size_t bytes);
-[[nodiscard]] int guard(std::byte* address, size_t bytes,
-                        bool on);  // MADV_GUARD_INSTALL / _REMOVE; drops contents
+// MADV_GUARD_INSTALL or MADV_GUARD_REMOVE; drops contents.
+[[nodiscard]] int guard(std::byte* address, size_t bytes, bool on);
 
-// Freed memory of the heap goes back to the system, always in the same way. Left alone, glibc keeps
-// more the larger the blocks are that a program frees: after one of 10 MB, blocks of that size come
-// from the arenas of the threads that ask for them, and up to 20 MB stay there, of each thread that
-// ever lived. To whoever has a memory budget that is lost. Once, before other threads start; where
-// the system's allocator has nothing of the kind it does nothing.
+// Makes the heap always give freed memory back to the system. By default glibc keeps more, the
+// larger the freed blocks are: after one of 10 MB, blocks of that size come from the arenas of the
+// requesting threads, and up to 20 MB stay there, for each thread that ever lived. A memory budget
+// loses those bytes. To be called once, before other threads start; does nothing for other
+// allocators.
 void keep_heap_trimmed();
 
-// The peak and the present resident memory of this process, every physical page counted once: of
-// shared pages no more than there are memory files (memfd.h), however many views there are. The
-// kernel's peak, VmHWM, counts a page of these once per view. What it counted too much at its peak
-// nobody knows; so the most that a call found too much is taken off, unless a call found more.
-// Where memory files have views, whoever wants the peak calls this every few milliseconds. Without
-// them it is what the kernel says. Thread safety: any thread.
+// The present and peak resident memory of this process, with every physical page counted once:
+// pages of memory files (memfd.h) at most once, however many views show them. The kernel's peak,
+// VmHWM, counts such a page once per view. Its excess at the peak is unknown; so the largest excess
+// that a call found is subtracted, unless a call found a higher peak. If memory files have several
+// views, the peak needs a call every few milliseconds; without views it is the kernel's. Thread
+// safety: any thread.
 struct Resident {
   uint64_t bytes;
   uint64_t peak_bytes;
 };
 Resident resident_memory();
-// Resets the peak to the present value (/proc/self/clear_refs); false where the system refuses.
+// Resets the peak to the present value (/proc/self/clear_refs); returns false if the system
+// refuses.
 bool reset_peak_resident_memory();
 
 }  // namespace penstock::os

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the system counts of the memory of some processes, and limits: a memory cgroup, of either version of
-// the interface.
+// A memory cgroup, of either version of the interface: it counts and limits the memory of some
+// processes.
 
 #include <cstdint>
 #include <filesystem>
@@ -11,20 +11,21 @@
 
 namespace penstock::os {
 
-// Thread safety: a move-only value. The folder is removed with it; processes in it must have ended.
+// A group. Thread safety: a move-only value. The destructor removes the folder; processes in it
+// must have ended.
 class MemoryGroup {
  public:
-  // Nothing where the system has none, or does not let us (mostly: who is not root). Without a limit: only
-  // where the system tells the peak.
+  // Returns nullopt if the system has no such cgroups, or does not permit it (mostly: without
+  // root). Without a limit it also needs a system that tells the peak.
   static std::optional<MemoryGroup> make(std::optional<uint64_t> bytes_max = {});
   MemoryGroup(MemoryGroup&& other) noexcept
       : folder_(std::exchange(other.folder_, {})), peak_(std::move(other.peak_)) {}
   MemoryGroup& operator=(MemoryGroup&&) = delete;
   ~MemoryGroup();
 
-  // A process that writes 0 to this file is in the group.
+  // Returns a file: a process that writes 0 to it joins the group.
   std::string processes_file() const { return folder_ / "cgroup.procs"; }
-  // Page cache included; 0 where the system does not tell.
+  // Returns the peak, including page cache; 0 if the system does not tell.
   uint64_t peak_bytes() const;
 
  private:

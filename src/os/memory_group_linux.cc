@@ -18,8 +18,8 @@ bool write_number(const fs::path& file, uint64_t number) {
   return out.good();
 }
 
-// A folder of that name may be there: of a process that had our number and was killed. Then it is
-// empty and can be removed; where it cannot, the next name is as good.
+// Makes a folder. An earlier process with our number that was killed may have left one of that
+// name: it is empty and can be removed; if it cannot, the next name is as good.
 std::optional<fs::path> make_folder(const fs::path& parent) {
   constexpr int tries = 8;
   static int made = 0;
@@ -27,7 +27,7 @@ std::optional<fs::path> make_folder(const fs::path& parent) {
     fs::path folder = parent / fmt::format("penstock-{}-{}", ::getpid(), ++made);
     std::error_code error;
     if (fs::create_directory(folder, error)) return folder;
-    if (error) return std::nullopt;  // not allowed, or no such parent
+    if (error) return std::nullopt;  // not permitted, or no such parent
     fs::remove(folder, error);
     if (fs::create_directory(folder, error)) return folder;
   }
@@ -54,7 +54,7 @@ std::optional<MemoryGroup> MemoryGroup::make(std::optional<uint64_t> bytes_max) 
     if (!fs::exists(folder / (bytes_max ? version.limit : version.peak), failed)) continue;
     if (!bytes_max) return group;
     if (!write_number(folder / version.limit, *bytes_max)) continue;
-    // What is swapped out is no memory that was kept. Not every system counts it.
+    // Swapped memory would not count as kept. Not every system counts it.
     (void)write_number(folder / "memory.swap.max", 0);
     return group;
   }

@@ -2,11 +2,11 @@
 //
 // Two points are less simple than they look:
 //
-// Moving. A plain mremap() leaves a hole behind, and any other thread's mmap() may fall into it
-// before the reservation is put back. MREMAP_DONTUNMAP (5.7) leaves the emptied mapping standing
-// instead, which is then replaced in one step by an inaccessible one: the address space is never
-// anybody else's. Between the two steps the source is readable and empty, so a thread that uses a
-// block while it is being moved may see zeros instead of a fault.
+// Moving. A plain mremap() leaves a hole, and any other thread's mmap() may fall into it before the
+// reservation is put back. MREMAP_DONTUNMAP (5.7) leaves the emptied mapping instead, which one
+// step then replaces by an inaccessible one: the address space is ours all the time. Between the
+// two steps the source is readable and empty, so a thread that uses a block while it is being moved
+// may see zeros instead of a fault.
 //
 // Reserving. PROT_NONE mappings are never charged against the commit limit; MAP_NORESERVE alone
 // would be, under vm.overcommit_memory=2.
@@ -32,7 +32,7 @@
 #include "os/memory.h"
 #include "penstock/base.h"
 
-// Younger than the C library of Debian 12.
+// Newer than the C library of Debian 12.
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
@@ -56,9 +56,9 @@ int advise(std::byte* address, size_t bytes, int advice) {
   return errno_of([&] { return madvise(address, bytes, advice); });
 }
 
-// At the limit of mappings (vm.max_map_count) the kernel refuses what would cut one in two, and a
-// sandbox may refuse all. Then the addresses stay ours for good, and cost nothing: what lies there is
-// given back.
+// Unmaps a range. At the limit of mappings (vm.max_map_count) the kernel refuses to cut a mapping
+// in two, and a sandbox may refuse all. Then the addresses stay ours for good, and only their
+// memory is freed.
 void unmap(std::byte* address, uint64_t bytes) {
   if (bytes == 0) return;
   if (errno_of([&] { return munmap(address, bytes); }) != 0)
@@ -161,7 +161,7 @@ Result<Reservation> huge_buffer(uint64_t bytes, std::string subject, std::string
   if (!memory) return memory;
   memory->charge();
   const uint64_t huge_bytes = round_down(memory->bytes(), huge_page_bytes);
-  // A failure is no error: without huge pages requests are slower, and nothing else.
+  // A failure is no error: requests are only slower without huge pages.
   if (std::min(huge_bytes, touched_bytes) >= huge_page_bytes)
     (void)advise_huge(memory->begin(), huge_bytes, true);
   return memory;
@@ -175,14 +175,14 @@ int decommit(std::byte* address, size_t bytes) {
   const int error = map_fixed(address, bytes, PROT_NONE, reserve_flags);
   if (error == 0) return 0;
   if (error != ENOMEM) {
-    // A sandbox that refuses such mappings. (A view of a file keeps its mapping, out of reach.)
+    // A sandbox may refuse such mappings. (A view of a file keeps its mapping, inaccessible.)
     const int hidden = protect(address, bytes, Protection::none);
     return hidden == 0 ? discard(address, bytes) : error;
   }
   // The kernel lets a process have one mapping more than vm.max_map_count, and then refuses every
-  // mmap(), the ones too that would give mappings back. It does not refuse munmap(), after which
-  // the reservation can be put back; unless another thread takes the place or the mapping between
-  // the two, and then there is no way back.
+  // mmap(), even those that would reduce the mappings. It does not refuse munmap(), after which the
+  // reservation can be put back, unless another thread takes the place or the mapping in between;
+  // then there is no way back.
   if (errno_of([&] { return munmap(address, bytes); }) != 0) return error;
   PENSTOCK_CHECK(map_fixed(address, bytes, PROT_NONE, reserve_flags | MAP_FIXED_NOREPLACE) == 0,
                  "the process ran out of mappings while one was given back (vm.max_map_count)");
@@ -206,9 +206,9 @@ int move_pages_leaving_source(std::byte* from, std::byte* to, size_t bytes) {
 
 int move_pages(std::byte* from, std::byte* to, size_t bytes) {
   if (const int error = move_pages_leaving_source(from, to, bytes)) return error;
-  // mremap() refuses when fewer than four mappings are left, so what it leaves suffices here unless
-  // another thread has used up the very last ones meanwhile; and then there is no way back, for the
-  // way back needs mappings too.
+  // mremap() refuses when fewer than four mappings are left. So decommit() finds one, unless
+  // another thread has used up the last ones meanwhile; then there is no way back, because it needs
+  // mappings too.
   PENSTOCK_CHECK(decommit(from, bytes) == 0,
                  "the process ran out of mappings in the middle of a move (vm.max_map_count)");
   return 0;
@@ -222,15 +222,15 @@ int populate_read(std::byte* address, size_t bytes) {
   return advise(address, bytes, MADV_POPULATE_READ);
 }
 
-// A race by intent. (clang sees atomic accesses even where it is told not to look for threads.)
+// A race by intent. (clang instruments atomic accesses despite no_sanitize("thread").)
 #ifdef __clang__
 #define PENSTOCK_UNSEEN __attribute__((disable_sanitizer_instrumentation))
 #else
 #define PENSTOCK_UNSEEN __attribute__((no_sanitize("thread")))
 #endif
 
-// A store that changes nothing, whoever else stores there at the same time. (To add 0 would do, but
-// compilers know that, and only read.)
+// Stores without changing anything, whatever other threads store there at the same time. (Compilers
+// turn an addition of 0 into a load.)
 PENSTOCK_UNSEEN void touch(std::byte* address, size_t bytes) {
   for (size_t at = 0; at < bytes; at += page_bytes) {
     auto* byte = reinterpret_cast<uint8_t*>(address + at);
@@ -252,7 +252,7 @@ int exclude_from_fork(std::byte* address, size_t bytes) {
 }
 
 int show_again(std::byte* view, std::byte* to, size_t bytes) {
-  // Of a shared mapping a piece of no length is doubled, not moved.
+  // mremap() with an old size of 0 duplicates a shared mapping.
   return errno_of([&] {
     return mremap(view, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED ? -1 : 0;
   });
@@ -264,15 +264,15 @@ int guard(std::byte* address, size_t bytes, bool on) {
 
 void keep_heap_trimmed() {
 #ifdef __GLIBC__
-  // Glibc's own first value: what is set is not moved any more, nor is the size from which blocks
-  // are mapped one by one, which moves with it.
+  // Glibc's own initial value: setting it stops glibc from raising it, and from raising the size
+  // from which blocks are mapped one by one.
   mallopt(M_TRIM_THRESHOLD, 128 << 10);
 #endif
 }
 
 namespace {
 
-// Since the peak was reset; by whoever called.
+// Largest values that any call found since the peak was reset.
 std::atomic<uint64_t> most_found{0};
 std::atomic<uint64_t> most_too_much{0};
 
@@ -294,7 +294,7 @@ Resident resident_memory() {
   const uint64_t shared_bytes = field_bytes("RssShmem:");
   const uint64_t once_bytes = std::min(shared_bytes, memory_file_bytes());
   resident.bytes = field_bytes("RssAnon:") + field_bytes("RssFile:") + once_bytes;
-  // (What other shared memory a program has is counted as the kernel does.)
+  // (Other shared memory of the program counts as in the kernel.)
   if (memory_file_bytes() > 0) raise_to(most_too_much, shared_bytes - once_bytes);
   const uint64_t peak_found = raise_to(most_found, resident.bytes);
   const uint64_t high_bytes = field_bytes("VmHWM:");

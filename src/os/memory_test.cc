@@ -123,7 +123,7 @@ TEST(Memory, MovedPagesKeepTheirContentsAndLeaveNoHole) {
     ASSERT_EQ(move_pages(from, to, bytes), 0);
     EXPECT_TRUE(all_are(to, bytes, 3));
     EXPECT_FALSE(readable(from));
-    // Reserved, not free: an advice for unmapped memory would say ENOMEM.
+    // The range is reserved, not free: advising unmapped memory would return ENOMEM.
     EXPECT_EQ(discard(from, bytes), 0);
     ASSERT_EQ(move_pages_leaving_source(to, from, bytes), 0);
     EXPECT_TRUE(all_are(from, bytes, 3));
@@ -181,7 +181,7 @@ TEST(Memory, GuardPagesFaultWhileTheyStand) {
   EXPECT_TRUE(readable(range.begin()));
 }
 
-TEST(Memory, WhatIsExcludedFromForkIsMissingInTheChild) {
+TEST(Memory, ExcludedPagesAreMissingInTheChild) {
   auto range = Reservation::reserve(3 * page_bytes).value();
   std::byte* const middle =
       range.begin() + page_bytes;  // so that the child maps nothing large in its place
@@ -213,7 +213,7 @@ TEST(Memory, AViewIsShownAgainWithItsExclusion) {
   EXPECT_EQ(status, 0);
 }
 
-// The kernel counts them once for each view.
+// The kernel counts such a page once for each view.
 TEST(ResidentMemory, CountsPagesOfAMemoryFileOnce) {
   if (!reset_peak_resident_memory()) GTEST_SKIP() << "/proc/self/clear_refs cannot be written here";
   constexpr size_t bytes = 32 * MiB;
@@ -224,7 +224,7 @@ TEST(ResidentMemory, CountsPagesOfAMemoryFileOnce) {
     auto range = Reservation::reserve(views * bytes).value();
     for (size_t view = 0; view < views; ++view) {
       std::byte* const at = range.begin() + view * bytes;
-      // (Not by a store: the thread sanitizer's shadow of it is memory, too.)
+      // (A store would add memory of the thread sanitizer's shadow.)
       ASSERT_EQ(file.map(at, bytes, 0, true), 0);
       const Resident now = resident_memory();
       EXPECT_GE(now.bytes, before.bytes + bytes);

@@ -19,7 +19,7 @@ constexpr uint32_t nodes_limit = 1024;  // the kernel's largest
 
 }  // namespace
 
-// "0", "0-3", "0,2-3": the last number is the highest.
+// Parses "0", "0-3" or "0,2-3": the last number is the highest.
 uint32_t numa_nodes_max() {
   std::ifstream file("/sys/devices/system/node/online");
   std::string text;
@@ -35,7 +35,7 @@ int prefer_node(std::byte* address, size_t bytes, uint32_t node) noexcept {
   unsigned long nodes[nodes_limit / word_bits] = {};
   nodes[node / word_bits] = 1ul << node % word_bits;
   return errno_of([&] {
-    // The kernel takes one bit less than it is told.
+    // The kernel uses one bit less than it is given.
     return syscall(SYS_mbind, address, bytes, MPOL_PREFERRED, nodes, nodes_limit + 1ul, 0u);
   });
 }

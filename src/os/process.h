@@ -7,7 +7,7 @@
 
 namespace penstock::os {
 
-// A process by number and start time: numbers are used again.
+// A process by number and start time, because numbers are used again.
 struct ProcessId {
   int32_t pid = 0;
   uint64_t start_ticks = 0;  // since boot
@@ -15,22 +15,22 @@ struct ProcessId {
   static Result<ProcessId> self();
 };
 
-// From now on a core dump of this process, and of those that it starts, has registers and the list of mappings, and nothing
-// that lay in memory.
+// Limits core dumps of this process, and of those that it starts, to registers and the list of
+// mappings, without memory contents.
 Status keep_memory_out_of_core_dumps();
 
 // Watches another process. Thread safety: a move-only value; the caller orders watch() and the
-// others.
+// other members.
 class ProcessWatch {
  public:
-  // 0 or an errno: ESRCH when it has ended, or is not visible from here (another pid namespace);
-  // any other says nothing about the process. Allocates nothing: it may stand on the fault path.
-  // REQUIRES: not watching yet.
+  // Starts to watch. Returns 0 or an errno: ESRCH if the process has ended, or is not visible
+  // (another pid namespace); any other says nothing about the process. Allocates nothing: it may
+  // stand on the fault path. REQUIRES: not watching yet.
   [[nodiscard]] int watch(const ProcessId& process) noexcept;
   bool is_watching() const noexcept { return static_cast<bool>(fd_); }
-  // A process that has ended counts as such even before its parent asks. Where the start time
-  // cannot be seen (no free descriptor, /proc mounted with hidepid), whatever has the number is
-  // taken for the process until it can be. REQUIRES: is_watching().
+  // Returns whether the process runs. A process that has ended counts as such even before its
+  // parent waits for it. If the start time cannot be read (no free descriptor, /proc mounted with
+  // hidepid), any process with the number counts until it can be. REQUIRES: is_watching().
   bool is_running() noexcept;
 
  private:
@@ -38,7 +38,7 @@ class ProcessWatch {
 
   Fd fd_;
   ProcessId process_;
-  bool verified_ = false;  // that fd_ is that process
+  bool verified_ = false;  // fd_ was found to be that process
 };
 
 }  // namespace penstock::os

@@ -1,6 +1,7 @@
 #pragma once
 
-// For tests: what the system counts of this process. (Its memory and mappings: memory.h, limits.h.)
+// The system's counts of this process, for tests. (memory.h and limits.h have its memory and
+// mappings.)
 
 #include <chrono>
 #include <cstddef>
@@ -14,17 +15,17 @@ inline size_t entries_of(const char* folder) {
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
 
-// Open ones, and the one that it reads with.
+// Returns the open descriptors, including the one for reading the folder.
 inline size_t descriptors() {
   return entries_of("/proc/self/fd");
 }
 
-// A thread that was joined may be among them a moment longer.
+// Returns the threads. A thread that was joined may be counted for a moment longer.
 inline size_t threads() {
   return entries_of("/proc/self/task");
 }
 
-// Waits until there are `before` threads or fewer, ten seconds at most.
+// Waits until there are at most `before` threads, ten seconds at most.
 inline void wait_until_threads_are_gone(size_t before) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (threads() > before && std::chrono::steady_clock::now() < deadline) {

@@ -8,16 +8,15 @@
 
 namespace penstock::os {
 
-// The end of a process that runs now, for a thread that has nothing else to do. Thread safety: a
-// move-only value.
+// Waits for the end of a running process, in a thread of its own. Thread safety: a move-only value.
 class ProcessEnd {
  public:
-  // The process that has the number at the moment: a child that nobody has waited for keeps its
-  // own. Errors: not_found.
+  // Binds to the process that has the number at the moment: a child keeps its number until somebody
+  // waits for it. Errors: not_found.
   static Result<ProcessEnd> of(int32_t pid);
 
-  // Returns when the process has ended, whether or not its parent has asked. Blocks all signals in
-  // the calling thread, for good: no handler of the program's runs in it.
+  // Returns when the process has ended, whether or not its parent has waited for it. Blocks all
+  // signals in the calling thread for good, so that no handler of the program runs in it.
   void wait() const noexcept;
 
  private:

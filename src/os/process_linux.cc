@@ -15,8 +15,8 @@
 namespace penstock::os {
 namespace {
 
-// Field 22 of /proc/PID/stat, counted behind the name, which may hold spaces and parentheses; 0,
-// and errno, when it cannot be read. Allocates nothing.
+// Returns field 22 of /proc/PID/stat, counted behind the name, which may contain spaces and
+// parentheses; 0, and errno, if it cannot be read. Allocates nothing.
 uint64_t start_ticks_of(int32_t pid) noexcept {
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -67,8 +67,8 @@ int ProcessWatch::watch(const ProcessId& process) noexcept {
   return error;
 }
 
-// The descriptor is bound to whatever had that number when it was opened, which may be somebody
-// else. Not to know is no answer: then the next call asks again.
+// Returns whether the descriptor is bound to another process, which had the number when it was
+// opened. If the start time cannot be read, the next call tries again.
 bool ProcessWatch::is_other() noexcept {
   if (verified_) return false;
   const uint64_t start_ticks = start_ticks_of(process_.pid);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether this program is built with a sanitizer. For tests, for messages, and for how far
-// reservations reach; nothing else behaves differently.
+// Constants for builds with a sanitizer, for tests, messages, and the size of reservations; nothing
+// else behaves differently.
 
 namespace penstock::os {
 
@@ -10,7 +10,7 @@ inline constexpr bool thread_sanitized = __has_feature(thread_sanitizer);
 inline constexpr bool address_sanitized = __has_feature(address_sanitizer);
 inline constexpr bool undefined_sanitized = __has_feature(undefined_behavior_sanitizer);
 #else
-inline constexpr bool undefined_sanitized = false;  // as far as gcc tells
+inline constexpr bool undefined_sanitized = false;  // gcc does not tell
 #ifdef __SANITIZE_THREAD__
 inline constexpr bool thread_sanitized = true;
 #else
@@ -23,8 +23,8 @@ inline constexpr bool address_sanitized = false;
 #endif
 #endif
 
-// A sanitizer that keeps a shadow of the address space: it needs mappings of its own, and the largest
-// reservations do not fit beside the shadow.
+// True with a sanitizer that keeps a shadow of the address space: it needs mappings of its own, and
+// the largest reservations do not fit beside the shadow.
 inline constexpr bool shadowed = thread_sanitized || address_sanitized;
 inline constexpr bool sanitized = shadowed || undefined_sanitized;
 

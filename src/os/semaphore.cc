@@ -7,7 +7,7 @@ namespace penstock::os {
 bool Semaphore::try_acquire(uint32_t n) noexcept {
   uint32_t value = value_.load(std::memory_order_relaxed);
   while ((value >> 1) >= n) {
-    // acquire: what was done before the release() of these units is seen.
+    // acquire: shows everything that was done before the release() of these units.
     if (value_.compare_exchange_weak(value, value - (n << 1), std::memory_order_acquire,
                                      std::memory_order_relaxed))
       return true;
@@ -16,7 +16,7 @@ bool Semaphore::try_acquire(uint32_t n) noexcept {
 }
 
 bool Semaphore::spin(uint32_t n) noexcept {
-  // About two microseconds: less than the pair of system calls that sleeping and waking cost.
+  // About two microseconds: less than the pair of system calls for sleeping and waking.
   for (int i = 0; i < 50; ++i) {
     if (try_acquire(n)) return true;
     if (closed()) return false;

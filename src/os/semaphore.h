@@ -8,13 +8,13 @@ namespace penstock::os {
 // A counting semaphore that may stand on the fault path: it neither allocates nor locks, and keeps
 // errno. A waiter spins for a few microseconds and then sleeps in the kernel.
 //
-// close() is how a stream is cancelled or ended: every waiter, present and future, is let go with
-// `false`. What was released before may still be acquired after close(), so that nothing which was
-// handed over is lost.
+// close() cancels or ends a stream: every present and future waiter returns `false`. Units that
+// were released before can still be acquired after close(), so that nothing which was handed over
+// is lost.
 //
 // Thread safety: all members, from any thread; destruction when nobody is inside any more.
-// Invariants: value_ = 2 * count + closed. Waiters of several units have no precedence over waiters
-// of one.
+// Invariant: value_ = 2 * count + closed. Waiters for several units have no precedence over waiters
+// for one.
 class Semaphore {
  public:
   static constexpr uint32_t count_max = (uint32_t{1} << 31) - 1;
@@ -23,8 +23,8 @@ class Semaphore {
   Semaphore(const Semaphore&) = delete;
   Semaphore& operator=(const Semaphore&) = delete;
 
-  // Takes `n` units, waiting for them as long as it must; false: closed, and there were not enough
-  // units.
+  // Acquires `n` units, and waits for them; returns false if the semaphore is closed and has too
+  // few units.
   [[nodiscard]] bool acquire(uint32_t n = 1) noexcept;
   [[nodiscard]] bool try_acquire(uint32_t n = 1) noexcept;
   // REQUIRES: the count stays at or under count_max.
@@ -42,8 +42,8 @@ class Semaphore {
   std::atomic<uint32_t> waiters_{0};
 };
 
-// Holds the only unit of a semaphore that serves as a mutex on the fault path. REQUIRES: nobody
-// closes it. With nullptr it holds nothing.
+// Holds the only unit of a semaphore that serves as a mutex on the fault path; nothing for nullptr.
+// REQUIRES: nobody closes it.
 class SemaphoreLock {
  public:
   explicit SemaphoreLock(Semaphore& mutex) noexcept : SemaphoreLock(&mutex) {}

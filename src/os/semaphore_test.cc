@@ -68,7 +68,7 @@ TEST(Semaphore, ClosingLetsEveryWaiterGo) {
   EXPECT_TRUE(semaphore.closed());
   EXPECT_FALSE(semaphore.acquire());
   semaphore.release(2);
-  EXPECT_TRUE(semaphore.acquire(2));  // what was handed over is not lost
+  EXPECT_TRUE(semaphore.acquire(2));  // units released before close() are not lost
   EXPECT_FALSE(semaphore.acquire());
 }
 

@@ -4,12 +4,13 @@
 
 namespace penstock::os {
 
-// Makes sure that descriptors 0, 1 and 2 are taken, so that no file of ours becomes one of them:
-// one that was closed can be neither read from (0) nor written to (1, 2) afterwards, as before.
+// Occupies descriptors 0, 1 and 2, so that no file of ours becomes one of them: one that was closed
+// can still be neither read (0) nor written (1, 2) afterwards.
 void occupy_standard_streams();
 
-// Standard output whose writes are made again where a signal interrupts them. The C library's own marks that as
-// an error, and loses what its buffer holds. To be called before anything is written.
+// Replaces standard output by a stream that repeats writes which a signal interrupts. The C
+// library's own stream reports an error, and loses the contents of its buffer. To be called before
+// anything is written.
 void write_on_after_signals(std::FILE*& standard_output);
 
 }  // namespace penstock::os

@@ -9,7 +9,7 @@
 namespace penstock::os {
 namespace {
 
-// How much was written; less than all: the write failed.
+// Returns the number of bytes written; fewer than `bytes` if the write failed.
 ssize_t write_all(void*, const char* data, size_t bytes) {
   size_t done = 0;
   while (done < bytes) {
@@ -26,7 +26,7 @@ ssize_t write_all(void*, const char* data, size_t bytes) {
 void occupy_standard_streams() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) >= 0) continue;
-    // The lowest free descriptor: this one, since those below are taken.
+    // open() takes the lowest free descriptor: this one, since those below are taken.
     (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }

@@ -1,4 +1,4 @@
-// What the system and the processor tell: limits, features, signal frames, alternate stacks.
+// Reports of the system and the processor: limits, features, signal frames, alternate stacks.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ namespace {
 TEST(Cpu, TiersFollowTheFeatures) {
   CpuFeatures none;
   EXPECT_EQ(tier_of(none, ""), CpuTier::portable);
-  EXPECT_EQ(tier_of(none, "avx512"), CpuTier::portable);      // naming does not conjure up
-  EXPECT_EQ(tier_of({.avx2 = true}, ""), CpuTier::portable);  // kernels use BMI2, too
+  EXPECT_EQ(tier_of(none, "avx512"), CpuTier::portable);      // naming a tier does not add features
+  EXPECT_EQ(tier_of({.avx2 = true}, ""), CpuTier::portable);  // kernels also use BMI2
   CpuFeatures avx2{.avx2 = true, .bmi2 = true};
   EXPECT_EQ(tier_of(avx2, ""), CpuTier::avx2);
   EXPECT_EQ(tier_of(avx2, "portable"), CpuTier::portable);
@@ -84,7 +84,7 @@ TEST(Limits, ReadTheWordInBrackets) {
   EXPECT_EQ(chosen_word("none"), std::nullopt);
 }
 
-// A directory that stands for the root of the file system.
+// A folder that stands for the root of the file system.
 class CgroupTest : public testing::Test {
  protected:
   void put(const std::string& path, const std::string& text) {
@@ -131,7 +131,7 @@ TEST_F(CgroupTest, PageCacheThatTheSystemGivesUpIsUsable) {
   put("/sys/fs/cgroup/job/memory.stat",
       "anon 200000\nfile 700000\nactive_file 100000\ninactive_file 600000\n");
   EXPECT_EQ(cgroup_memory(root_).usable_bytes(), 700000u);
-  // More cache than is charged, as two files that are read one after the other may say.
+  // More cache than is charged, which can happen when the two files are read one after the other.
   put("/sys/fs/cgroup/job/memory.current", "500000\n");
   EXPECT_EQ(cgroup_memory(root_).usable_bytes(), 1000000u);
   put("/sys/fs/cgroup/job/memory.current", "1700000\n");
@@ -185,7 +185,7 @@ TEST(FaultContext, TellsReadsFromWrites) {
   sigaction(SIGSEGV, &before, nullptr);
 }
 
-// A process that waits until it is killed, and what it says of itself.
+// A process that waits until it is killed, and its own ProcessId.
 class WaitingChild {
  public:
   WaitingChild() {
@@ -226,7 +226,7 @@ TEST(ProcessWatch, SeesTheEndOfAProcessAndKnowsItsNumberFromAnotherOnes) {
   EXPECT_EQ(of_another.watch(child.id()), ESRCH);
 }
 
-// One descriptor is free: it goes to the process's own, and none is left for its start time.
+// One descriptor is free: watching takes it, and none is left for reading the start time.
 TEST(ProcessWatch, DoesNotTakeForDeadWhatItCannotSee) {
   WaitingChild child;
   const int free_fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -245,7 +245,7 @@ TEST(ProcessWatch, DoesNotTakeForDeadWhatItCannotSee) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(error, 0);
   EXPECT_TRUE(runs);
-  // It is somebody else, which shows as soon as it can be seen.
+  // The process is another one, which shows as soon as its start time can be read.
   ASSERT_EQ(error_of_another, 0);
   EXPECT_FALSE(of_another.is_running());
 }
@@ -258,7 +258,7 @@ int status_of(pid_t child) {
   return status;
 }
 
-TEST(Generation, OfTheParentIsPastInAChildAndItsChildren) {
+TEST(Generation, ParentsIsPastInAChildAndItsChildren) {
   const Generation made = Generation::now();
   ASSERT_TRUE(made);
   EXPECT_FALSE(made.is_past());
@@ -275,7 +275,7 @@ TEST(Generation, OfTheParentIsPastInAChildAndItsChildren) {
   EXPECT_FALSE(made.is_past());
 }
 
-TEST(Generation, IsToldInAChildOfABareClone) {
+TEST(Generation, IsPastInAChildOfABareClone) {
   if (shadowed) GTEST_SKIP() << "sanitizers need fork() itself";
   const Generation made = Generation::now();
   const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
@@ -295,7 +295,7 @@ TEST(Generation, IsTheSameInAChildThatSharesTheMemory) {
   EXPECT_FALSE(made.is_past());
 }
 
-TEST(Generation, WhatAThreadMadeIsLeftToTheParent) {
+TEST(Generation, OnlyTheParentDestroysAnObjectLeftToIt) {
   struct Noted {
     int& ends;
     ~Noted() { ++ends; }

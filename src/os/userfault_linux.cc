@@ -17,7 +17,7 @@
 #include "os/memory.h"
 #include "os/userfault.h"
 
-// Younger than the headers of Debian 12.
+// Newer than the headers of Debian 12.
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
 #endif
@@ -61,10 +61,10 @@ struct Moved {
   int error;
 };
 
-// Waits between the tries to move a page that is busy. The kernel holds some for a moment (to reclaim or
-// to split them, or until it has released what ended I/O had pinned); I/O in flight pins them until
-// it ends, and a registered buffer for ever. So the first tries follow each other at once, the later
-// ones not, and after about a second there are no more.
+// Waits between the tries to move a busy page. The kernel holds some pages for a moment (to reclaim
+// or to split them, or until it has released pages of ended I/O); I/O in flight pins them until it
+// ends, and a registered buffer for ever. So the first tries follow each other at once, later ones
+// wait, and after about a second there are no more.
 class Patience {
  public:
   bool lasts() noexcept {
@@ -80,8 +80,8 @@ class Patience {
   int tries_ = 0;
 };
 
-// One call moves all, a part, or nothing. EAGAIN: the mappings were changing, or a page was being
-// migrated; the same call works a moment later. EBUSY: see Patience.
+// Moves everything, a part, or nothing in each call. EAGAIN: the mappings were changing, or a page
+// was being migrated; the same call works a moment later. EBUSY: see BusyPageRetries.
 Moved move_some(int fd, std::byte* from, std::byte* to, size_t bytes) noexcept {
   Patience patience;
   size_t done = 0;
@@ -126,9 +126,9 @@ Result<Userfault> Userfault::open() {
 }
 
 Result<Userfault*> Userfault::of_process() {
-  // Never freed: pools that a forked child has inherited point to the parent's.
+  // Never freed: pools that a forked child has inherited point to the parent's object.
   static constinit std::atomic<Userfault*> shared = nullptr;
-  // acquire, the partner of the exchange.
+  // acquire: pairs with the exchange.
   Userfault* now = shared.load(std::memory_order_acquire);
   if (now != nullptr && now->answers()) return now;
   auto opened = open();
@@ -157,7 +157,7 @@ bool Userfault::next_event(int stop_fd, Event& event) noexcept {
     if (poll(entries, 2, -1) < 0) continue;
     if (entries[1].revents != 0) return false;
     uffd_msg message;
-    // Nothing to read: whoever waited has been woken meanwhile.
+    // Nothing to read: the waiting thread has been woken meanwhile.
     if (read(fd_.get(), &message, sizeof message) != sizeof message) continue;
     if (message.event != UFFD_EVENT_PAGEFAULT) continue;
     event = {.address = reinterpret_cast<std::byte*>(message.arg.pagefault.address),
@@ -167,13 +167,13 @@ bool Userfault::next_event(int stop_fd, Event& event) noexcept {
   return false;
 }
 
-// 0 or an errno.
+// Makes an ioctl; returns 0 or an errno.
 int Userfault::ask(unsigned long request, void* argument) noexcept {
   if (made_.is_past()) return EPERM;
   return errno_of([&] { return ioctl(fd_.get(), request, argument); });
 }
 
-// False once the descriptor was closed behind our back, or in a forked child.
+// Returns false once other code has closed the descriptor, or in a forked child.
 bool Userfault::answers() noexcept {
   alignas(page_bytes) static std::byte page[page_bytes];
   return wake(page, sizeof page) == 0;

@@ -11,16 +11,16 @@
 
 namespace penstock::os {
 
-// Which pages of a range were written since they were last asked for: the kernel notes it at the
+// Finds the pages of a range that were written since the last call of take(). The kernel notes the
 // first write of each page (userfaultfd with asynchronous write protection, Linux 6.7) and raises
-// no signal. Shared memory and anonymous memory, of small and of huge pages; a huge page is written
-// as a whole, and stays huge in shared memory. Anything may be reported that was not written (a
-// page that was mapped anew), nothing is left out.
+// no signal. Works on shared memory and anonymous memory, with small and huge pages; a huge page is
+// written as a whole, and stays huge in shared memory. Unwritten pages may be reported (a page that
+// was mapped anew), written pages are always reported.
 //
 // In a forked child, whose descriptors look at its parent's memory, watch() and take() end with
 // EPERM.
 //
-// Thread safety: a move-only value; take() for one range by one thread at a time, whatever other
+// Thread safety: a move-only value; one thread at a time calls take() for a range, whatever other
 // threads write meanwhile.
 class WriteWatch {
  public:
@@ -28,17 +28,17 @@ class WriteWatch {
   static Result<WriteWatch> open();
   WriteWatch() = default;
 
-  // Until the mapping is replaced, or the watch ends. All of it counts as written at first.
-  // 0 or an errno.
+  // Watches until the mapping is replaced, or the watch ends. At first all pages count as written.
+  // Returns 0 or an errno.
   [[nodiscard]] int watch(std::byte* address, size_t bytes) noexcept;
 
   struct Written {
     std::byte* begin;
     std::byte* end;
   };
-  // Puts stretches that were written since the last call into `out`, in order; from this moment on
-  // they count as not written, and a later store to them is found by a later call. Goes as far from
-  // `at` towards `end` as `out` has room, and moves `at` there. 0 or an errno.
+  // Stores the ranges that were written since the last call in `out`, in order, and counts them as
+  // not written: a later call finds a later store. Goes from `at` towards `end` as far as `out` has
+  // room, and moves `at` there. Returns 0 or an errno.
   [[nodiscard]] int take(std::byte*& at, std::byte* end, std::span<Written> out,
                          size_t& count) noexcept;
 

@@ -14,7 +14,7 @@
 #include "base/keep_errno.h"
 #include "os/write_watch.h"
 
-// Younger than the headers of Debian 12.
+// Newer than the headers of Debian 12.
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
 #endif
@@ -28,7 +28,7 @@
 namespace penstock::os {
 namespace {
 
-// linux/fs.h of Linux 6.7: struct pm_scan_arg and its flags.
+// The struct pm_scan_arg of Linux 6.7 (linux/fs.h) and its flags.
 struct ScanRequest {
   uint64_t size;
   uint64_t flags;

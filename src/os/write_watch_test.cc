@@ -37,7 +37,7 @@ class WriteWatchOn : public testing::TestWithParam<bool> {
     ASSERT_EQ(watch_.watch(memory_.begin(), memory_.bytes()), 0);
   }
 
-  // Which pages were written since the last call, asked for with room for `room` stretches.
+  // Returns which pages were written since the last call, read with room for `room` ranges.
   std::vector<bool> written(size_t room) {
     std::vector<bool> result(pages, false);
     std::vector<WriteWatch::Written> out(room);
