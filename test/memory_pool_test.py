@@ -102,7 +102,7 @@ class Pool(end_to_end.Case):
         self.refused("cannot tell how large this pool is", size="")
         first = self.start("first")
         self.wait(lambda: self.has_read(first))
-        self.refused(f"cannot share {2 * SMALL} MiB: those that run in it share {SMALL} MiB", size=f":{2 * SMALL}M")
+        self.refused(f"cannot share {2 * SMALL} MiB: the running processes share {SMALL} MiB", size=f":{2 * SMALL}M")
         self.assert_sorts(first, "first")
         self.name = "../x"
         self.refused("letters, digits, . _ and -")

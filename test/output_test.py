@@ -75,13 +75,13 @@ class Devices(Case):
         for words in (["sort"], ["sort", "-m"], ["merge"], ["group", "--count"]):
             with self.subTest(words=words):
                 done = penstock(*words, self.device, "--format", "u64", "-S", "64M", "-o", self.device, "--overwrite-device")
-                self.refused(done, f"write to what {self.device} is read from")
+                self.refused(done, f"write to the same data as the input {self.device}")
                 self.assertEqual(self.content(), self.data)
         with self.subTest("cat"):
-            self.refused(penstock("cat", self.device, "-o", self.device, "--overwrite-device"), "is read from")
+            self.refused(penstock("cat", self.device, "-o", self.device, "--overwrite-device"), "write to the same data as the input")
         with self.subTest("join"):
             self.refused(penstock("join", self.device, self.device, "--format", "u64", "-S", "64M", "-o", self.device,
-                                  "--overwrite-device"), "is read from")
+                                  "--overwrite-device"), "write to the same data as the input")
         self.assertEqual(self.content(), self.data)
 
     def test_an_input_has_many_names(self):
@@ -94,13 +94,13 @@ class Devices(Case):
         for source, target in ((self.device, node), (self.device, link), (self.device, other), (self.image, self.device)):
             with self.subTest(source=source, target=target):
                 done = penstock("sort", source, "--format", "u64", "-S", "64M", "-o", target, "--overwrite-device")
-                self.refused(done, "is read from")
+                self.refused(done, "write to the same data as the input")
         with self.subTest("the file behind the device that is read"):
             done = penstock("sort", self.device, "--format", "u64", "-S", "64M", "-o", self.image)
             self.refused(done, f"replace the file that {self.device} lies on")
         with self.subTest("standard output"), open(self.device, "r+b") as target:
             done = penstock("sort", self.device, "--format", "u64", "-S", "64M", "--overwrite-device", stdout=target)
-            self.refused(done, "standard output", "is read from")
+            self.refused(done, "standard output", "write to the same data as the input")
         self.assertEqual(self.content(), self.data)
         self.assertEqual(self.image.read_bytes(), self.data)
 
@@ -121,7 +121,7 @@ class Devices(Case):
                 self.addCleanup(os.unlink, name)
         for source, target in ((disk, first), (first, disk)):
             done = penstock("sort", source, "--format", "u64", "-S", "64M", "-o", target, "--overwrite-device")
-            self.refused(done, "is read from")
+            self.refused(done, "write to the same data as the input")
         done = penstock("sort", first, "--format", "u64", "-S", "64M", "-o", second, "--overwrite-device")
         self.assertEqual(done.returncode, 0, done.stderr)
 

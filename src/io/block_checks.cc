@@ -6,19 +6,19 @@
 #include "io/crc32c.h"
 #include "penstock/base.h"
 
-// A block's check is the XOR of the checks of its pieces, each as if zeros followed it to the
-// block's end. So pieces may be written, and may come back, in any order and of any size; and the
-// check of two blocks that become one follows from theirs, without a look at the data.
+// A block's check is the XOR of its pieces' checks, each as if zeros followed the piece to the
+// block's end. So pieces may be written, and may come back, in any order and size; and the check of
+// two merged blocks follows from theirs, without reading the data.
 
 namespace penstock::io {
 namespace {
 
-// Where nobody said how large: 1 KiB of list for each file, which is little beside its
-// descriptors. Of a small file each sector, so that it is checked before somebody works with it.
+// Defaults without a given size: a list of 1 KiB for each file, which is little beside its
+// descriptors. Small files have a block for each sector, so that it is checked before it is used.
 constexpr size_t few_blocks = 128;
 constexpr uint64_t few_block_bytes = 4 * KiB;
 constexpr uint64_t few_block_bytes_max = 2 * GiB;
-// Of blocks that were looked at and never read to their end.
+// Most partial reads of blocks that were never read to their end.
 constexpr size_t parts_max = 1 << 16;
 
 }  // namespace
@@ -61,12 +61,12 @@ void BlockChecks::wrote(uint64_t offset, const std::byte* data, size_t bytes) {
   }
 }
 
-// Where what is known of a block ends in the file.
+// Returns the end of a block's written bytes in the file.
 uint64_t BlockChecks::end_of(uint64_t number) const {
   return number * block_bytes_ + (number < blocks_.size() ? blocks_[number].bytes : 0);
 }
 
-// 0: it is all of the block, or nothing.
+// Returns the id of a partial read; 0 if the range is the whole block, or empty.
 uint32_t BlockChecks::turn_of(uint64_t number, uint64_t begin, uint64_t end) {
   if (begin >= end || (begin == number * block_bytes_ && end == end_of(number))) return 0;
   if (parts_.size() >= parts_max) parts_.clear();
@@ -89,7 +89,7 @@ uint32_t BlockChecks::turn_of(uint64_t number, uint64_t begin, uint64_t end) {
   return mine->second.turn;
 }
 
-// A part that is not there any more was gone over again.
+// Adds bytes to a partial read. If it is gone, its bytes were read again.
 bool BlockChecks::arrived(uint64_t number, uint32_t turn, uint64_t bytes, uint32_t check) {
   uint64_t whole_bytes = 0;
   uint32_t whole_check = 0;

@@ -1,5 +1,5 @@
-// What was written to a temporary and comes back changed is noticed, in whatever pieces it is
-// written and read; and what comes back as it was is never called damaged.
+// Damage to a temporary is found, whatever the pieces of writing and reading; undamaged data are
+// never reported as damaged.
 
 #include "io/block_checks.h"
 
@@ -28,7 +28,7 @@ std::vector<std::byte> random_bytes(Random& random, size_t bytes) {
   return data;
 }
 
-// With the usual complements, as RFC 3720 gives its examples.
+// Returns the CRC with the usual complements, as in the examples of RFC 3720.
 uint32_t usual(const std::vector<std::byte>& data) {
   return ~(crc32c(data.data(), data.size()) ^ crc32c_moved(~0u, data.size()));
 }
@@ -62,8 +62,8 @@ struct Read {
   BlockChecks::Turns turns = {};
 };
 
-// Reads all of it in pieces, a few at a time, which end in any order. The number of reads that were
-// found to be damaged.
+// Reads everything in pieces, a few at a time, which end in any order. Returns the number of
+// damaged reads.
 int read_in_order(BlockChecks& checks, const std::vector<std::byte>& data, Random& random,
                   size_t piece_bytes_max) {
   int damaged_reads = 0;
@@ -97,7 +97,7 @@ TEST(BlockChecks, OneBitIsNoticedWhateverThePiecesAre) {
     }
     const size_t piece_bytes = random.below(2) == 0 ? 3000 : 90'000;
     EXPECT_EQ(read_in_order(checks, data, random, piece_bytes), 0);
-    // A look, and then all of it once more.
+    // Reads some part, and then everything once more.
     const uint64_t from = random.below(data.size());
     const size_t bytes = 1 + random.below(data.size() - from);
     const auto turns = checks.begin_read(from, bytes);
@@ -114,7 +114,7 @@ TEST(BlockChecks, OneBitIsNoticedWhateverThePiecesAre) {
   }
 }
 
-// As sorted stretches are merged that lie one behind the other in one file.
+// Sorted runs that lie one behind the other in one file are merged like this.
 TEST(BlockChecks, StreamsThatMeetWithinABlockAreOneRead) {
   Random random(5);
   auto data = random_bytes(random, 500'000);
@@ -146,7 +146,7 @@ TEST(BlockChecks, StreamsThatMeetWithinABlockAreOneRead) {
   EXPECT_EQ(merge(), 0);
 }
 
-// Of a file whose length nobody knows the list does not grow with it.
+// The list of a file of unknown length does not grow with it.
 TEST(BlockChecks, BlocksBecomeLargerWithTheFile) {
   Random random(3);
   constexpr size_t pieces = 300;

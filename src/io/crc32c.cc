@@ -9,12 +9,12 @@
 #include <nmmintrin.h>
 #endif
 
-// The naive way gives the processor's instruction eight bytes at a time, and each waits three
-// cycles for the one before, while a new one could begin in every cycle. A CRC is linear, so three
-// stretches side by side are three CRCs that do not wait for each other, and are put together at
-// the end: each is multiplied by x^(8 k), modulo the polynomial, for the k bytes behind it.
+// The processor's instruction takes eight bytes and needs three cycles, but a new one could begin
+// in every cycle. A CRC is linear, so three lanes side by side are three CRCs that do not wait for
+// each other. They are combined at the end: each is multiplied by x^(8 k), modulo the polynomial,
+// for the k bytes behind it.
 //
-// Polynomials are written as CRCs are: the coefficient of x^0 is the highest bit.
+// Polynomials are written like CRCs: the coefficient of x^0 is the highest bit.
 
 namespace penstock::io {
 namespace {
@@ -38,7 +38,7 @@ constexpr auto powers = [] {
   return made;
 }();
 
-// slices[k][b]: what byte b contributes once k more bytes have followed it.
+// slices[k][b]: contribution of byte b after k more bytes.
 constexpr size_t slice_bytes = 8;
 constexpr auto slices = [] {
   std::array<std::array<uint32_t, 256>, slice_bytes> made{};
@@ -60,7 +60,7 @@ uint64_t word_at(const std::byte* data) {
 
 #if defined(__x86_64__)
 constexpr size_t lanes = 3;
-// Of a lane's length: so that it is put together with few multiplications.
+// Unit of a lane's length, so that combining takes few multiplications.
 constexpr size_t lane_unit_bytes = 1024;
 
 __attribute__((target("sse4.2"))) uint32_t by_instruction(const std::byte* data, size_t bytes) {
@@ -114,7 +114,7 @@ uint32_t crc32c_portable(const std::byte* data, size_t bytes) {
 
 uint32_t crc32c(const std::byte* data, size_t bytes) {
 #if defined(__x86_64__)
-  // Whatever has AVX2 has this instruction.
+  // Every processor with AVX2 has this instruction.
   if (os::cpu_tier() != os::CpuTier::portable) return by_instruction(data, bytes);
 #endif
   return crc32c_portable(data, bytes);

@@ -56,7 +56,7 @@ void Descriptor::interrupt() noexcept {
 bool Descriptor::wait(short events) noexcept {
   std::array<pollfd, 2> both = {pollfd{fd_.get(), events, 0}, pollfd{interrupted_.fd(), POLLIN, 0}};
   for (;;) {
-    // Relaxed: nothing is handed over with it.
+    // Relaxed: the flag hands over no data.
     if (cancel_ != nullptr && cancel_->load(std::memory_order_relaxed)) return false;
     const int ready = ::poll(both.data(), both.size(), cancel_ != nullptr ? look_every_ms : -1);
     if (ready > 0 || (ready < 0 && !try_again(errno))) return both[1].revents == 0;
@@ -88,8 +88,8 @@ Status Descriptor::write(std::span<const std::byte> from) {
   return {};
 }
 
-// poll() says that there is room, not how much: a blocking pipe would wait for the rest of a large
-// write. Where it cannot be told not to, PIPE_BUF bytes are what a pipe that polls writable takes.
+// poll() reports room, not how much: a blocking pipe would wait for the rest of a large write. If
+// it cannot be told not to wait, PIPE_BUF bytes are what a writable pipe takes.
 int64_t Descriptor::write_some(std::span<const std::byte> from) noexcept {
   const int64_t allowed = disturbed_write(from.size());
   if (allowed < 0) {

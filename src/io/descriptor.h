@@ -1,14 +1,14 @@
 #pragma once
 
-// A pipe, socket, terminal or file that is read or written in order from where it stands, by calls
-// that somebody else can end.
+// A pipe, socket, terminal or file that is read or written in order from its current position, by
+// calls that another thread can end.
 //
-// The engine serves whole requests, on files; here a read returns what is there, as a conversation
-// over a socket needs it. A call waits in poll(), for the descriptor or for interrupt(), and then makes a
-// system call that does not wait.
+// The engine serves whole requests, on files; here a read returns the bytes that are there, as a
+// conversation over a socket needs it. A call waits in poll(), for the descriptor or for
+// interrupt(), and then makes a system call that does not wait.
 //
-// Thread safety: one reader or writer at a time; interrupt() from any thread. A blocking descriptor
-// that others read as well may still make read() wait, for what they took between poll() and
+// Thread safety: one reader or writer at a time; interrupt() from any thread. If others read a
+// blocking descriptor as well, read() may still wait for bytes that they took between poll() and
 // read(): nothing ends that.
 
 #include <atomic>
@@ -26,20 +26,21 @@ namespace penstock::io {
 
 class Descriptor {
  public:
-  // A duplicate of `fd`, which stays the caller's. `name` is for messages. `offset`: of a file, where
-  // its reads begin; they leave alone where it stands.
+  // Duplicates `fd`, which stays the caller's. `name` is for messages. `offset` makes reads of a
+  // file begin there, and leaves its position alone.
   static Result<Descriptor> duplicate(int fd, std::string name,
                                       std::optional<uint64_t> offset = {});
 
-  // What is there, at least a byte; 0 is the end. Signals, short transfers and O_NONBLOCK are taken
-  // care of.
+  // Reads at least a byte, or returns 0 at the end. Handles signals, short transfers and
+  // O_NONBLOCK.
   Result<size_t> read(std::span<std::byte> into);
-  // All of it. A pipe without a reader raises SIGPIPE as always, and is EPIPE where that is
-  // ignored; a socket is EPIPE.
+  // Writes all bytes. A pipe without a reader raises SIGPIPE as usual, or returns EPIPE if that is
+  // ignored; a socket always returns EPIPE.
   Status write(std::span<const std::byte> from);
-  // Calls that wait, and all later ones, end with ErrorCode::cancelled.
+  // Ends waiting calls, and all later ones, with ErrorCode::cancelled.
   void interrupt() noexcept;
-  // The same when `*cancel` is set: calls that wait look at it some times a second. It outlives this.
+  // Does the same when `*cancel` is set: waiting calls check it several times a second. It outlives
+  // this.
   void heed(const std::atomic<bool>* cancel) { cancel_ = cancel; }
 
   const std::string& name() const { return name_; }
@@ -51,7 +52,7 @@ class Descriptor {
   bool wait(short events) noexcept;  // false: interrupted
   int64_t write_some(std::span<const std::byte> from) noexcept;
   std::unexpected<Error> cancelled(const char* attempted) const;
-  std::unexpected<Error> failed(const char* attempted) const;  // errno says why
+  std::unexpected<Error> failed(const char* attempted) const;  // errno has the reason
 
   os::Fd fd_;
   os::Event interrupted_;
@@ -59,7 +60,7 @@ class Descriptor {
   Kind kind_;
   bool may_refuse_to_wait_ = true;  // RWF_NOWAIT works
   uint64_t offset_ = 0;             // bytes transferred, for messages
-  std::optional<uint64_t> begin_;   // of reads at their places
+  std::optional<uint64_t> begin_;   // start of reads at their own offsets
   std::string name_;
 };
 

@@ -1,22 +1,22 @@
-// How a device is emulated.
+// The emulation of a device.
 //
-// The naive way sleeps in each request: for its bytes, and for the switch. Sleeps are coarse (some
-// 60 us too long, on a busy machine much more), so that a request of 100 us would take 200; with
-// several requests in flight the sleeps would overlap, and the device be that many times too fast;
-// and whoever sleeps with a lock held stops those who did not ask for anything.
+// Sleeping in each request, for its bytes and for the switch, would be wrong. Sleeps are coarse
+// (some 60 us too long, on a busy machine much more), so that a request of 100 us would take 200;
+// with several requests in flight the sleeps would overlap, and the device be that many times too
+// fast; and a thread that sleeps with a lock held stops others.
 //
 // Instead there is a queue with a clock of its own. A request is entered when it is submitted, and
-// at that moment it is known when the device will have ended it: after those in front of it, a
-// switch if it does not continue them, and its bytes. The real request runs meanwhile, and is
-// reported at that time, or when it has really ended, whichever is later.
+// its end is computed at once: after those in front of it, a switch if it does not continue them,
+// and its bytes. The real request runs meanwhile, and is reported at that time, or when it has
+// really ended, whichever is later.
 //
 // Times are absolute, which makes the coarseness harmless: a waiter sleeps until 100 us *before*
-// the end, and mostly wakes up within those. What is reported early is not gained, because the next
+// the end, and mostly wakes up within those. Reporting early gains nothing, because the next
 // request begins in the queue when this one ends there, not when it was reported. Only an idle
 // device loses time, as a real one does.
 //
 // An engine reports its requests on the emulated device in the order of submission, which is the
-// order in which the device ends them; the lock is held for the arithmetic alone.
+// order in which the device ends them; the lock is held only for the arithmetic.
 
 #include "io/emulation.h"
 
@@ -36,7 +36,7 @@ namespace penstock::io {
 namespace {
 
 constexpr uint64_t ns_per_s = 1'000'000'000;
-// Twice what a sleep of Linux is too long on an idle machine.
+// Twice the excess of a sleep of Linux on an idle machine.
 constexpr uint64_t early_ns = 100'000;
 
 uint64_t now_ns() noexcept {
@@ -45,8 +45,8 @@ uint64_t now_ns() noexcept {
   return static_cast<uint64_t>(time.tv_sec) * ns_per_s + static_cast<uint64_t>(time.tv_nsec);
 }
 
-// Thread safety: the queue is entered under the mutex; `on` changes while nothing is under way, and
-// is looked at without it, relaxed.
+// The process's emulated device. Thread safety: the queue is entered under the mutex; on_ changes
+// while no request is under way, and is read without it, relaxed.
 class Emulation {
  public:
   static Emulation& instance() {
@@ -112,7 +112,7 @@ Result<EmulatedDevice> EmulatedDevice::parse(const std::string& text) {
     fine = value != nullptr && equals < field.size() &&
            parse_number(field.substr(equals + 1), *value) && *value >= 0;
   }
-  // Within what a clock of nanoseconds can hold.
+  // The limits of a clock in nanoseconds.
   fine = fine && device.read_bytes_per_s >= 1 && device.write_bytes_per_s >= 1 &&
          device.switch_seconds <= 3600;
   if (!fine) {

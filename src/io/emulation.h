@@ -1,21 +1,21 @@
 #pragma once
 
-// A slower device than the real one, for experiments with schedules: an array of hard disks on a
-// machine that has none.
+// An emulated device slower than the real one, for experiments with schedules: an array of hard
+// disks on a machine that has none.
 //
 // While it is on, the data of all requests on files, of all engines and of read_exactly() and
 // write_exactly(), really move, but each request is reported only when the emulated device would
 // have ended it. There is one device for the whole process, with one arm: it serves requests one
-// after the other in the order in which they were submitted, at its speed of reading or writing,
-// and a request that does not go on where the one before it ended (same open file, next offset)
-// pays the switch delay first. Pipes and terminals are no devices and are left alone. What the page
-// cache, other processes or the metadata of the file system do costs nothing here.
+// after the other in the order of submission, at its speed of reading or writing, and a request
+// that does not continue the one before it (same open file, next offset) pays the switch delay
+// first. Pipes and terminals are no devices and are left alone. Work of the page cache, of other
+// processes or on the file system's metadata costs nothing here.
 //
-// It can only be slower than the disk below it: where that is the slower one, the clock runs ahead
-// of the emulated times (`busy_seconds`), and what was measured is the disk.
+// It can only be slower than the disk below it: if the disk is slower, the clock runs ahead of the
+// emulated times (`busy_seconds`), and the measurement is that of the disk.
 //
 // It is never on unnoticed: `penstock replay --emulate` turns it on, and in tests and benches the
-// environment (test/support); code that prints times asks emulated().
+// environment (test/support); code that prints times checks emulated().
 //
 // Thread safety: emulate() while no request is under way; everything else from any thread.
 
@@ -34,20 +34,20 @@ struct EmulatedDevice {
   double write_bytes_per_s = 0;
   double switch_seconds = 0;
 
-  // "read=3.55e9,write=3.55e9,switch=0.009": what --emulate takes. Fails where a speed is
+  // Parses the argument of --emulate: "read=3.55e9,write=3.55e9,switch=0.009". Fails if a speed is
   // missing or not positive, or anything else is there.
   static Result<EmulatedDevice> parse(const std::string& text);
-  // "emulated device: 3550 MB/s read, 3550 MB/s write, 9 ms a switch".
+  // Returns "emulated device: 3550 MB/s read, 3550 MB/s write, 9 ms a switch".
   std::string describe() const;
 
   bool operator==(const EmulatedDevice&) const = default;
 };
 
-// Turns it on or off, and forgets what was counted. Off at the start.
+// Turns the emulation on or off, and resets its counts. It is off at the start.
 void emulate(const std::optional<EmulatedDevice>& device);
 std::optional<EmulatedDevice> emulated();
 
-// What the emulated device has done since it was turned on.
+// The emulated device's work since it was turned on.
 struct EmulatedTraffic {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
@@ -59,8 +59,7 @@ EmulatedTraffic emulated_traffic();
 
 // ---- for the engines
 
-// Where the device will have ended a request, as it stands in its queue; the arithmetic without any
-// clock, and without a lock.
+// The queue of the device, which computes the end of each request without a clock or a lock.
 class EmulatedQueue {
  public:
   explicit EmulatedQueue(const EmulatedDevice& device) : device_(device) {}
@@ -71,7 +70,7 @@ class EmulatedQueue {
     uint64_t bytes = 0;
     bool write = false;
   };
-  // Submitted at `now_ns`: when it ends.
+  // Enters a request that is submitted at `now_ns`, and returns its end.
   uint64_t end_ns(const Transfer& transfer, uint64_t now_ns);
 
   const EmulatedDevice& device() const { return device_; }
@@ -80,16 +79,16 @@ class EmulatedQueue {
  private:
   EmulatedDevice device_;
   double free_at_ns_ = 0;
-  int file_ = -1;  // where the arm is
+  int file_ = -1;  // position of the arm
   uint64_t offset_ = 0;
 };
 
-// The monotonic time at which the emulated device will have ended this request; 0: none is on, or
-// the request is none of its business. Called once for each request, when it is submitted. May
-// stand on the fault path.
+// Returns the monotonic time at which the emulated device will have ended this request; 0 if no
+// device is on, or the request does not concern it. Called once for each request, when it is
+// submitted. May stand on the fault path.
 uint64_t emulated_end_ns(const Request& request) noexcept;
-// Sleeps until that time, or nearly: what is reported a little early is still owed by the device's
-// queue, so that nothing is gained, and sleeps that last too long lose nothing.
+// Sleeps until about that time. A request that is reported a little early gains nothing, because
+// the device's queue still counts its time; sleeps that last too long lose nothing.
 void wait_for_emulated(uint64_t end_ns) noexcept;
 
 }  // namespace penstock::io

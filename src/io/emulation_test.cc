@@ -39,7 +39,7 @@ TEST(EmulatedDevice, IsOffUnlessAskedFor) {
   EXPECT_EQ(emulated_traffic().requests, 0u);
 }
 
-// A plain model: a list of what was asked, served one by one.
+// Compares with a plain model: a list of requests, served one by one.
 TEST(EmulatedQueue, ServesOneRequestAfterTheOther) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
@@ -88,8 +88,8 @@ class EmulatedEngine : public testing::TestWithParam<EngineKind> {
 INSTANTIATE_TEST_SUITE_P(Kinds, EmulatedEngine,
                          testing::Values(EngineKind::io_uring, EngineKind::threads));
 
-// Several requests in flight of a sequential run are one run; nothing ends before its time; the
-// data are there.
+// Several requests in flight of a sequential run count as one run; nothing ends before its time;
+// the data arrive.
 TEST_P(EmulatedEngine, RequestsInFlightStayInOrderAndTakeTheirTime) {
   constexpr size_t block_bytes = 64 * 1024;
   constexpr size_t blocks = 32;
@@ -144,13 +144,13 @@ TEST_P(EmulatedEngine, ASwitchIsAnotherFileOrAnotherOffset) {
   auto write = [&](const File& file, uint64_t offset) {
     ASSERT_TRUE(write_exactly(file, offset, data, sizeof data).has_value());
   };
-  write(file_, 0);                                                       // a switch: the first one
-  write(file_, 512);                                                     // goes on
-  write(*other, 1024);                                                   // a switch
-  write(file_, 1024);                                                    // a switch
-  write(file_, 1536);                                                    // goes on
-  write(file_, 0);                                                       // a switch
-  ASSERT_TRUE(read_exactly(file_, 512, data, sizeof data).has_value());  // goes on
+  write(file_, 0);      // a switch: the first request
+  write(file_, 512);    // continues
+  write(*other, 1024);  // a switch
+  write(file_, 1024);   // a switch
+  write(file_, 1536);   // continues
+  write(file_, 0);      // a switch
+  ASSERT_TRUE(read_exactly(file_, 512, data, sizeof data).has_value());  // continues
   EXPECT_EQ(emulated_traffic().switches, 4u);
   EXPECT_EQ(emulated_traffic().requests, 7u);
 }

@@ -15,7 +15,7 @@
 namespace penstock::io {
 namespace {
 
-// To set a ring up and give it back takes 14 us, in which the page cache copies so much.
+// Setting up and closing a ring takes 14 us, in which the page cache copies this much.
 constexpr uint64_t caller_bytes_max = 512 << 10;
 
 }  // namespace
@@ -80,7 +80,7 @@ bool EngineBase::push(Outlet& outlet, Request& request) noexcept {
   return outlet.push(request, *this);
 }
 
-// Something is complete afterwards, or some request is a step further. REQUIRES: one is in flight.
+// Completes a request, or brings one a step further. REQUIRES: one is in flight.
 void EngineBase::advance() noexcept {
   if (on_emulated_.empty() || !on_emulated_.front()->links.served) return reap();
   Request& first = *on_emulated_.front();

@@ -1,21 +1,21 @@
 #pragma once
 
-// What both engines share: who is in flight, who is complete, and what goes to an outlet.
+// The common part of the engines: requests in flight, complete requests, and requests to outlets.
 //
-// An engine's own part is start() (begin the next step of a request) and reap() (block until
-// something has come back). What comes back is told to finished() when the request is complete. What is
-// written to a stream goes to its outlet instead, whose thread tells served().
+// An engine implements start() (begin the next step of a request) and reap() (block until something
+// has come back), and calls finished() when a request is complete. A write to a stream goes to its
+// outlet instead, whose thread calls served().
 //
-// Where the system refuses what an engine is made of, its user's thread serves requests itself
+// If the system refuses an engine's resources, its user's thread serves requests itself
 // (serve_here).
 //
-// While a device is emulated (emulation.h), a request that the real one has served is not complete
-// before the emulated one has: it stays in flight until those in front of it are complete and its
-// time has come.
+// While a device is emulated (emulation.h), a request that the real device has served stays in
+// flight until the emulated one has ended it: the requests in front of it are complete and its time
+// has come.
 //
-// Invariants: active_ counts requests that are not complete; on_emulated_ holds all requests in flight
-// that an emulated device has to end, in that order; completed_ holds what is complete and not
-// reported.
+// Invariants: active_ counts requests that are not complete; on_emulated_ holds all requests in
+// flight that an emulated device has to end, in that order; completed_ holds complete, unreported
+// requests.
 
 #include <vector>
 
@@ -26,7 +26,7 @@ namespace penstock::io {
 
 class Outlet;
 
-// Requests in a row, linked through Request::links.
+// A list of requests, linked through Request::links.
 class RequestList {
  public:
   bool empty() const { return first_ == nullptr; }
@@ -46,15 +46,16 @@ class EngineBase : public Engine {
   Request* wait_any() noexcept final;
   unsigned in_flight() const noexcept final { return active_ + unreported_; }
 
-  // From an outlet's thread: it has served the request, and uses neither again. reap() then has it.
+  // Called by an outlet's thread when it has served the request; it uses neither afterwards. reap()
+  // then returns it.
   virtual void served(Request& request) noexcept = 0;
 
  protected:
   explicit EngineBase(unsigned depth);
 
-  // Begins the request. When it is complete at once, finished() may be called from inside.
+  // Begins the request. May call finished() if it is complete at once.
   virtual void start(Request& request) noexcept = 0;
-  // Gives the request to the outlet. False: it must be served here.
+  // Hands the request to the outlet. Returns false if it must be served here.
   virtual bool push(Outlet& outlet, Request& request) noexcept;
   // Blocks until a request that was started or pushed has made progress. REQUIRES: there is one.
   virtual void reap() noexcept = 0;
@@ -69,7 +70,7 @@ class EngineBase : public Engine {
   void report(Request& request) noexcept;
 
   const unsigned depth_;
-  const RunState run_ = current_run();  // keeps the account
+  const RunState run_ = current_run();  // keeps the account alive
   TrafficAccount& traffic_ = current_traffic();
   unsigned active_ = 0;
   unsigned unreported_ = 0;
@@ -77,7 +78,7 @@ class EngineBase : public Engine {
   std::vector<Request*> on_emulated_;  // in the order of submission; at most depth_, reserved
 };
 
-// The kinds. Fails when the system refuses.
+// Open an engine of a kind; fail if the system refuses it.
 Result<std::unique_ptr<Engine>> open_uring_engine(unsigned depth);
 Result<std::unique_ptr<Engine>> open_thread_engine(unsigned depth);
 Result<std::unique_ptr<Engine>> open_caller_engine(unsigned depth);

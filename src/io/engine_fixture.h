@@ -1,7 +1,7 @@
 #pragma once
 
-// What the tests of things that end beside an engine's requests have in common: an engine of each
-// kind, and whose ends come out of it.
+// A fixture for tests of completions beside an engine's requests: an engine of each kind, and a
+// check of its completions.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ class EngineFixture : public testing::TestWithParam<EngineKind> {
     ASSERT_TRUE(opened) << opened.error().message();
     engine_ = std::move(*opened);
   }
-  // Of the next two ends one has to be `request`, and the other one what `is_ours` knows.
+  // Expects the next two completions to be `request` and one that is_ours() accepts.
   template <class IsOurs>
   void expect_both_ends(const Request& request, IsOurs&& is_ours) {
     int ours = 0, requests = 0;
@@ -40,7 +40,7 @@ class EngineFixture : public testing::TestWithParam<EngineKind> {
   std::unique_ptr<Engine> engine_;
 };
 
-// INSTANTIATE_TEST_SUITE_P's last argument.
+// The last argument of INSTANTIATE_TEST_SUITE_P.
 inline auto engine_kinds() {
   return testing::Values(EngineKind::io_uring, EngineKind::threads);
 }

@@ -79,7 +79,7 @@ class EngineTest : public testing::TestWithParam<EngineKind> {
     EXPECT_TRUE(file);
     return std::move(*file);
   }
-  // Both ends of a new pipe, as streams.
+  // Returns both ends of a new pipe, as streams.
   std::pair<File, File> pipe() {
     const std::string name = (directory_ / "pipe").string();
     EXPECT_EQ(::mkfifo(name.c_str(), 0600), 0);
@@ -99,9 +99,9 @@ class EngineTest : public testing::TestWithParam<EngineKind> {
   std::unique_ptr<Engine> engine_;
 };
 
-// Rounds of writes that cover disjoint pieces, sharing pages at their ends, all in flight at once;
-// then reads anywhere. Every piece starts at any byte, in memory with the same or another
-// displacement within the sector.
+// Writes disjoint pieces in rounds, sharing pages at their ends, all in flight at once; then reads
+// anywhere. Every piece starts at any byte, in memory with the same or another displacement within
+// the sector.
 void EngineTest::check_against_model(const Injection& injection, Caching caching) {
   SCOPED_TRACE(testing::Message() << "seed " << injection.seed);
   engine_.reset();
@@ -305,7 +305,7 @@ TEST_P(EngineTest, APipeIsWrittenInTheOrderOfSubmission) {
         done += static_cast<size_t>(got);
       }
     });
-    // As many in flight on one engine as its depth allows.
+    // One engine has as many in flight as its depth allows.
     for (Request& write : writes) engine_->submit(write);
     for (Request& write : writes) {
       engine_->wait(write);
@@ -372,7 +372,7 @@ TEST_P(EngineTest, RequestsSurviveTheThreadThatSubmittedThem) {
   EXPECT_TRUE(got == text);
 }
 
-TEST_P(EngineTest, DestructionWaitsForWhatIsInFlight) {
+TEST_P(EngineTest, DestructionWaitsForRequestsInFlight) {
   inject({.seed = 3, .delay = 1, .delay_us_max = 3000});
   open(16);
   if (IsSkipped()) return;
@@ -415,7 +415,7 @@ TEST_P(EngineTest, TrafficCountsBytesRequestsAndSeeks) {
   EXPECT_EQ(after.bytes_read - before.bytes_read, 0u);
   EXPECT_EQ(after.requests - before.requests, 6u);
   EXPECT_EQ(after.seeks - before.seeks, 2u);
-  // The first request comes from somewhere else.
+  // The first request follows one at another place.
   EXPECT_EQ(after.switches - before.switches, 3u);
 }
 
@@ -505,7 +505,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, EngineTest,
                                          EngineKind::caller),
                          [](const auto& kind) { return name_of(kind.param); });
 
-TEST(EngineChoice, WhereIoUringIsRefusedThreadsServe) {
+TEST(EngineChoice, ThreadsServeIfIoUringIsRefused) {
   pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -533,16 +533,16 @@ TEST(EngineChoice, WhereIoUringIsRefusedThreadsServe) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-// ---- what is refused later than at the opening
+// ---- refusals after the opening
 
-// Runs it in a process of its own, which may spoil itself. 0: it went as it should; 77: this system
+// Runs `work` in a child process, which it may spoil. Its result is 0 for success; 77: this system
 // cannot show it.
 template <class Work>
 void expect_in_child(const Work& work) {
   pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    ::alarm(60);  // for what would wait for ever
+    ::alarm(60);  // ends a child that would wait for ever
     ::_exit(work());
   }
   int status = 0;
@@ -553,7 +553,7 @@ void expect_in_child(const Work& work) {
 }
 
 bool refuse_threads() {
-  // Root is above the limit.
+  // The limit does not apply to root.
   if (::getuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) return false;
   const rlimit none{};
   if (::setrlimit(RLIMIT_NPROC, &none) != 0) return false;
@@ -578,7 +578,8 @@ struct Pipe {
   File out;
 };
 
-// An output that is a pipe has a thread. It is opened by the process that uses it: a sanitizer does not fork with threads.
+// Opens an output that is a pipe, which has a thread. The process that uses it opens it, because a
+// sanitizer does not fork with threads.
 Result<Pipe> open_pipe() {
   int ends[2];
   if (::pipe(ends) != 0) return system_error(errno, "open", "pipe");
@@ -587,7 +588,7 @@ Result<Pipe> open_pipe() {
   return Pipe{ends[0], std::move(*out)};
 }
 
-// A file, written and read in several requests at once; a pipe that is written.
+// Writes and reads a file in several requests at once, and writes a pipe.
 int serves_files_and_pipes(Engine& engine, const File& file, const std::byte* data) {
   const auto pipe = open_pipe();
   if (!pipe) return 4;
@@ -626,7 +627,7 @@ int serves_files_and_pipes(Engine& engine, const File& file, const std::byte* da
   return 0;
 }
 
-TEST_P(EngineTest, ServesWhereTheSystemHasNoThreadToGive) {
+TEST_P(EngineTest, ServesIfTheSystemRefusesThreads) {
   for (Caching caching : {Caching::buffered, Caching::direct}) {
     File file = temporary(caching);
     Buffer data(8 * MiB);
@@ -640,7 +641,7 @@ TEST_P(EngineTest, ServesWhereTheSystemHasNoThreadToGive) {
   }
 }
 
-TEST_P(EngineTest, ServesWhereTheSystemTakesNoMoreEntries) {
+TEST_P(EngineTest, ServesIfTheSystemRefusesEntries) {
   for (int error : {ENOMEM, EIO, EACCES, EAGAIN}) {
     SCOPED_TRACE(testing::Message() << "errno " << error);
     File file = temporary();
@@ -649,7 +650,7 @@ TEST_P(EngineTest, ServesWhereTheSystemTakesNoMoreEntries) {
     expect_in_child([&] {
       auto engine = Engine::open({.kind = GetParam()});
       if (!engine) return 77;
-      // In flight while the system turns round.
+      // A request in flight while the system begins to refuse.
       Request early{.operation = Operation::write,
                     .file = &file,
                     .offset = 8 * MiB,
@@ -665,7 +666,7 @@ TEST_P(EngineTest, ServesWhereTheSystemTakesNoMoreEntries) {
   }
 }
 
-TEST(EngineChoice, ForLittleNothingIsSetUp) {
+TEST(EngineChoice, SetsUpNothingForFewBytes) {
   ::unsetenv("PENSTOCK_IO");
   auto engine = Engine::open({.total_bytes = 4 * KiB});
   ASSERT_TRUE(engine);
@@ -712,7 +713,7 @@ TEST(InjectionTest, IsReadFromText) {
   }
 }
 
-// A program of others may have any environment: programs of ours alone obey it.
+// Foreign programs may have any environment: only our own programs obey it.
 TEST(InjectionTest, TheLibraryAloneDoesNotLookAtTheEnvironment) {
   ::setenv("PENSTOCK_INJECT", "nonsense", 1);
   EXPECT_TRUE(Engine::open().has_value());

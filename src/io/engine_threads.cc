@@ -1,11 +1,12 @@
-// Requests through pread and pwrite in a few threads, where io_uring is refused; or in the user's.
+// Requests through pread and pwrite in a few threads, if io_uring is refused; or in the user's
+// thread.
 //
-// A thread makes all steps of a request, then puts it on the list of those that have ended;
-// everything else happens in the thread that uses the engine. Nobody spins: workers sleep until
-// there is work, the user until something has ended.
+// A thread makes all steps of a request, then puts it on the list of ended requests; everything
+// else happens in the thread that uses the engine. Nobody spins: workers sleep until there is work,
+// the user until a request has ended.
 //
-// Where the system has no thread to give, and where none are wanted (EngineKind::caller), there are no
-// workers, and the user's thread makes the steps.
+// If the system refuses threads, or none are wanted (EngineKind::caller), there are no workers, and
+// the user's thread makes the steps.
 
 #include <algorithm>
 #include <array>
@@ -23,10 +24,10 @@ namespace penstock::io {
 namespace {
 
 constexpr unsigned workers_max = 16;
-// Threads that a limit (ulimit -u, a pids cgroup) keeps for all but the workers.
+// Threads of a limit (ulimit -u, a pids cgroup) that are left to the rest of the run.
 constexpr size_t threads_left = 4;
 
-// Threads that wait until this goes.
+// Threads that wait until this object is destroyed.
 struct Held {
   ~Held() {
     let_go.count_down();
@@ -82,8 +83,8 @@ void ThreadEngine::served(Request& request) noexcept {
   ended_.notify_one();
 }
 
-// The rest of the run comes first: as many threads as it needs are held while workers are started,
-// and let go.
+// Leaves threads to the rest of the run: as many as it needs are held while workers are started,
+// and then released.
 void ThreadEngine::start_workers(unsigned count) {
   workers_.reserve(count);
   Held held;

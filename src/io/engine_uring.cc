@@ -1,30 +1,30 @@
 // Requests through io_uring.
 //
-// Each request that is started has exactly one entry in the ring: its next step, or the timeout of
-// an injected delay. Rings hold `depth` submissions and twice as many completions, so no completion
-// can be dropped. A step is handed to the system at once (the caller goes computing), completions
-// are fetched when somebody waits; waiting sleeps in the system.
+// Each started request has exactly one entry in the ring: its next step, or the timeout of an
+// injected delay. Rings hold `depth` submissions and twice as many completions, so no completion
+// can be dropped. A step is submitted to the system at once (the caller continues to compute),
+// completions are fetched when somebody waits; waiting sleeps in the system.
 //
 // Neither files nor buffers are registered with the ring. Measured with direct 2 MiB reads, 8 in
 // flight, medians of 9 rounds of 1 GiB on a busy two-core machine: registering the file changed
 // nothing beyond the noise (2.57 and 2.50 GB/s, 18.5 and 17.8 us of processor time a request);
-// registering buffers on huge pages saved 4 us of the 800 us that a request takes (2.66 GB/s), for
-// which they would have to be registered again whenever a pool gives memory back. What counts is
+// registering buffers on huge pages saved 4 us of the 800 us that a request takes (2.66 GB/s), but
+// they would have to be registered again whenever a pool gives memory back. The important point is
 // that buffers lie on huge pages: on small ones the same reads reached 1.37 GB/s and cost 120 us.
 //
 // No SINGLE_ISSUER and no DEFER_TASKRUN: an engine may change its thread. When the submitting
-// thread ends, the system cancels what it submitted; absorb() then has the step made again.
+// thread ends, the system cancels its submissions; absorb() then has the step made again.
 //
-// What the system refuses later than at the opening. A step that would have to wait inside the file
-// system is made by a thread that io_uring starts on the way. Where it may start none (`ulimit -u`,
-// a pids cgroup at its limit, no memory), it tries for some 50 ms, and then cancels the step; and
-// so it would go on for ever. Hence a step that is dropped twice in a row, the second time with its
-// submitter alive, ends the use of the ring: the engine's user makes all further steps itself. The
-// same where io_uring_enter() does not take an entry, after some tries. What is in flight then
-// comes back through the ring all the same, of which poll() tells where io_uring_enter() does not
-// wait.
+// Refusals after the opening. A step that would have to wait inside the file system is made by a
+// thread that io_uring starts for it. If it may start none (`ulimit -u`, a pids cgroup at its
+// limit, no memory), it tries for some 50 ms, and then cancels the step, again and again. Hence a
+// step that is dropped twice in a row, the second time with its submitter alive, ends the use of
+// the ring: the engine's user makes all further steps itself. So does an entry that
+// io_uring_enter() does not take after some tries. Requests in flight then still come back through
+// the ring; if io_uring_enter() does not wait, poll() does.
 //
-// What an outlet serves comes back beside the ring: while there is such a request, poll() waits for both.
+// Requests of outlets come back beside the ring: while there is such a request, poll() waits for
+// both.
 
 #include <liburing.h>
 #include <poll.h>
@@ -46,7 +46,7 @@ namespace penstock::io {
 
 namespace {
 
-// Between two looks at what outlets served, where nothing says that it is there.
+// Interval of checking for outlets' requests, if no event reports them.
 constexpr int poll_ms_max = 100;
 
 // Orders the end of a ring before the opening of the next, which may lie at the same addresses. The
@@ -76,15 +76,15 @@ class UringEngine final : public EngineBase {
   void came_back(Request& request, int answer) noexcept;
 
   io_uring ring_;
-  const Request* dropped_ = nullptr;  // its last step came back undone; it was made again
+  const Request* dropped_ = nullptr;  // its last step came back undone, and was made again
   bool refused_ = false;              // the ring takes no more steps
-  unsigned pushed_ = 0;               // to outlets, and not reaped
-  os::Event any_served_;              // from the first of these on
+  unsigned pushed_ = 0;               // pushed to outlets, and not reaped
+  os::Event any_served_;              // exists from the first push on
   Mutex mutex_;
   RequestList served_ GUARDED_BY(mutex_);
 };
 
-// As much as this, or more, of the page cache is copied by a thread of the kernel's.
+// From this size on, a kernel thread copies data of the page cache.
 constexpr size_t copied_elsewhere_bytes_min = 256 << 10;
 
 io_uring_sqe& UringEngine::next_entry() noexcept {
@@ -93,7 +93,8 @@ io_uring_sqe& UringEngine::next_entry() noexcept {
   return *entry;
 }
 
-// False: the system does not take the entry, which then does nothing should it still be taken.
+// Returns false if the system does not take the entry, which then does nothing if it is still
+// taken.
 bool UringEngine::hand_over(io_uring_sqe& entry) noexcept {
   constexpr int tries_max = 100;
   for (int tries = 0; tries < tries_max; ++tries) {
@@ -116,7 +117,7 @@ void UringEngine::start(Request& request) noexcept {
     io_uring_sqe& entry = next_entry();
     io_uring_prep_timeout(&entry, &delay, 0, 0);
     io_uring_sqe_set_data(&entry, &request);
-    if (!hand_over(entry)) serve_here(request);  // copies the delay
+    if (!hand_over(entry)) serve_here(request);  // hand_over() copies the delay
     return;
   }
   request.links.delayed = false;
@@ -129,7 +130,7 @@ void UringEngine::start(Request& request) noexcept {
   const auto bytes = static_cast<unsigned>(step.bytes);
   if (step.operation == Operation::read) {
     io_uring_prep_read(&entry, step.descriptor, step.data, bytes, step.offset);
-    // What the page cache holds would be copied by the thread that submits.
+    // Otherwise the submitting thread would copy data of the page cache.
     if (request.links.buffered && bytes >= copied_elsewhere_bytes_min)
       io_uring_sqe_set_flags(&entry, IOSQE_ASYNC);
   } else {
@@ -150,7 +151,7 @@ bool UringEngine::push(Outlet& outlet, Request& request) noexcept {
   return true;
 }
 
-// Under the lock to its end: the engine may go as soon as the request is reaped.
+// Holds the lock to its end, because the engine may be destroyed as soon as the request is reaped.
 void UringEngine::served(Request& request) noexcept {
   MutexLock lock(mutex_);
   served_.push_back(request);
@@ -176,7 +177,7 @@ void UringEngine::reap() noexcept {
   if (pushed_ > 0) {
     std::array<pollfd, 2> either = {pollfd{ring_.ring_fd, POLLIN, 0},
                                     pollfd{any_served_.fd(), POLLIN, 0}};
-    // A sandbox may refuse poll(), or the write() by which the event is raised.
+    // A sandbox may refuse poll(), or the write() that raises the event.
     const int ready =
         io_uring_cq_ready(&ring_) != 0 ? 1 : ::poll(either.data(), either.size(), poll_ms_max);
     if (ready < 0) ::sched_yield();
@@ -192,7 +193,7 @@ void UringEngine::reap() noexcept {
     auto* request = static_cast<Request*>(io_uring_cqe_get_data(entry));
     const int answer = entry->res;
     io_uring_cqe_seen(&ring_, entry);
-    if (request != nullptr) came_back(*request, answer);  // else what was not handed over
+    if (request != nullptr) came_back(*request, answer);  // nullptr: not handed over
   } while (io_uring_peek_cqe(&ring_, &entry) == 0);
 }
 

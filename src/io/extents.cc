@@ -13,7 +13,7 @@ namespace penstock::io {
 namespace {
 
 constexpr uint32_t extents_per_call = 256;
-// With these the place means nothing: not chosen yet, compressed, or within a block of metadata.
+// Flags that make the place meaningless: not chosen yet, compressed, or within a block of metadata.
 constexpr uint32_t no_place = FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_ENCODED |
                               FIEMAP_EXTENT_DATA_INLINE | FIEMAP_EXTENT_NOT_ALIGNED;
 

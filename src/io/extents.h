@@ -1,6 +1,6 @@
 #pragma once
 
-// Where on its disk a file lies.
+// The places of a file on its disk.
 
 #include <cstdint>
 #include <vector>
@@ -10,17 +10,17 @@
 
 namespace penstock::io {
 
-// A stretch of a file that lies in one piece on the disk.
+// A range of a file that is contiguous on the disk.
 struct Extent {
   uint64_t offset;  // in the file
   uint64_t place;   // on the file system's device, in bytes
   uint64_t bytes;
 };
 
-// The extents of a file in the order of its bytes, neighbours on the disk put together; holes are
-// left out. What the system knows is asked for after it has found places for all data (FIEMAP with
-// sync). Fails with `unsupported` where the file system does not tell: some keep files in memory,
-// compress them, or are a network away.
+// Returns the extents of a file in the order of its bytes, with neighbours on the disk joined,
+// without holes. The system allocates all data first (FIEMAP with sync). Fails with `unsupported`
+// if the file system does not tell: some keep files in memory, compress them, or are a network
+// away.
 Result<std::vector<Extent>> extents_of(const File& file);
 
 }  // namespace penstock::io

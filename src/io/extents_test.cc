@@ -19,7 +19,7 @@ TEST(Extents, CoverWhatWasWrittenAndLeaveHolesOut) {
   auto file = File::create_temporary(folder());
   ASSERT_TRUE(file.has_value());
   const std::vector<std::byte> data(MiB, std::byte{7});
-  // A megabyte, a hole of two, a megabyte.
+  // The file has a megabyte, a hole of two, and a megabyte.
   ASSERT_TRUE(write_exactly(*file, 0, data.data(), data.size()));
   ASSERT_TRUE(write_exactly(*file, 3 * MiB, data.data(), data.size()));
   auto extents = extents_of(*file);
@@ -69,7 +69,7 @@ TEST(Extents, AFileWithoutDataHasNone) {
   EXPECT_TRUE(extents->empty());
 }
 
-TEST(Extents, WhereNobodyTellsItIsUnsupported) {
+TEST(Extents, IsUnsupportedIfTheFileSystemDoesNotTell) {
   auto file = File::open_read("/proc/self/status");
   ASSERT_TRUE(file.has_value());
   auto extents = extents_of(*file);

@@ -1,7 +1,7 @@
 #pragma once
 
-// System calls of a test program that fail as often as it says. In front of the system's, which they
-// call otherwise.
+// System calls of a test program that fail on request. They stand in front of the system's, which
+// they call otherwise.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 
 namespace penstock::io {
 
-inline int failing_reads = 0;   // of pread: the next ones
-inline int failing_writes = 0;  // of pwrite
+inline int failing_reads = 0;   // next calls of pread that fail
+inline int failing_writes = 0;  // next calls of pwrite that fail
 inline int call_error = 0;
 inline bool has_statx = true;
 

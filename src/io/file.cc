@@ -29,11 +29,10 @@ namespace penstock::io {
 
 namespace {
 
-// How much of a file may be dirty in the page cache before the engine's writers are made to wait
-// for the disk.
+// Dirty bytes of a file in the page cache from which on the engine's writers wait for the disk.
 constexpr uint64_t dirty_bytes_max = 32 * MiB;
 
-// By how much a file that we write directly is made longer ahead of the writes.
+// Step by which a file that we write directly grows ahead of the writes.
 constexpr uint64_t growth_bytes = GiB;
 
 uint64_t file_bytes_limit() {
@@ -161,9 +160,9 @@ Status File::set_size(uint64_t bytes) {
 }
 
 // A direct write beyond the end of a file waits for all others, and all others for it: ext4 then
-// writes one request at a time (0.9 GB/s, where eight in flight inside the file reach 1.9). So the
-// file is made longer ahead of the writes, which costs no space on the disk, and gets its size back
-// when it is published.
+// writes one request at a time (0.9 GB/s, but 1.9 with eight in flight inside the file). So the
+// file grows ahead of the writes, which costs no space on the disk, and publishing restores its
+// size.
 void File::will_write(uint64_t end) const {
   if (!grows_ahead_) return;
   raise_to(end_, end);
@@ -173,8 +172,8 @@ void File::will_write(uint64_t end) const {
   const uint64_t wanted = round_down(end, growth_bytes) + growth_bytes;
   const bool grown =
       wanted <= file_bytes_limit() && ::ftruncate(buffered_fd_, static_cast<off_t>(wanted)) == 0;
-  grown_.store(grown ? wanted : end,
-               std::memory_order_relaxed);  // where it cannot be, the write itself does it
+  // If this fails, the write itself makes the file longer.
+  grown_.store(grown ? wanted : end, std::memory_order_relaxed);
 }
 
 size_t File::readable(uint64_t offset, size_t bytes) const {
@@ -207,8 +206,7 @@ Status File::discard(uint64_t offset, uint64_t bytes) {
 }
 
 Status File::sync() const {
-  // Relaxed: the writes are complete, and who waited for them was told so by another thread's
-  // release.
+  // Relaxed: the writes are complete, and their waiter learned that by another thread's release.
   if (const int error = write_error_.load(std::memory_order_relaxed))
     return system_error(error, "bring to the disk", path_);
   if (kind_ == Kind::stream || sync_data(buffered_fd_) == 0) return {};
@@ -227,12 +225,12 @@ Status File::write_back() const {
   }
   struct stat status;
   const bool disk = kind_ != Kind::stream || (::fstat(buffered_fd_, &status) == 0 &&
-                                              S_ISBLK(status.st_mode));  // it is standard output
+                                              S_ISBLK(status.st_mode));  // standard output
   if (syncs_ && disk) {
     if (sync_data(buffered_fd_) == 0) return {};
     return system_error(errno, "bring to the disk", path_);
   }
-  // What a file system tells whoever closes a file, it tells for each of its descriptors.
+  // A file system reports errors of closing a file for each of its descriptors.
   const int copy = ::fcntl(buffered_fd_, F_DUPFD_CLOEXEC, 3);
   if (copy < 0 || (close_written(copy) != 0 && errno != EINTR))
     return system_error(errno, "close", path_);
@@ -248,9 +246,9 @@ bool File::continues_at(uint64_t offset, uint64_t bytes) const {
   return next_offset_.exchange(offset + bytes, std::memory_order_relaxed) == offset;
 }
 
-// Writes through the page cache are sent on to the disk every dirty_bytes_max, after waiting for
-// those sent the time before; what is clean leaves the cache. So at most two such windows are
-// dirty, and none of it comes out of the memory budget.
+// Sends writes through the page cache on to the disk every dirty_bytes_max, after waiting for the
+// ones before; clean pages leave the cache. So at most two such windows are dirty, and none of it
+// comes out of the memory budget.
 void File::wrote_buffered(uint64_t bytes) const {
   if (kind_ == Kind::stream) return;
   // Relaxed: whichever thread crosses the threshold does the work, no data are handed over.
@@ -260,8 +258,8 @@ void File::wrote_buffered(uint64_t bytes) const {
   ::posix_fadvise(buffered_fd_, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-// To wait takes the descriptor's write-back error away, and the next fdatasync() says that all is
-// well: so it is kept. Other errors say that the call itself is not known here.
+// Waiting consumes the descriptor's write-back error, and the next fdatasync() succeeds: so the
+// error is kept. Other errors mean that the call itself is not supported here.
 void File::note_write_back(unsigned how) const {
   if (::sync_file_range(buffered_fd_, 0, 0, how) != 0 &&
       (errno == EIO || errno == ENOSPC || errno == EDQUOT))
@@ -270,7 +268,7 @@ void File::note_write_back(unsigned how) const {
 
 namespace {
 
-// `answer`: of statvfs(), which a sandbox may refuse where all else works.
+// `answer` is the result of statvfs(), which a sandbox may refuse.
 Space space_from(int answer, const struct statvfs& system, const struct stat& status) {
   return {answer == 0 ? uint64_t{system.f_bavail} * system.f_frsize : unknown_free_bytes,
           status.st_dev};
@@ -306,8 +304,8 @@ Status make_private_directory(const std::string& path) {
   struct stat status;
   if (::lstat(path.c_str(), &status) != 0) return system_error(errno, "look at", path);
   if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 077) != 0) {
-    return failure(ErrorCode::permission, "use what is not this user's own, private directory",
-                   path, "remove it");
+    return failure(ErrorCode::permission, "use a directory that is not private to this user", path,
+                   "remove it");
   }
   return {};
 }
@@ -315,7 +313,7 @@ Status make_private_directory(const std::string& path) {
 Status sync_directory(const std::string& directory) {
   const os::Fd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return system_error(errno, "open", directory);
-  // EINVAL: a file system that has nothing to bring to a disk.
+  // EINVAL: a file system without a disk.
   if (sync_folder(fd.get()) == 0 || errno == EINVAL) return {};
   return system_error(errno, "bring to the disk", directory);
 }

@@ -4,11 +4,12 @@
 
 namespace penstock::io {
 
-// The first and the last bytes of a plain file, by which its kind is known. "-" is standard input, from where it stands.
-// Empty of anything else, and of what cannot be read. A pipe is not opened, and nothing is taken of it.
+// The first and the last bytes of a plain file, which tell its format. "-" is standard input, from
+// its current position. Empty for anything else, and for unreadable files. A pipe is neither opened
+// nor read.
 struct FileEnds {
-  std::string head;  // 4096 bytes at most
-  std::string tail;  // 16 at most
+  std::string head;  // at most 4096 bytes
+  std::string tail;  // at most 16 bytes
 };
 FileEnds file_ends(const std::string& path);
 

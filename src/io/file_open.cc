@@ -1,4 +1,4 @@
-// How files are opened: inputs, temporaries, outputs, and files that stay for a later run.
+// Opening files: inputs, temporaries, outputs, and files that stay for a later run.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -31,9 +31,9 @@ namespace penstock::io {
 
 namespace {
 
-// Whether direct requests in sectors of ours work on the descriptor: what statx says, or else a
-// trial. tmpfs takes O_DIRECT and goes through the page cache all the same; a device's node in
-// /dev stands on it, too, and says nothing of the device.
+// Returns whether direct requests in our sectors work on the descriptor, by statx, or else by a
+// trial. tmpfs accepts O_DIRECT but uses the page cache; a device's node in /dev lies on it, too,
+// which says nothing about the device.
 bool direct_works(int fd, bool writable) {
   struct statfs system;
   struct stat file;
@@ -60,13 +60,13 @@ bool direct_works(int fd, bool writable) {
   return os::retried([&] { return ::pread(fd, sector.get(), sector_bytes, 0); }) >= 0;
 }
 
-// Whether a regular file holds as many bytes as it says. What the system makes up while it is read
-// has 0 bytes in /proc, a page in /sys, and 0 in many a file system of FUSE. (Of those that are
-// known no byte is taken to find out: some files there give each byte once.)
+// Returns whether a regular file has as many bytes as it reports. Files that the system generates
+// report 0 bytes in /proc, a page in /sys, and 0 in many FUSE file systems. (Known file systems are
+// not probed by reading a byte: some files there return each byte only once.)
 bool knows_its_size(int fd, const struct stat& status) {
   struct statfs system;
   if (::fstatfs(fd, &system) == 0) {
-    // As numbers, because f_type is signed on some machines.
+    // A number, because f_type is signed on some machines.
     switch (static_cast<uint32_t>(system.f_type)) {
       case PROC_SUPER_MAGIC:
       case SYSFS_MAGIC:
@@ -85,8 +85,8 @@ bool knows_its_size(int fd, const struct stat& status) {
   return os::retried([&] { return ::pread(fd, &byte, 1, 0); }) == 0;
 }
 
-// A descriptor that the program was started with, duplicated. Redirected input is a file like any
-// other when nobody has read from it.
+// Duplicates a descriptor that the program was started with. Redirected input is an ordinary file
+// if nobody has read from it.
 Result<int> duplicate(int fd, const char* attempted, const std::string& path) {
   int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
   if (copy < 0) return system_error(errno, attempted, path);
@@ -98,16 +98,17 @@ std::unexpected<Error> in_use(const std::string& path) {
                  "a device that nothing uses");
 }
 
-// Whether what `status` is of may be written as it is.
+// Returns whether the file or device of `status` may be written in place.
 Status may_write_over(const struct stat& status, const std::string& path,
                       const OutputOptions& options) {
-  // First of all: who reads the device as well is not to be told how to get rid of this check.
+  // The input check comes first: a user who also reads the device should not be told how to disable
+  // the other check.
   if (options.inputs) {
     if (auto apart = options.inputs->check_apart(status, path); !apart) return apart;
   }
   if (!S_ISBLK(status.st_mode) || options.rules.overwrite_device) return {};
-  return failure(ErrorCode::permission, "write over a device: all that is on it would be lost",
-                 path, "--overwrite-device, when nothing on it is needed any more");
+  return failure(ErrorCode::permission, "write over a device: all data on it would be lost", path,
+                 "--overwrite-device, if nothing on it is needed any more");
 }
 
 bool is_pipe(const std::string& name) {
@@ -115,8 +116,8 @@ bool is_pipe(const std::string& name) {
   return ::stat(name.c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
 }
 
-// A pipe without a reader makes who opens it wait for one, and nothing ends that; so where somebody may
-// wish to, it is tried again and again.
+// Opens an output. A pipe without a reader blocks open() without an end; so with `cancel` it is
+// tried again and again.
 int open_to_write(const std::string& name, int flags, const std::atomic<bool>* cancel) {
   constexpr timespec pause = {.tv_sec = 0, .tv_nsec = 10'000'000};
   if (cancel == nullptr || !is_pipe(name)) return ::open(name.c_str(), flags);
@@ -134,8 +135,8 @@ int open_to_write(const std::string& name, int flags, const std::atomic<bool>* c
 
 }  // namespace
 
-// The way to direct I/O is to open the same file once more, so that whatever the trial says there
-// is a buffered descriptor for the pieces that are no whole sectors.
+// Opens the same file once more for direct I/O, so that a buffered descriptor remains for pieces
+// that are no whole sectors, whatever the trial says.
 void File::open_direct(int flags) {
   int direct = ::open(descriptor_path(buffered_fd_).c_str(), flags | O_DIRECT | O_CLOEXEC);
   if (direct < 0) return;
@@ -189,8 +190,8 @@ Result<File> File::open_read(const std::string& path, Caching wanted, int more_f
 }
 
 bool File::is_cached() const {
-  // cachestat(2), which the C library has no name for yet. It walks over all pages that are there, 2 ms for each GiB:
-  // so of what is large it is asked about so many places, evenly spread.
+  // cachestat(2), which the C library does not have yet. It walks over all present pages, 2 ms for
+  // each GiB; so a large file is sampled at `places` evenly spread places.
   constexpr long call = 451;
   constexpr uint64_t places = 64;
   constexpr uint64_t place_bytes = 64 * os::page_bytes;
@@ -218,8 +219,8 @@ void File::read_directly() {
   if (seekable() && caching_ == Caching::buffered) open_direct(O_RDONLY);
 }
 
-// An unnamed file, or a named one where the file system has no unnamed ones, or where one that is to
-// get a name could not get it.
+// Creates an unnamed file, or a named one if the file system has no unnamed ones, or if one that is
+// to get a name could not be linked.
 Result<File> File::create_in(const std::string& directory, const std::string& path, unsigned mode,
                              Caching wanted, bool gets_name) {
   NamedFile created{::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode), {}};
@@ -249,13 +250,13 @@ Result<File> File::create_temporary(const std::string& directory, Caching wanted
   return file;
 }
 
-// What is known only once it is open.
+// Checks properties that are known only when the file is open.
 Status File::check_in_place(const OutputOptions& options) const {
   struct stat status;
   if (::fstat(buffered_fd_, &status) != 0) return system_error(errno, "look at", path_);
   if (auto may = may_write_over(status, path_, options); !may) return may;
   if (!S_ISBLK(status.st_mode)) return {};
-  // Whoever opened standard output need not have asked for it alone.
+  // The process that opened standard output need not have requested exclusive use.
   if (!seekable()) {
     const int claim = ::open(descriptor_path(buffered_fd_).c_str(), O_RDONLY | O_EXCL | O_CLOEXEC);
     if (claim < 0 && errno == EBUSY) return in_use(path_);
@@ -264,7 +265,7 @@ Status File::check_in_place(const OutputOptions& options) const {
   uint64_t bytes = 0;
   if (::ioctl(buffered_fd_, BLKGETSIZE64, &bytes) != 0)
     return system_error(errno, "find the size", path_);
-  // Of standard output, from where it stands.
+  // Standard output has room from its current position on.
   const off_t place = seekable() ? 0 : ::lseek(buffered_fd_, 0, SEEK_CUR);
   bytes -= std::min(bytes, static_cast<uint64_t>(std::max<off_t>(place, 0)));
   if (bytes >= options.bytes) return {};
@@ -287,11 +288,11 @@ void File::guard(const OutputOptions& options, bool replaces_input) {
   if (replaces_input) replaced_ = options.inputs;
 }
 
-// What is no regular file.
+// Opens an output that is no regular file.
 Result<File> File::open_in_place(const std::string& name, const std::string& path, Kind kind,
                                  const OutputOptions& options) {
-  // O_EXCL: of a block device the kernel refuses one that is mounted, swapped to or part of
-  // another, it or a part of it, by whatever name and in whatever namespace.
+  // O_EXCL: the kernel refuses a block device that is mounted, swapped to or part of another one,
+  // as a whole or in part, by whatever name and in whatever namespace.
   const int flags = kind == Kind::stream         ? O_WRONLY
                     : kind == Kind::block_device ? O_RDWR | O_EXCL
                                                  : O_RDWR;
@@ -315,7 +316,7 @@ Result<File> File::create_output(const std::string& path, const OutputOptions& o
   auto target = resolve_output(path);
   if (!target) return std::unexpected(target.error());
   if (target->descriptor) {
-    // What can only be read is told now, and not at the end of the work.
+    // A read-only descriptor is refused now, not at the end of the work.
     const int flags = ::fcntl(*target->descriptor, F_GETFL);
     if (flags >= 0 && (flags & O_ACCMODE) == O_RDONLY) return system_error(EBADF, "write", path);
     auto copy = duplicate(*target->descriptor, "write", path);
@@ -351,7 +352,7 @@ Result<File> File::open_named(const std::string& name, const std::string& path, 
   struct stat status;
   if (::fstat(fd, &status) != 0) return system_error(errno, "open", name);
   if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) {
-    return failure(ErrorCode::permission, "go on with a file that is not this user's own", name,
+    return failure(ErrorCode::permission, "resume with a file that is not this user's own", name,
                    "remove it");
   }
   if (wanted == Caching::direct) file.open_direct(O_RDWR);
@@ -378,7 +379,7 @@ Result<File> File::open_kept_output(const std::string& path, const std::string& 
   auto target = resolve_output(path);
   if (!target) return std::unexpected(target.error());
   if (!target->is_file()) {
-    return failure(ErrorCode::unsupported, "write, in several runs, what is no regular file", path,
+    return failure(ErrorCode::unsupported, "resume an output that is no regular file", path,
                    "the name of a file");
   }
   auto in_progress = kept_output_path(path, name);
@@ -387,10 +388,11 @@ Result<File> File::open_kept_output(const std::string& path, const std::string& 
   if (!replaces) return std::unexpected(replaces.error());
   auto file = open_named(*in_progress, path, bytes == 0, target->mode(), options.caching);
   if (!file) return file;
-  // Before it is cut. (A file system without locks has to trust the caller.)
+  // The lock comes before the truncation. (Without locks in the file system, the caller is
+  // trusted.)
   auto locked = file->try_lock();
   if (locked && (!*locked || !file->has_name(*in_progress))) {
-    return failure(ErrorCode::invalid_argument, "write what another process is writing",
+    return failure(ErrorCode::invalid_argument, "write a file that another process is writing",
                    *in_progress, "wait until it has ended");
   }
   file->name_ = std::move(*in_progress);
@@ -402,7 +404,7 @@ Result<File> File::open_kept_output(const std::string& path, const std::string& 
     return file;
   }
   if (file->end_.load(std::memory_order_relaxed) < bytes) {
-    return failure(ErrorCode::corrupt, "go on with an output that became shorter", file->name_);
+    return failure(ErrorCode::corrupt, "resume an output that became shorter", file->name_);
   }
   file->end_.store(bytes, std::memory_order_relaxed);
   return file;

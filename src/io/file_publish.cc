@@ -1,5 +1,5 @@
-// How an output gets its name: all of it is on the disk before, so that whoever opens it finds either what
-// was there or all that is new, whatever happens meanwhile.
+// Publishing an output: its data are on the disk before it gets its name, so that a reader finds
+// either the old file or the complete new one, whatever happens meanwhile.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -21,8 +21,8 @@
 
 namespace penstock::io {
 
-// linkat() replaces nothing, so an unnamed file gets a temporary name first. It is locked for that
-// moment, so that no other run takes it for a dead one's.
+// Gives an unnamed file a temporary name, because linkat() replaces nothing. It is locked for that
+// moment, so that no other run mistakes it for a dead run's.
 Status File::link_under_temporary_name() {
   const std::string unnamed = descriptor_path(buffered_fd_);
   ::flock(buffered_fd_, LOCK_EX);
@@ -36,7 +36,7 @@ Status File::link_under_temporary_name() {
   }
 }
 
-// Its size and its rights.
+// Sets the file's size and rights.
 Status File::finish_writing() {
   if (final_.empty()) return {};
   if (grows_ahead_) {
@@ -46,14 +46,14 @@ Status File::finish_writing() {
   }
   struct stat replaced;
   if (::stat(final_.c_str(), &replaced) != 0) return {};
-  // The owner first: changing it clears mode bits. Who may not change it keeps the new one.
+  // The owner comes first: changing it clears mode bits. Without permission the new owner stays.
   [[maybe_unused]] int kept = ::fchown(buffered_fd_, replaced.st_uid, replaced.st_gid);
   if (::fchmod(buffered_fd_, replaced.st_mode & 07777) != 0)
     return system_error(errno, "set the mode", path_);
   return {};
 }
 
-// Beside its final name. Returns the name, or empty, and errno says why.
+// Keeps the file beside its final name. Returns the name, or empty, and errno.
 std::string File::keep_aside() {
   std::string kept;
   for (unsigned number = 0;; ++number) {
@@ -63,7 +63,8 @@ std::string File::keep_aside() {
                    AT_SYMLINK_FOLLOW) == 0)
         break;
     } else {
-      // A link would not replace a file of that name, but where links are refused there is none.
+      // A rename would replace a file of that name, so it is checked first; a link would not, but
+      // may be refused.
       if (::access(kept.c_str(), F_OK) == 0) continue;
       if (::rename(name_.c_str(), kept.c_str()) == 0) break;
     }
@@ -91,7 +92,7 @@ Status File::keep_if_inputs_changed(std::span<File* const> files) {
     const std::string kept = file->keep_aside();
     if (kept.empty())
       return system_error(errno, error.attempted + ", nor keep the new file", file->path_);
-    error.hint += (error.hint.empty() ? "a look at what is new, kept as " : ", ") + kept;
+    error.hint += (error.hint.empty() ? "look at the new file, kept as " : ", ") + kept;
   }
   return std::unexpected(std::move(error));
 }
@@ -104,7 +105,7 @@ Status File::keep_if_inputs_changed() {
 Result<bool> File::give_final_name() {
   if (final_.empty()) return false;
   if (name_.empty()) {
-    // Where nothing has the name, no other one is needed in between, which a kill would leave.
+    // A free name is linked at once, without a temporary one, which a kill would leave.
     if (link_written(descriptor_path(buffered_fd_).c_str(), final_.c_str()) == 0) return false;
     if (errno != EEXIST) return system_error(errno, "create", path_);
     if (auto linked = link_under_temporary_name(); !linked) return std::unexpected(linked.error());
@@ -139,11 +140,11 @@ Status File::publish_all(std::span<File* const> files) {
     if (*renamed) folders_of_temporary_names.insert(directory_of(name));
     if (!name.empty() && file->syncs_) folders.emplace(directory_of(name), file);
   }
-  // Where this run needed such names, a run that was killed may have left one.
+  // If this run needed temporary names, a killed run may have left one.
   for (const std::string& folder : folders_of_temporary_names) remove_stale_temporaries(folder);
   for (const auto& [folder, file] : folders) {
     auto synced = sync_directory(folder);
-    // A folder that we may not read cannot be synced by itself, but with all of its file system.
+    // A folder that we may not read cannot be synced by itself, but with its whole file system.
     if (!synced && synced.error().system_errno == EACCES && ::syncfs(file->buffered_fd_) == 0)
       continue;
     if (!synced) return synced;

@@ -133,7 +133,7 @@ TEST_F(FileTest, MissingFilesAndDirectoriesAreRefusedWithTheirName) {
   EXPECT_EQ(space_of(path("plain/below")).error().system_errno, ENOTDIR);
 }
 
-TEST_F(FileTest, OutputAppearsOnlyWhenPublishedAndKeepsTheModeOfWhatItReplaces) {
+TEST_F(FileTest, OutputAppearsOnlyWhenPublishedAndKeepsTheReplacedFilesMode) {
   put(path("out"), "old");
   ::chmod(path("out").c_str(), 0751);
   {
@@ -196,7 +196,7 @@ TEST_F(FileTest, OutputMayNameItsInput) {
   EXPECT_EQ(get(path("file")), "xyz!");
 }
 
-TEST_F(FileTest, WhereUnnamedFilesOrLinksAreRefusedNamedOnesDoTheSame) {
+TEST_F(FileTest, NamedFilesReplaceUnnamedOnesIfThoseOrLinksAreRefused) {
   const auto check = [&] {
     {
       auto file = File::create_output(path("out"));
@@ -220,11 +220,11 @@ TEST_F(FileTest, WhereUnnamedFilesOrLinksAreRefusedNamedOnesDoTheSame) {
   without_links(check);
 }
 
-TEST_F(FileTest, WhatAKilledRunLeftIsRemovedAndNothingElse) {
+TEST_F(FileTest, OnlyFilesOfAKilledRunAreRemoved) {
   without_unnamed_files([&] {
     auto output = File::create_output(path("out"));
     ASSERT_TRUE(output);
-    ::_exit(0);  // without destructors, as by a kill
+    ::_exit(0);  // without destructors, like a kill
   });
   EXPECT_EQ(entries(), 1u);
   put(path(".penstock-12-notours.tmp"), "");
@@ -234,7 +234,7 @@ TEST_F(FileTest, WhatAKilledRunLeftIsRemovedAndNothingElse) {
   EXPECT_EQ(entries(), 3u);
 }
 
-TEST_F(FileTest, AnOutputThatReplacesAFileRemovesWhatAKilledRunLeft) {
+TEST_F(FileTest, AnOutputThatReplacesAFileRemovesFilesOfAKilledRun) {
   without_unnamed_files([&] {
     auto output = File::create_output(path("out"));
     ASSERT_TRUE(output);
@@ -283,7 +283,7 @@ TEST_F(FileTest, TemporariesAreTheirUsersAlone) {
   without_unnamed_files(check);
 }
 
-// In a folder that all may write to.
+// Links can be put into a folder that everybody may write to.
 TEST_F(FileTest, ALinkThatIsNamedAsATemporaryIsLeftAloneAndSoIsItsTarget) {
   put(path("target"), "mine");
   const std::string link = path(".penstock-12-0123456789abcdef.tmp");
@@ -291,7 +291,7 @@ TEST_F(FileTest, ALinkThatIsNamedAsATemporaryIsLeftAloneAndSoIsItsTarget) {
   EXPECT_EQ(remove_stale_temporaries(directory_.string()), 0u);
   EXPECT_TRUE(fs::is_symlink(link));
   EXPECT_EQ(get(path("target")), "mine");
-  // The same name of a file goes: the case above looks at the right one.
+  // A file of the same name is removed: the case above tests the right name.
   fs::remove(link);
   put(link, "");
   EXPECT_EQ(remove_stale_temporaries(directory_.string()), 1u);
@@ -315,7 +315,7 @@ TEST_F(FileTest, PreallocatedSpaceIsTakenAndDiscardedSpaceIsFree) {
 
 TEST_F(FileTest, ATrialOfDirectIoThatASignalInterruptsIsMadeAgain) {
   put(path("in"), std::string(2 * sector_bytes, 'x'));
-  has_statx = false;  // which would know without one
+  has_statx = false;  // statx would answer without a trial
   auto caching_of_both = [&](int error) {
     failing_reads = failing_writes = 2;
     call_error = error;
@@ -332,7 +332,7 @@ TEST_F(FileTest, ATrialOfDirectIoThatASignalInterruptsIsMadeAgain) {
   EXPECT_EQ(broken, std::pair(Caching::buffered, Caching::buffered));
 }
 
-// Files that are written directly are longer on the disk than they say until they are published.
+// Files that are written directly are longer on the disk than their size until they are published.
 TEST_F(FileTest, AFileEndsWhereItWasWritten) {
   auto file = File::create_output(path("out"));
   ASSERT_TRUE(file);
@@ -351,7 +351,7 @@ TEST_F(FileTest, ALimitOnFileSizesIsRespected) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     const rlimit limit{1 * MiB, 1 * MiB};
-    ::setrlimit(RLIMIT_FSIZE, &limit);  // a file that grew beyond would end us with SIGXFSZ
+    ::setrlimit(RLIMIT_FSIZE, &limit);  // growing beyond it would raise SIGXFSZ
     auto file = File::create_output(path("out"));
     ::_exit(file && put(*file, std::string(1 * MiB, 'x')) && file->publish() ? 0 : 1);
   }
@@ -371,7 +371,7 @@ TEST_F(FileTest, TmpfsIsBuffered) {
   EXPECT_EQ(*file->size(), 9999u);
 }
 
-TEST_F(FileTest, WhatThePageCacheHoldsIsTold) {
+TEST_F(FileTest, IsCachedFollowsThePageCache) {
   put(path("file"), std::string(1 << 20, 'x'));
   auto file = File::open_read(path("file"), Caching::buffered);
   ASSERT_TRUE(file);
@@ -384,7 +384,7 @@ TEST_F(FileTest, WhatThePageCacheHoldsIsTold) {
   EXPECT_FALSE(File::open_read("/dev/null")->is_cached());
 }
 
-TEST_F(FileTest, WhatThePageCacheLacksOfALargeFileIsNoticed) {
+TEST_F(FileTest, IsCachedNoticesTheMissingPartsOfALargeFile) {
   put(path("file"), std::string(48 << 20, 'x'));
   auto file = File::open_read(path("file"), Caching::buffered);
   ASSERT_TRUE(file);
@@ -439,7 +439,7 @@ TEST_F(FileTest, AFileThatDoesNotKnowItsSizeIsAStream) {
   EXPECT_FALSE(read_exactly(*made_up, read.size(), &one, 1));
 }
 
-// The shell's >(command) gives a command such names, and -o /dev/stdout is one.
+// The shell's >(command) passes such names, and -o /dev/stdout is one.
 TEST_F(FileTest, AnOutputNamedAfterADescriptorIsThatDescriptor) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
@@ -465,7 +465,7 @@ TEST_F(FileTest, AnOutputNamedAfterADescriptorIsThatDescriptor) {
   ASSERT_FALSE(closed);
   EXPECT_EQ(closed.error().system_errno, EBADF);
 
-  // Behind what others have written, and into this very file.
+  // The output goes behind data of others, and into this very file.
   put(path("log"), "before ");
   const int log = ::open(path("log").c_str(), O_WRONLY | O_APPEND);
   auto out = File::create_output("/proc/self/fd/" + std::to_string(log));
@@ -544,7 +544,7 @@ TEST_F(FileTest, AKeptOutputGoesOnUntilItIsPublished) {
   EXPECT_FALSE(File::open_kept_output("-", ".part", 0));
 }
 
-// Each call that brings an output to the disk fails once: no name is given to what is not there.
+// Each call that brings an output to the disk fails once: then the output gets no name.
 TEST_F(FileTest, AnOutputThatTheDiskDoesNotTakeHasNoName) {
   struct Case {
     Operation operation;
@@ -568,14 +568,15 @@ TEST_F(FileTest, AnOutputThatTheDiskDoesNotTakeHasNoName) {
 TEST_F(FileTest, ANameThatIsNotOnTheDiskIsAnError) {
   auto file = File::create_output(path("out"));
   ASSERT_TRUE(file && put(*file, "text"));
-  inject({.error = EIO, .error_after = 1, .error_operation = Operation::sync});  // of the folder
+  // The second sync is the folder's.
+  inject({.error = EIO, .error_after = 1, .error_operation = Operation::sync});
   const Status published = file->publish();
   inject({});
   ASSERT_FALSE(published);
   EXPECT_EQ(published.error().subject, directory_.string());
 }
 
-// The second one's data cannot be brought to the disk: the first has no name either.
+// The second file's data cannot be brought to the disk: the first gets no name either.
 TEST_F(FileTest, SeveralOutputsGetTheirNamesWhenAllAreOnTheDisk) {
   std::vector<File> made;
   std::vector<File*> files;
@@ -613,9 +614,9 @@ TEST_F(FileTest, AnInputThatChangedIsNotReplacedAndTheOutputIsKept) {
   }
 }
 
-// As long as a sort looks at its input before it opens its output, somebody else may save a new file
-// under that name.
-TEST_F(FileTest, WhatTookAnInputsPlaceBeforeTheOutputWasOpenedIsNotReplaced) {
+// Between a sort's look at its input and the opening of its output, somebody else may save a new
+// file under that name.
+TEST_F(FileTest, AFileInAnInputsPlaceIsNotReplaced) {
   put(path("file"), "sorted twice");
   auto guard = std::make_shared<InputGuard>();
   ASSERT_TRUE(guard->add(*File::open_read(path("file"))));

@@ -28,7 +28,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-// "7:1", or 0 where there is no such file.
+// Reads "7:1"; returns 0 if there is no such file.
 uint64_t device_in(const std::string& path) {
   unsigned int major_number = 0, minor_number = 0;
   if (std::sscanf(first_line(path).c_str(), "%u:%u", &major_number, &minor_number) != 2) return 0;
@@ -97,7 +97,7 @@ bool overlap(const std::vector<Layer>& one, const std::vector<Layer>& other) {
     for (const Layer& b : other) {
       if (!same(a, b)) continue;
       if (&a == &one.front() || &b == &other.front()) return true;
-      // Shown twice: through two loop devices.
+      // Both lie below different loop devices that show the same file.
       if (a.above != 0 && b.above != 0 && a.above != b.above) return true;
     }
   }
@@ -118,7 +118,7 @@ void InputGuard::add(const std::string& path) {
   if (look(path, status) && holds_data(status)) inputs_.push_back({path, status});
 }
 
-// Of many files most lie on one device, which is asked for once.
+// Layers of devices, each looked up once, because many files lie on few devices.
 class InputGuard::Layers {
  public:
   std::vector<Layer> of(const struct stat& status) {
@@ -143,16 +143,17 @@ Status InputGuard::check_apart(const struct stat& output, const std::string& pat
   Layers layers;
   for (const Input& input : inputs_) {
     if (overlap(layers.of(input.status), to)) {
-      return failure(
-          ErrorCode::invalid_argument,
-          fmt::format("write to what {} is read from, by this or another name", shown(input.path)),
-          path == "-" ? "standard output" : path, "another place for the output");
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("write to the same data as the input {}, by this or another name",
+                                 shown(input.path)),
+                     path == "-" ? "standard output" : path, "another place for the output");
     }
     if (on_device && S_ISBLK(input.status.st_mode) &&
         ::access(folder_of(system_block_devices, output.st_rdev).c_str(), F_OK) != 0) {
-      return failure(ErrorCode::unsupported,
-                     fmt::format("tell whether it lies on the same disk as {}", shown(input.path)),
-                     path, "with /sys mounted, or another place for the output");
+      return failure(
+          ErrorCode::unsupported,
+          fmt::format("find out whether it lies on the same disk as {}", shown(input.path)), path,
+          "with /sys mounted, or another place for the output");
     }
   }
   return {};
@@ -174,7 +175,7 @@ Status InputGuard::check_replaceable(const struct stat& output, const std::strin
   return {};
 }
 
-// What somebody has put in an input's place is an input, too: one that has changed.
+// A file that somebody has put in an input's place counts as an input, too: one that has changed.
 bool InputGuard::contains(const struct stat& file) const {
   if (!S_ISREG(file.st_mode)) return false;
   return std::ranges::any_of(inputs_, [&](const Input& input) {

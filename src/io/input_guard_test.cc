@@ -32,7 +32,7 @@ class InputGuardTest : public testing::Test {
   const fs::path folder_ = vanishing_.path();
 };
 
-// A disk as /sys shows it: folders below the disk's own, which the links in dev/block lead to.
+// A disk as shown by /sys: folders below the disk's own, which the links in dev/block lead to.
 class Disks : public InputGuardTest {
  protected:
   const uint64_t disk = makedev(8, 0), first = makedev(8, 1), second = makedev(8, 2);

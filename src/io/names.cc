@@ -28,7 +28,7 @@ namespace {
 constexpr std::string_view temporary_prefix = ".penstock-";
 constexpr std::string_view temporary_suffix = ".tmp";
 
-// "/dev/fd/63": a name of this process's descriptor, which may be closed.
+// Returns the descriptor of this process that a name such as "/dev/fd/63" means; it may be closed.
 std::optional<int> named_descriptor(const std::string& path) {
   const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
   int fd = -1;
@@ -90,8 +90,8 @@ Result<LinkEnd> follow_links(std::string path) {
 }
 
 std::string temporary_name(const std::string& directory) {
-  // Names that are taken are tried past, so where the system gives no random number, others do.
-  static std::atomic<uint64_t> names{0};  // relaxed: a number for each
+  // A taken name is retried, so if the system has no random number, a weaker one will do.
+  static std::atomic<uint64_t> names{0};  // relaxed: only makes numbers differ
   uint64_t random = 0;
   if (::getrandom(&random, sizeof random, 0) != sizeof random) {
     const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
@@ -101,8 +101,8 @@ std::string temporary_name(const std::string& directory) {
                      temporary_suffix);
 }
 
-// A file with a temporary name, locked. Between creation and lock another process may take it for a
-// dead run's and remove it: then we make another one.
+// Creates a file with a temporary name, locked. Between creation and lock another process may
+// mistake it for a dead run's and remove it: then we make another one.
 NamedFile create_named(const std::string& directory, unsigned mode) {
   for (;;) {
     std::string name = temporary_name(directory);
@@ -118,7 +118,8 @@ NamedFile create_named(const std::string& directory, unsigned mode) {
 }
 
 bool can_be_linked(int fd, const std::string& directory) {
-  // No link is made: its name is taken. Without /proc, or where the call is refused, the answer is another one.
+  // No link is made, because the name is taken. Without /proc, or if the call is refused, errno
+  // differs.
   return ::linkat(AT_FDCWD, descriptor_path(fd).c_str(), AT_FDCWD, (directory + "/.").c_str(),
                   AT_SYMLINK_FOLLOW) != 0 &&
          errno == EEXIST;

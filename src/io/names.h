@@ -1,6 +1,6 @@
 #pragma once
 
-// What the names of files lead to, and the names of files that are not complete.
+// Resolves names of files, and makes names of incomplete files.
 
 #include <optional>
 #include <string>
@@ -12,15 +12,15 @@ struct stat;
 namespace penstock::io {
 
 bool is_same_file(const struct stat& a, const struct stat& b);
-// Whether `name` still names the file that is open as `fd`.
+// Returns whether `name` still names the file that is open as `fd`.
 bool names(const std::string& name, int fd);
 
-// A name by which what is open can be opened anew.
+// Returns a name by which an open file can be opened again.
 std::string descriptor_path(int fd);
 
-// Where a chain of symbolic links ends, whether or not something is there: at a name, or at a
-// descriptor of this process. The link of a descriptor goes no further: its text may name nothing
-// ("pipe:[7]"), and to open a file by it anew would begin at its start, over what it holds.
+// The end of a chain of symbolic links, existing or not: a name, or a descriptor of this process.
+// The link of a descriptor is not followed: its text may name nothing ("pipe:[7]"), and opening a
+// file by it would begin at its start, over its data.
 struct LinkEnd {
   std::string name;
   std::optional<int> descriptor = {};
@@ -28,18 +28,18 @@ struct LinkEnd {
 
 Result<LinkEnd> follow_links(std::string path);
 
-// Of this process, in the folder; remove_stale_temporaries() knows it again.
+// Returns a name of this process in the folder, which remove_stale_temporaries() recognizes.
 std::string temporary_name(const std::string& directory);
 
 struct NamedFile {
   int fd;  // or -1, and errno
   std::string name;
 };
-// A file with a temporary name, locked for as long as it is open.
+// Creates a file with a temporary name, locked while it is open.
 NamedFile create_named(const std::string& directory, unsigned mode);
-// Whether the system takes a request to link an unnamed file of the directory. The request is made under a
-// name that is taken, so that nothing appears there, and a kill leaves nothing. It needs /proc, and a sandbox
-// may refuse it.
+// Returns whether the system permits linking an unnamed file in the directory. The trial uses a
+// name that is taken, so that nothing appears there, and a kill leaves nothing. It needs /proc, and
+// a sandbox may refuse it.
 bool can_be_linked(int fd, const std::string& directory);
 
 }  // namespace penstock::io

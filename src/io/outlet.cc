@@ -10,7 +10,7 @@
 namespace penstock::io {
 namespace {
 
-// An error that is no errno: error_of() has the whole of it.
+// Stands for an error without an errno: error_of() has the whole error.
 constexpr int no_errno = EIO;
 
 }  // namespace

@@ -1,15 +1,15 @@
 #pragma once
 
-// Where bytes go in order: a pipe, a terminal, redirected output, a caller's sink.
+// A destination of bytes in order: a pipe, a terminal, redirected output, a caller's sink.
 //
-// The engines' own ways do not serve it. A request that is with the system cannot be taken back, and a
-// reader that takes nothing would hold it for ever; a sink has no descriptor at all. So each outlet has a
-// thread of its own, which hands over the requests of all engines in the order of their submission, by
-// calls that cancel() ends. Where the system has no thread to give, the submitting thread does it.
+// The engines' own ways do not serve it. The system cannot take a request back, and a reader that
+// takes nothing would hold it for ever; a sink has no descriptor at all. So each outlet has a
+// thread of its own, which writes the requests of all engines in the order of their submission, by
+// calls that cancel() ends. If the system refuses the thread, the submitting thread writes them.
 //
-// Thread safety: push() and serve() from one thread at a time, cancel() and error() from any. push()
-// neither allocates nor takes a lock that user code may hold. A forked child has no such thread: there
-// push() takes nothing.
+// Thread safety: push() and serve() from one thread at a time, cancel() and error() from any.
+// push() neither allocates nor takes a lock that user code may hold. A forked child has no such
+// thread: there push() takes nothing.
 
 #include <atomic>
 #include <memory>
@@ -24,7 +24,8 @@
 
 namespace penstock::io {
 
-// Without close(): what it is of has a name of its own, or none.
+// A sink that writes to a descriptor. It has no close(): the descriptor belongs to a file, which
+// publishes itself.
 class DescriptorSink final : public Sink {
  public:
   explicit DescriptorSink(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
@@ -40,15 +41,16 @@ class Outlet {
   explicit Outlet(std::shared_ptr<Sink> sink);
   Outlet(const Outlet&) = delete;
   Outlet& operator=(const Outlet&) = delete;
-  ~Outlet();  // REQUIRES: all that was pushed is served
+  ~Outlet();  // REQUIRES: all pushed requests are served
 
-  // The thread serves it, and tells the engine. False: it does not.
+  // Lets the thread serve a request and notify the engine. Returns false if it cannot.
   bool push(Request& request, EngineBase& engine) noexcept;
-  // In this thread. After an error nothing more goes out: each later request fails with it.
+  // Serves a request in this thread. After an error nothing more is written: each later request
+  // fails with it.
   void serve(Request& request) noexcept;
-  // What waits, and all that comes later, ends with ErrorCode::cancelled.
+  // Ends waiting and later writes with ErrorCode::cancelled.
   void cancel() noexcept;
-  // Nothing more comes.
+  // Closes the sink after the last write.
   Status close();
   std::optional<Error> error() const EXCLUDES_LOCK(mutex_);
 

@@ -31,7 +31,7 @@ Result<OutputTarget> resolve_output(const std::string& path) {
   OutputTarget target{.name = std::move(followed->name), .descriptor = followed->descriptor};
   if (target.descriptor) return target;
   target.exists = ::stat(target.name.c_str(), &target.status) == 0;
-  // Another process's descriptor, whose link leads elsewhere than its text.
+  // Another process's descriptor is a link that leads elsewhere than its text.
   struct stat through_links;
   if (::stat(path.c_str(), &through_links) == 0 &&
       !(target.exists && is_same_file(target.status, through_links)))
@@ -41,8 +41,8 @@ Result<OutputTarget> resolve_output(const std::string& path) {
         Error{ErrorCode::invalid_argument, "write", path, EISDIR, "the name of a file in it"});
   }
   if (!target.exists && target.name.ends_with('/')) return system_error(ENOTDIR, "create", path);
-  // Replacing needs the directory's permission only, but who may not write to a file shall not
-  // replace it either.
+  // Replacing needs only the directory's permission, but a user who may not write to a file shall
+  // not replace it either.
   if (target.exists && S_ISREG(target.status.st_mode) && ::access(target.name.c_str(), W_OK) != 0)
     return system_error(errno, "write", path);
   return target;
@@ -56,7 +56,7 @@ std::optional<int> output_descriptor(const std::string& path) {
 
 bool names_a_file(const std::string& output) {
   const auto target = resolve_output(output);
-  return !target || target->is_file();  // opening it tells what is wrong
+  return !target || target->is_file();  // opening it reports the error
 }
 
 }  // namespace penstock::io

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where an output goes, before it is opened.
+// The destination of an output, before it is opened.
 
 #include <sys/stat.h>
 
@@ -14,7 +14,7 @@ namespace penstock::io {
 
 Kind kind_of(const struct stat& status);
 
-// A link followed, and what stands there now.
+// The end of an output's links, and the file that is there now.
 struct OutputTarget {
   std::string name;
   std::optional<int> descriptor = {};
@@ -23,11 +23,11 @@ struct OutputTarget {
 
   unsigned mode() const { return exists ? status.st_mode & 0777 : 0666; }
   bool is_file() const { return !descriptor && (!exists || kind_of(status) == Kind::regular); }
-  // REQUIRES: a regular file, or none.
+  // Returns whether an output replaces an input. REQUIRES: a regular file, or none.
   Result<bool> replaces_input(const OutputOptions& options, const std::string& path) const;
 };
 
-// Fails where no file can be written, whatever is there.
+// Resolves an output's name. Fails if no file can be written there.
 Result<OutputTarget> resolve_output(const std::string& path);
 
 }  // namespace penstock::io

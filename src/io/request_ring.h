@@ -2,8 +2,8 @@
 
 // A fixed number of requests with the engine that serves them: read-ahead and write-behind.
 //
-// The naive way reads, works, reads: the disk rests while the caller works. A caller of a ring keeps it full, takes
-// what ends, and submits the next:
+// Reading and working in turns lets the disk rest while the caller works. A caller of a ring keeps
+// it full, takes a completed request, and submits the next:
 //
 //   while (more || !ring.idle()) {
 //     if (more && !ring.full()) {
@@ -24,9 +24,10 @@
 // wait_oldest() alone leaves the queue as it is: the slots are used in turn, each with its buffer. wait_any()
 // overwrites places of slots in flight, so that wait_oldest() may not follow before the ring is idle.
 //
-// Errors. status() returns the first failure that a wait has met: a request with an error, or a write that ends
-// early. A read that ends early has met the end of its file, and its caller judges done_bytes. After a failure
-// submit() does nothing, so that a caller that cannot stop at once goes on and asks for status() later.
+// Errors. status() returns the first failure that a wait has met: a request with an error, or a
+// write that ends early. A read that ends early has met the end of its file, and its caller judges
+// done_bytes. After a failure submit() does nothing, so that a caller that cannot stop at once can
+// continue and check status() later.
 //
 // Buffers begin at sectors, on huge pages if the requests fill one, and are charged to the run. A ring without buffers
 // serves requests on memory of the caller.
@@ -53,7 +54,7 @@ struct RequestRingOptions {
   size_t buffer_bytes = 0;  // the size of each request's buffer, in whole sectors; 0: no buffers
   uint64_t total_bytes = UINT64_MAX;  // the sum of all requests, if it is known
   EngineKind kind = EngineKind::automatic;
-  // Words of an error about memory.
+  // Text of an error about memory.
   const char* subject = "requests";
   const char* hint = "";
 };
@@ -97,11 +98,12 @@ class RequestRing {
   std::vector<Request*> queue_;
   uint64_t begun_ = 0, ended_ = 0;
   std::optional<Error> error_;
-  std::unique_ptr<Engine> engine_;  // goes first: it waits for what is in flight
+  std::unique_ptr<Engine> engine_;  // destroyed first: it waits for requests in flight
 };
 
-// Reads the bytes [begin, end) of a file, a few pieces ahead, and calls use(offset, bytes) with one piece after the other.
-// Errors: those of the file and of `use`; io, where the file ends before. REQUIRES: `piece_bytes` are whole sectors.
+// Reads the bytes [begin, end) of a file, a few pieces ahead, and calls use(offset, bytes) with one
+// piece after the other. Errors: those of the file and of `use`; io if the file ends before.
+// REQUIRES: `piece_bytes` are whole sectors.
 Status read_ahead(const File& file, uint64_t begin, uint64_t end, size_t piece_bytes,
                   const std::function<Status(uint64_t, std::span<const std::byte>)>& use);
 

@@ -53,7 +53,7 @@ class RequestRingTest : public testing::TestWithParam<EngineKind> {
   std::unique_ptr<File> file_;
 };
 
-// Submits make(0) to make(count - 1), some ahead, and gives each that ends to check().
+// Submits make(0) to make(count - 1), some ahead, and passes each completed one to check().
 template <class Make, class Check>
 void drive(RequestRing& ring, Random& random, Wait wait, uint64_t count, Make make, Check check) {
   uint64_t next = 0, oldest = 0;

@@ -19,8 +19,8 @@
 namespace penstock::io {
 namespace {
 
-// What bytes of the file stand for, by their locks: MiB of the budget, numbers that were drawn, and the right to change what is
-// written in it.
+// Bytes of the file whose locks stand for MiB of the budget, for drawn numbers, and for the right
+// to change the header.
 constexpr off_t numbers_at = off_t{1} << 50;
 constexpr off_t change_at = off_t{1} << 60;
 
@@ -42,13 +42,13 @@ struct flock lock_of(short type, Range range) {
   return lock;
 }
 
-// 0 or an errno.
+// Returns 0 or an errno.
 int set_lock(int fd, short type, Range range) {
   struct flock lock = lock_of(type, range);
   return ::fcntl(fd, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
 }
 
-// What somebody else has locked there, or nothing.
+// Returns a range within `range` that others have locked, or nullopt.
 std::optional<Range> locked_within(int fd, Range range) {
   if (range.bytes == 0) return std::nullopt;
   struct flock lock = lock_of(F_WRLCK, range);
@@ -84,14 +84,14 @@ bool take_mib(int fd, off_t wanted, off_t budget) {
   return false;
 }
 
-// What those that run in it have written.
+// Reads the header that the running processes have written.
 Result<Written> read_written(int fd, const std::string& path) {
   Written written;
   const ssize_t bytes = os::retried([&] { return ::pread(fd, &written, sizeof written, 0); });
   if (bytes < 0) return system_error(errno, "read", path);
   if (bytes != sizeof written)
-    return failure(ErrorCode::corrupt, "read how large the pool is: the file was cut off", path,
-                   "another name, or this one when nobody runs in it");
+    return failure(ErrorCode::corrupt, "read the size of the pool: the file was cut off", path,
+                   "another name, or this one when no process uses it");
   return written;
 }
 
@@ -151,10 +151,10 @@ Result<SharedBudget> SharedBudget::take(const Options& options) {
     written = *known;
   }
   if (written.budget_mib == 0)
-    return misuse("tell how large this pool is: nobody else runs in it", shared,
+    return misuse("tell how large this pool is: no other process uses it", shared,
                   "--memory-pool " + options.name + ":8G");
   if (options.budget_bytes != 0 && options.budget_bytes / MiB != written.budget_mib)
-    return misuse(fmt::format("share {} MiB: those that run in it share {} MiB",
+    return misuse(fmt::format("share {} MiB: the running processes share {} MiB",
                               options.budget_bytes / MiB, written.budget_mib),
                   shared, "the same size");
   const off_t budget = static_cast<off_t>(written.budget_mib);

@@ -11,26 +11,28 @@
 
 namespace penstock::io {
 
-// A part of a budget of memory, which all processes of one user that name it share. It is held as long as
-// the object and the process live.
+// A share of a memory budget that all processes of one user share by its name. It is held as long
+// as the object and the process live.
 //
-// The budget is a file in /dev/shm, and stays there, 16 bytes long. A MiB of the budget is a byte of the file:
-// whoever holds the MiB has locked the byte, so that a part is free again when its process ends, in whatever
-// way. Whoever wants a part draws a number, locks the byte of that number, and waits until nobody has locked a
-// lower one: first come, first served. Nothing is held while waiting.
+// The budget is a file in /dev/shm, and stays there, 16 bytes long. A MiB of the budget is a byte
+// of the file: a process holds the MiB by a lock on the byte, so that a share is free again when
+// its process ends, however it ends. A process that wants a share draws a number, locks the byte of
+// that number, and waits until no lower one is locked: first come, first served. Nothing is held
+// while waiting.
 class SharedBudget {
  public:
   struct Options {
     std::string name;
-    uint64_t budget_bytes = 0;  // of all together. 0: as large as those say that hold parts of it
-    uint64_t bytes = 0;         // the part, rounded up to MiB
+    uint64_t budget_bytes = 0;  // size of the budget; 0: that of the running processes
+    uint64_t bytes = 0;         // the share, rounded up to MiB
     const std::atomic<bool>* cancel = nullptr;
-    // Is told once, where it takes longer than a second.
+    // Called once, if waiting takes longer than a second.
     std::function<void(const std::string&)> notice;
   };
-  // Waits until the part is free. Errors: interrupted, by `cancel`; invalid_argument: a part larger than the budget, another
-  // budget than that of the processes which run in it; permission: a file of that name which is not this user's alone; corrupt: a file that
-  // somebody has cut off while others run in it; what the system says.
+  // Waits until the share is free. Errors: interrupted by `cancel`; invalid_argument: a share
+  // larger than the budget, or another budget than that of the running processes; permission: the
+  // file of that name is not this user's alone; corrupt: somebody has truncated the file while
+  // others use it; the system's errors.
   static Result<SharedBudget> take(const Options& options);
 
  private:

@@ -1,4 +1,5 @@
-// One process, several parts: locks are of open files. test/memory_pool_test.py runs programs.
+// Several shares in one process, because locks belong to open files. test/memory_pool_test.py runs
+// programs.
 
 #include "io/shared_budget.h"
 
@@ -54,7 +55,7 @@ TEST_F(SharedBudgetTest, APoolThatCannotBeReadIsNoNewOne) {
   EXPECT_EQ(take(8 * MiB, 1 * MiB).error().code, ErrorCode::corrupt);
 }
 
-TEST_F(SharedBudgetTest, WhoeverIsAloneBeginsANewOne) {
+TEST_F(SharedBudgetTest, TheFirstProcessBeginsANewOne) {
   EXPECT_TRUE(take(8 * MiB, 4 * MiB));
   EXPECT_EQ(take(0, 1 * MiB).error().code, ErrorCode::invalid_argument);
   EXPECT_TRUE(take(2 * MiB, 2 * MiB));

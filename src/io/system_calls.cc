@@ -22,8 +22,8 @@ namespace {
 
 constexpr size_t step_bytes_max = GiB;  // the system cuts at 2 GiB less a page
 
-// File and offset in one word, so that one exchange tells whether a request goes on where the last
-// one of any thread ended; wrongly once in 2^64 requests.
+// Combines file and offset in one word, so that one exchange tells whether a request continues the
+// last one of any thread; wrongly once in 2^64 requests.
 uint64_t place_of(const File& file, uint64_t offset) {
   return mix64(static_cast<uint64_t>(file.descriptor()) + 1) ^ offset;
 }
@@ -38,14 +38,14 @@ void disturb(Step& step, bool buffered) noexcept {
   if (test_seam != nullptr) test_seam->disturb(step, buffered);
 }
 
-// The next call of this operation fails, with errno set, instead of being made.
+// Returns whether the next call of this operation must fail, with errno set, instead of being made.
 bool fails(Operation operation) noexcept {
   const int error = test_seam != nullptr ? test_seam->error_of(operation) : 0;
   if (error != 0) errno = error;
   return error != 0;
 }
 
-// For the other end of a stream.
+// Waits for the other end of a stream.
 void wait_until_ready(const Request& request) noexcept {
   const auto events = static_cast<short>(request.operation == Operation::read ? POLLIN : POLLOUT);
   pollfd wanted{request.file->descriptor(), events, 0};
@@ -142,7 +142,7 @@ bool absorb(Request& request, int64_t result) noexcept {
     if (!reading) request.error = EIO;
     return true;
   }
-  // ECANCELED that nobody asked for: the system dropped the request (engine_uring.cc).
+  // ECANCELED without a request for it: the system dropped the step (engine_uring.cc).
   if (result == -EINTR || result == -EAGAIN || result == -ECANCELED) {
     if (result == -EAGAIN && !request.file->seekable()) wait_until_ready(request);
     return false;
@@ -264,8 +264,8 @@ Error damaged_temporary(const std::string& name, uint64_t offset, uint64_t bytes
                .subject = name,
                .system_errno = 0,
                .hint =
-                   "look at the disk and the memory (dmesg), then the same command once more; "
-                   "of a sort with --resume remove this file before, and it begins anew"};
+                   "look at the disk and the memory (dmesg), then run the command again; "
+                   "after a sort with --resume, remove this file first to start anew"};
 }
 
 Status read_exactly(const File& file, uint64_t offset, std::byte* data, size_t bytes) {

@@ -51,7 +51,7 @@ std::string notice_of_temporaries(const std::vector<std::string>& wanted,
                                   const std::vector<std::string>& directories) {
   for (const std::string& directory : directories) {
     if (lies_in_memory(directory))
-      return fmt::format("temporaries in {} are memory (tmpfs), beside what -S allows", directory);
+      return fmt::format("temporaries in {} use memory (tmpfs) beyond -S", directory);
   }
   if (!wanted.empty() || directories.front() == usual_directory()) return {};
   return fmt::format("temporaries go to {}: {} is memory (tmpfs)", directories.front(),
@@ -67,13 +67,14 @@ Status check_temporaries_in_memory(const std::vector<std::string>& directories, 
                                    uint64_t budget_bytes) {
   const uint64_t bytes = temporaries_in_memory(directories, temp_bytes);
   if (bytes == 0) return {};
-  // What this process has already is a part of its budget.
+  // This process's present memory is part of its budget.
   const uint64_t there_bytes = os::machine_memory().usable_bytes + os::resident_memory().bytes;
   if (bytes <= there_bytes && budget_bytes <= there_bytes - bytes) return {};
   return failure(
       ErrorCode::out_of_memory,
-      fmt::format("hold {} MiB of temporaries in memory (tmpfs) beside -S {} MiB: {} MiB are there",
-                  bytes / MiB, budget_bytes / MiB, there_bytes / MiB),
+      fmt::format(
+          "hold {} MiB of temporaries in memory (tmpfs) besides -S {} MiB: {} MiB are available",
+          bytes / MiB, budget_bytes / MiB, there_bytes / MiB),
       *std::ranges::find_if(directories, lies_in_memory), "-T with a directory on a disk");
 }
 

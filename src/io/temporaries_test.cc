@@ -14,7 +14,7 @@ namespace {
 constexpr const char* memory = "/dev/shm";
 constexpr const char* disk = "/var/tmp";
 
-// TMPDIR as a test sets it, and as it was.
+// Sets TMPDIR in a test, and restores it.
 class TemporariesTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -40,13 +40,13 @@ TEST_F(TemporariesTest, TheDefaultIsADisk) {
   EXPECT_NE(notice.find(disk), std::string::npos) << notice;
 }
 
-TEST_F(TemporariesTest, WhereTheUsualOneIsADiskNothingIsSaid) {
+TEST_F(TemporariesTest, NoNoticeIfTheUsualOneIsADisk) {
   ::setenv("TMPDIR", disk, 1);
   EXPECT_EQ(default_temp_directory("/dev/shm/output"), disk);
   EXPECT_EQ(notice_of_temporaries({}, {disk}), "");
 }
 
-TEST_F(TemporariesTest, MemoryThatTheUserNamesIsTakenAndSaid) {
+TEST_F(TemporariesTest, MemoryThatTheUserNamesIsUsedWithANotice) {
   EXPECT_EQ(temp_directories_or_default({memory}), std::vector<std::string>{memory});
   const std::string notice = notice_of_temporaries({memory}, {memory});
   EXPECT_NE(notice.find("memory"), std::string::npos) << notice;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The seam for tests: a library that only tests and benches link (test/support) disturbs what the
-// system answers to this layer. In the product nobody takes its place.
+// The seam for tests: a library that only tests and benches link (test/support) changes the
+// system's answers to this layer. The product leaves it empty.
 //
 // Thread safety: set while no engine is open; called from any thread.
 
@@ -13,16 +13,17 @@ namespace penstock::io {
 
 struct Step;
 
-// Its calls may stand on the fault path: none allocates or takes a lock.
+// The interface of the seam. Its calls may stand on the fault path: none allocates or takes a lock.
 class TestSeam {
  public:
-  // Cuts a step short, delays it or lets it fail. `buffered`: it goes through the page cache.
+  // Cuts a step short, delays it or makes it fail. `buffered`: it goes through the page cache.
   virtual void disturb(Step& step, bool buffered) noexcept = 0;
-  // The errno that the next call of this operation ends with instead of being made; 0: it is made.
+  // Returns an errno with which the next call of this operation fails instead of being made; 0: it
+  // is made.
   virtual int error_of(Operation operation) noexcept = 0;
-  // May change what was read of a file that keeps checks, or is going to be held against another.
+  // May change bytes that were read from a file with checks, or that are going to be compared.
   virtual void damage_checked(std::byte* data, size_t bytes) noexcept = 0;
-  // May change what memory holds of a bucket between two phases of a sort.
+  // May change a bucket in memory between two phases of a sort.
   virtual void damage_bucket(std::byte* data, size_t bytes) noexcept = 0;
 
  protected:

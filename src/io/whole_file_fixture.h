@@ -1,6 +1,6 @@
 #pragma once
 
-// For tests.
+// Reading whole files, for tests.
 
 #include <filesystem>
 #include <fstream>
@@ -10,7 +10,8 @@
 
 namespace penstock::io {
 
-// A file at once: sixteen megabytes byte by byte are seconds under a sanitizer. A pipe to its end.
+// Reads a file at once (reading sixteen megabytes byte by byte takes seconds under a sanitizer), or
+// a pipe to its end.
 inline std::string read_whole(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::error_code no_size;
