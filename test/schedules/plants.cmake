@@ -34,9 +34,7 @@ penstock_plant(memory/fault/registry.cc "  ~Lookup() { lookups[phase_].fetch_sub
                         : lookups[phase_].fetch_sub(1, std::memory_order_release);
   }")
 # The region is free for the next one without a wait for its visitors.
-penstock_plant(memory/fault/registry.cc "  wait_for_visitors(
-      *slot);" "  if (!penstock_planted(6)) wait_for_visitors(
-      *slot);")
+penstock_plant(memory/fault/registry.cc "  wait_for_visitors(*slot);" "  if (!penstock_planted(6)) wait_for_visitors(*slot);")
 
 # What is replaced is published, or read, without order.
 penstock_plant(memory/fault/registry.cc "*previous(signal).load(std::memory_order_acquire);" "*previous(signal).load(

@@ -30,7 +30,7 @@ struct Ending {
   int signal = 0;
   int code = 0;
   void* address = nullptr;
-  uintptr_t place = 0;  // the next instruction, which a core dump shows
+  uintptr_t place = 0;  // next instruction, which a core dump shows
   bool operator==(const Ending&) const = default;
 };
 
@@ -55,7 +55,7 @@ class Decliner final : public Handler {
   Outcome on_fault(const Fault&) noexcept override { return Outcome::decline; }
 };
 
-// nullopt: processes may not be traced here.
+// Returns how a process ends; nullopt: processes may not be traced here.
 std::optional<Ending> ending_of(const std::function<void()>& prepare,
                                 const std::function<void()>& scenario, bool with_library) {
   constexpr int not_traceable = 96;
@@ -100,7 +100,7 @@ void expect_same_ending(const std::function<void()>& prepare, const std::functio
 }
 
 void nothing() {}
-void use_default() {  // past the sanitizers' handlers too
+void use_default() {  // also past the sanitizers' handlers
   signal(SIGSEGV, SIG_DFL);
   signal(SIGBUS, SIG_DFL);
 }
@@ -132,7 +132,7 @@ void non_canonical_address() {
   *reinterpret_cast<volatile char*>(uintptr_t{1} << 62) = 1;
 }
 
-TEST(Crash, WithTheDefaultAction) {
+TEST(Crash, DefaultAction) {
   expect_same_ending(use_default, write_to_unmapped, SIGSEGV);
   expect_same_ending(use_default, write_to_read_only, SIGSEGV);
   expect_same_ending(use_default, jump_into_data, SIGSEGV);
@@ -143,15 +143,15 @@ TEST(Crash, AtAnAddressThatTheProcessorRefuses) {
   expect_same_ending(use_default, non_canonical_address, SIGSEGV);
 }
 
-TEST(Crash, WithWhateverHandlerTheRuntimeHas) {
-  expect_same_ending(nothing, write_to_read_only, 0);  // a sanitizer ends by itself, in either case
+TEST(Crash, HandlerOfTheRuntime) {
+  expect_same_ending(nothing, write_to_read_only, 0);  // a sanitizer ends by itself in either case
 }
 
 TEST(Crash, AFaultCannotBeIgnored) {
   expect_same_ending(ignore, write_to_read_only, SIGSEGV);
 }
 
-TEST(Crash, OfASignalThatWasSent) {
+TEST(Crash, ASignalThatWasSent) {
   for (const int signal : {SIGSEGV, SIGBUS}) {
     expect_same_ending(
         use_default,
@@ -171,7 +171,7 @@ TEST(Crash, OfASignalThatWasSent) {
   }
 }
 
-TEST(Crash, OfASignalThatWasSentToAThread) {
+TEST(Crash, ASignalThatWasSentToAThread) {
   for (const int signal : {SIGSEGV, SIGBUS}) {
     const auto scenario = [=] { std::thread([=] { raise(signal); }).join(); };
     const auto with = ending_of(use_default, scenario, true);

@@ -16,7 +16,7 @@ void serve(os::Userfault& userfault, Handler& handler, const os::Event& stop) {
     const Fault fault{.address = event.address,
                       .access = event.write ? Access::write : Access::read,
                       .context = nullptr};
-    // Poisoning fails where the page has appeared meanwhile: then looking again is right.
+    // Poisoning fails if the page has appeared meanwhile: then looking again is right.
     if (handler.on_fault(fault) == Outcome::decline)
       (void)userfault.poison(event.address, os::page_bytes);
     (void)userfault.wake(event.address, os::page_bytes);

@@ -31,7 +31,7 @@ namespace {
 
 using os::page_bytes;
 
-// Makes the page that is touched accessible: for reading on a read, for writing on a write.
+// Makes the touched page accessible: readable after a read, writable after a write.
 class Opener final : public Handler {
  public:
   Outcome on_fault(const Fault& fault) noexcept override {
@@ -61,8 +61,8 @@ struct Region {
   Registration registration;
 };
 
-// Runs the body in a child whose handlers are as if the library had never been used. Returns the
-// wait status.
+// Runs the body in a child with handlers as if the library had never been used. Returns the wait
+// status.
 template <class Body>
 int status_of_child(Body body) {
   const pid_t child = fork();
@@ -113,13 +113,13 @@ TEST(Registry, RefusesEmptyAndOverlappingRegions) {
   EXPECT_FALSE(Registration::add(begin + page_bytes, page_bytes + 1, opener));
   EXPECT_TRUE(Registration::add(begin, 2 * page_bytes, opener));
   EXPECT_TRUE(Registration::add(begin + 4 * page_bytes, page_bytes, opener));
-  // Longer than what is below it, and longer than what is above it.
+  // The gaps below it and above it are shorter than these regions.
   auto* const low = reinterpret_cast<std::byte*>(uintptr_t{page_bytes});
   EXPECT_TRUE(Registration::add(low, 2 * page_bytes, opener));
   EXPECT_FALSE(Registration::add(low, UINTPTR_MAX - page_bytes + 1, opener));
 }
 
-TEST(Registry, FindsWhatAPlainMapFinds) {
+TEST(Registry, FindsTheRegionsOfAPlainMap) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   Random random(seed);
@@ -172,7 +172,7 @@ TEST(Registry, AHandlerMayFaultInAnotherRegion) {
   EXPECT_EQ(inner.opener.writes, 1);
 }
 
-TEST(Registry, HandlersRunOnTheAlternateStackWhereThereIsOne) {
+TEST(Registry, HandlersRunOnTheAlternateStackIfThereIsOne) {
   struct Where final : Handler {
     Outcome on_fault(const Fault& fault) noexcept override {
       stack_t now;
@@ -193,20 +193,20 @@ TEST(Registry, HandlersRunOnTheAlternateStackWhereThereIsOne) {
   EXPECT_TRUE(where.on_alternate_stack);
 }
 
-// A stack of that size for the handlers of this thread, with inaccessible memory below it. False: the kernel
-// refuses one so small.
+// Gives this thread's handlers a stack of that size, with inaccessible memory below it. Returns
+// false if the kernel refuses one so small.
 bool use_alternate_stack(size_t bytes) {
   const size_t room = (bytes + page_bytes - 1) / page_bytes * page_bytes;
   constexpr size_t guard_bytes = 16 * page_bytes;
   auto* const memory = new os::Reservation(
-      os::Reservation::reserve(guard_bytes + room, page_bytes).value());  // goes with the process
+      os::Reservation::reserve(guard_bytes + room, page_bytes).value());  // freed with the process
   if (os::commit(memory->begin() + guard_bytes, room) != 0) return false;
   const stack_t stack = {
       .ss_sp = memory->begin() + guard_bytes + room - bytes, .ss_flags = 0, .ss_size = bytes};
   return sigaltstack(&stack, nullptr) == 0;
 }
 
-// Needs as much stack as a handler that prints a message.
+// A handler that needs as much stack as one that prints a message.
 struct Talker final : Handler {
   explicit Talker(Opener& opens) : opener(opens) {}
   Outcome on_fault(const Fault& fault) noexcept override {
@@ -217,7 +217,8 @@ struct Talker final : Handler {
   Opener& opener;
 };
 
-// A fault on such a stack, in a child: 's'erved, 'e'nded by the kernel's hand, or with a 'm'essage.
+// Returns the end of a fault on such a stack, in a child: 's'erved, 'e'nded by the kernel, or with
+// a 'm'essage.
 char end_on_alternate_stack(size_t bytes) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
@@ -239,7 +240,8 @@ char end_on_alternate_stack(size_t bytes) {
   return std::strstr(text, "too small to serve a fault") != nullptr ? 'm' : 'e';
 }
 
-// Some sizes are too small for the kernel, some for dispatch(), some for the handler, and some suffice.
+// Some sizes are too small for the kernel, some for dispatch(), some for the handler, and some
+// suffice.
 TEST(Registry, AnAlternateStackThatIsTooSmallEndsTheProcess) {
   if (os::shadowed) GTEST_SKIP() << "sanitizers have large frames, and handlers of their own";
   std::string ends;
@@ -264,7 +266,7 @@ TEST(Registry, UnblocksTheSignalsInTheThreadThatRegisters) {
   }).join();
 }
 
-TEST(Registry, UnblocksTheSignalsInAThreadThatAsksForAPointer) {
+TEST(Registry, UnblocksTheSignalsInAThreadThatGetsAPointer) {
   Region region;
   region.add();
   std::thread([&] {
@@ -292,7 +294,7 @@ TEST(Registry, UnregisteringTakesNoMemory) {
 
 TEST(Registry, ReportsAHeapThatIsUsedUp) {
   if (!heap_can_fail) GTEST_SKIP() << "the heap is a sanitizer's";
-  std::vector<std::unique_ptr<Region>> regions;  // more than there is room for
+  std::vector<std::unique_ptr<Region>> regions;  // more than the registry has room for
   for (int i = 0; i < 1000; ++i) {
     regions.push_back(std::make_unique<Region>());
     Region& region = *regions.back();
@@ -315,7 +317,7 @@ TEST(Registry, UnregisteringWaitsForTheHandler) {
     Outcome on_fault(const Fault& fault) noexcept override {
       inside = true;
       while (!may_go_on) std::this_thread::yield();
-      // For as long as whoever unregisters does not wait.
+      // Long enough for an unregistering that does not wait to return.
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       const bool opened = os::protect(fault.address, page_bytes, Protection::read_write) == 0;
       inside = false;
@@ -330,7 +332,7 @@ TEST(Registry, UnregisteringWaitsForTheHandler) {
   std::thread toucher([&] { *region.at(0) = 1; });
   while (!slow.inside) std::this_thread::yield();
   Region other;
-  other.add();  // others are not held up
+  other.add();  // others are not delayed
   EXPECT_TRUE(slow.inside);
   slow.may_go_on = true;
   registration.reset();
@@ -383,7 +385,7 @@ TEST(Registry, ChildOfAForkStartsEmptyAndMayRegister) {
   EXPECT_EQ(region.opener.writes, 1);
 }
 
-// Notes what it is told that it cannot serve, and makes the page accessible all the same.
+// Records the calls of on_unservable, and makes the page accessible all the same.
 class Asked final : public Handler {
  public:
   Outcome on_fault(const Fault& fault) noexcept override { return opener.on_fault(fault); }
@@ -401,7 +403,7 @@ class Asked final : public Handler {
   int times = 0;
 };
 
-TEST(Registry, InAForkedChildHandlersAreAskedWhatToSay) {
+TEST(Registry, HandlersReportFaultsInAForkedChild) {
   const auto memory = os::Reservation::reserve(4 * page_bytes, page_bytes).value();
   Asked asked;
   auto registration = Registration::add(memory.begin(), memory.bytes(), asked).value();
@@ -411,7 +413,7 @@ TEST(Registry, InAForkedChildHandlersAreAskedWhatToSay) {
     *(volatile char*)(memory.begin() + 8) = 1;
     if (asked.times != 1 || asked.reason != Unservable::inherited) _exit(1);
     if (asked.address != memory.begin() + 8) _exit(2);
-    // What the child has at the same addresses is the child's.
+    // Memory of the child at the same addresses is the child's.
     Opener own;
     {
       auto mine = Registration::add(memory.begin() + page_bytes, page_bytes, own);
@@ -435,7 +437,7 @@ TEST(Registry, AChildEndsWhatItInheritedWhileThreadsOfTheParentWereInside) {
   Region region;
   region.add();
   std::atomic<int> stage{0};
-  // It stays in its handler until the child has ended.
+  // A handler that waits until the child has ended.
   class Waiting final : public Handler {
    public:
     explicit Waiting(std::atomic<int>& stage, Opener& opener) : stage_(stage), opener_(opener) {}
@@ -472,7 +474,7 @@ TEST(Registry, AChildEndsWhatItInheritedWhileThreadsOfTheParentWereInside) {
 
 // ---------------------------------------------------------------- memory errors
 
-// As the kernel sends it.
+// Sends a memory error like the kernel.
 void send_memory_error(const std::byte* address, int code) {
   siginfo_t info = {};
   info.si_signo = SIGBUS;
@@ -482,7 +484,7 @@ void send_memory_error(const std::byte* address, int code) {
       << strerror(errno);
 }
 
-// kill() tells who sent it where a fault has its address.
+// kill() stores its sender where a fault has its address.
 TEST(Registry, ASignalThatSomebodySentIsNoFault) {
   const int status = status_of_child([] {
     signal(SIGSEGV, SIG_DFL);  // a sanitizer has a handler of its own
@@ -577,7 +579,7 @@ void later_that_chains_not(int, siginfo_t*, void*) {
   siglongjmp(way_out, 1);
 }
 
-// As CPython's faulthandler does: what was there before gets the signal by being raised again.
+// Raises the signal again for the handler before it, as CPython's faulthandler does.
 void later_that_raises(int signal, siginfo_t*, void*) {
   calls_of_later = calls_of_later + 1;
   ASSERT_EQ(sigaction(signal, &saved_by_later, nullptr), 0);
@@ -589,7 +591,7 @@ void touch(volatile char* address) {
   if (sigsetjmp(way_out, 1) == 0) *address = 1;
 }
 
-TEST(Chaining, ForeignFaultsGoToTheHandlerThatWasThereBefore) {
+TEST(Chaining, ForeignFaultsGoToThePreviousHandler) {
   EXPECT_EQ(status_of_child([] {
               set_handler(SIGSEGV, first, 0);
               Region served, foreign;
@@ -670,8 +672,8 @@ TEST(Chaining, RegisteringOvertakesALaterHandlerAndRunsInNoCircle) {
               EXPECT_TRUE(installed());
               *served.at(0) = 1;
               EXPECT_EQ(calls_of_later, 0);
-              for (int round = 1; round <= 3;
-                   ++round) {  // us, the later one, us again, the first one, which jumps out
+              // Each round calls us, the later one, us again, and the first one, which jumps out.
+              for (int round = 1; round <= 3; ++round) {
                 touch(foreign.at(0));
                 EXPECT_EQ(calls_of_later, round);
                 EXPECT_EQ(calls_of_first, round);
@@ -692,7 +694,7 @@ TEST(Chaining, AHandlerThatRaisesTheSignalAgainComesToTheOneBeforeIt) {
               Region served, foreign, one_more;
               served.add();
               set_handler(SIGSEGV, later_that_raises, SA_NODEFER, &saved_by_later);
-              one_more.add();  // above it again
+              one_more.add();  // above the later handler again
               touch(foreign.at(0));
               EXPECT_EQ(calls_of_later, 1);
               EXPECT_EQ(calls_of_first, 1);
@@ -700,7 +702,7 @@ TEST(Chaining, AHandlerThatRaisesTheSignalAgainComesToTheOneBeforeIt) {
             0);
 }
 
-// Code that is entered in a region is no fault that a handler mends: it would be asked for ever.
+// Jumps into a region. Such a fault is not the handler's: it would be called for ever.
 void jump_to(std::byte* address) {
   if (sigsetjmp(way_out, 1) == 0) reinterpret_cast<void (*)()>(address)();
 }
@@ -710,7 +712,7 @@ TEST(Chaining, AJumpIntoARegionIsNobodys) {
               Region served;
               served.add();
               *served.at(0) = 1;
-              jump_to(served.memory.begin() + 64);  // a sanitizer looks at what stands in front
+              jump_to(served.memory.begin() + 64);  // sanitizers read the bytes before
               EXPECT_EQ(calls_of_first, 1);
               EXPECT_EQ(address_seen, served.at(64));
               EXPECT_EQ(served.opener.reads, 0);
@@ -746,13 +748,13 @@ TEST(Chaining, ALaterHandlerMayBlockFaultsAndStillChainToNestedOnes) {
               set_handler(SIGSEGV, later_that_chains, 0, &saved_by_later);
               *region.at(0) = 6;
               EXPECT_EQ(inner.opener.writes, 1);
-              EXPECT_EQ(calls_of_later,
-                        2);  // both faults came past it; it had blocked the signal, we unblocked it
+              // It got both faults: it had blocked the signal, and we unblocked it.
+              EXPECT_EQ(calls_of_later, 2);
             }),
             0);
 }
 
-TEST(Chaining, UninstallGivesBackWhatWasThere) {
+TEST(Chaining, UninstallRestoresThePreviousHandlers) {
   EXPECT_EQ(status_of_child([] {
               set_handler(SIGSEGV, first, SA_NODEFER);
               {

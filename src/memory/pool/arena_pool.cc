@@ -106,7 +106,7 @@ int ArenaPool::unmap_in_use(BlockId block, std::byte* from, Protection protectio
 
 void ArenaPool::trim() noexcept {
   if (is_inherited()) return;
-  (void)flush_unmaps();  // a view that waits for its batch must not bring the memory back
+  (void)flush_unmaps();  // a late view must not bring the memory back
   free_.trim([this](BlockId block) {
     if (discard_home(block) != 0) return false;
     committed_.fetch_sub(1, std::memory_order_relaxed);

@@ -11,11 +11,10 @@
 
 namespace penstock::pool {
 
-// What the mechanisms share: an arena in which each block has its home, the free blocks, and a note
-// for each block of the place where it is, so that a misused block stops the program instead of
-// losing its contents.
+// The common part of the mechanisms: an arena with a home for each block, the free blocks, and the
+// state of each block, so that a misused block stops the program instead of losing its contents.
 //
-// Thread safety: as Pool. Invariants: place_[b] is touched only by the one thread that holds b.
+// Thread safety: as Pool. Invariants: states_[b] is touched only by the one thread that holds b.
 class ArenaPool : public Pool {
  public:
   ~ArenaPool() override;
@@ -38,10 +37,10 @@ class ArenaPool : public Pool {
   // REQUIRES: the arena is excluded from fork.
   ArenaPool(const PoolOptions& options, PageKind pages, os::Reservation arena);
 
-  // A mechanism's part. Each function returns 0 or an errno, having changed nothing when it fails: a block
-  // that gets memory for a half of it loses that again, for nobody would count it.
-  virtual int commit_home(BlockId block) noexcept = 0;   // the block gets memory
-  virtual int discard_home(BlockId block) noexcept = 0;  // the block loses its memory
+  // The mechanism's operations. Each returns 0 or an errno, and has changed nothing if it fails: a
+  // block that gets only half of its memory loses it again, because nobody would count it.
+  virtual int commit_home(BlockId block) noexcept = 0;   // gives the block memory
+  virtual int discard_home(BlockId block) noexcept = 0;  // takes the block's memory away
   virtual int leave_home(BlockId block, std::byte* to) noexcept = 0;
   virtual int move_on(BlockId block, std::byte* from, std::byte* to) noexcept = 0;
   virtual int go_home(BlockId block, std::byte* from) noexcept = 0;
@@ -50,10 +49,9 @@ class ArenaPool : public Pool {
     return go_home(block, from);
   }
 
-  // Address space for blocks, aligned to the block and to 2 MiB, that much larger as whole blocks
-  // need.
+  // Reserves address space for whole blocks, aligned to the block and to 2 MiB.
   static Result<os::Reservation> reserve_blocks(uint64_t bytes, size_t block_bytes);
-  // The same, for a range. Errors: unsupported, in a forked child.
+  // Reserves a range. Errors: unsupported, in a forked child.
   Result<os::Reservation> reserve_range(uint64_t bytes) const;
   // REQUIRES: options checked by Pool::open.
   static Result<os::Reservation> reserve_arena(const PoolOptions& options);
@@ -66,16 +64,16 @@ class ArenaPool : public Pool {
 
   BlockList free_;
   std::atomic<uint32_t> committed_{0};
-  const std::shared_ptr<MemoryAccount> account_ =
-      current_run().account;  // of blocks that have memory
+  // Charged for blocks that have memory.
+  const std::shared_ptr<MemoryAccount> account_ = current_run().account;
   std::unique_ptr<Place[]> place_;
 };
 
-// 0, or the errno with which this system refuses to move pages by mremap() (gVisor, sandboxes): tried
-// once for the process.
+// Returns 0, or the errno with which this system refuses to move pages by mremap() (gVisor,
+// sandboxes). Tried once per process.
 int mremap_error();
 
-// Whether blocks of this size are to be made of huge pages.
+// Returns whether blocks of this size should be made of huge pages.
 bool wants_huge_pages(const PoolOptions& options);
 
 Result<std::unique_ptr<Pool>> open_mremap_pool(const PoolOptions& options);

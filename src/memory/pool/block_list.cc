@@ -12,12 +12,13 @@ BlockList::BlockList(uint32_t blocks)
 }
 
 BlockId BlockList::pop(Head& head) noexcept {
-  // acquire, the partner of push(): what was done to the block before it was given is seen.
+  // acquire, pairs with push(): shows everything done to the block before it was given.
   uint64_t seen = head.load(std::memory_order_acquire);
   while (true) {
     const auto block = static_cast<BlockId>(seen);
     if (block == no_block) return no_block;
-    // May be stale when another thread has popped the block meanwhile; then the exchange fails.
+    // `next` may be stale if another thread has popped the block meanwhile; then the exchange
+    // fails.
     const uint64_t next = next_[block].load(std::memory_order_relaxed);
     const uint64_t changed = ((seen >> 32) + 1) << 32 | next;
     if (head.compare_exchange_weak(seen, changed, std::memory_order_acquire)) return block;
@@ -40,7 +41,7 @@ BlockList::Taken BlockList::take() noexcept {
     if (free == 0) return {};
   } while (!free_.compare_exchange_weak(free, free - 1, std::memory_order_acquire,
                                         std::memory_order_relaxed));
-  // One block is ours; it is in a stack, or trim() is about to put it there.
+  // A block is claimed; it is in a stack, or trim() is about to put it there.
   while (true) {
     if (const BlockId block = pop(with_memory_); block != no_block) return {block, true};
     if (const BlockId block = pop(without_memory_); block != no_block) return {block, false};
@@ -50,7 +51,7 @@ BlockList::Taken BlockList::take() noexcept {
 
 void BlockList::give(BlockId block, bool has_memory) noexcept {
   push(has_memory ? with_memory_ : without_memory_, block);
-  free_.fetch_add(1, std::memory_order_release);  // after the push, so that a promise can be kept
+  free_.fetch_add(1, std::memory_order_release);  // after the push, so that a claim can be met
 }
 
 }  // namespace penstock::pool

@@ -8,13 +8,12 @@
 
 namespace penstock::pool {
 
-// The free blocks of a pool, in two stacks: those that have memory, and those that have none. The
-// former go first, the one given last before all others: its pages are the likeliest to be in a
-// cache.
+// The free blocks of a pool, in two stacks: blocks with memory, and blocks without. The former are
+// taken first, the one given last before all others: its pages are the likeliest to be in a cache.
 //
-// Thread safety: all members, from any thread. Lock-free except that take() waits for a block which
-// trim() has in hand. Invariants: each block is in at most one stack. free_ = blocks in the stacks
-// + those that trim() has in hand, less those that a take() has been promised and not yet found.
+// Thread safety: all members, from any thread. Lock-free except that take() waits for a block that
+// trim() is handling. Invariants: each block is in at most one stack. free_ = blocks in the stacks
+// + those that trim() is handling - those that a take() has claimed and not yet found.
 class BlockList {
  public:
   explicit BlockList(uint32_t blocks);
@@ -26,11 +25,12 @@ class BlockList {
   Taken take() noexcept;
   void give(BlockId block, bool has_memory) noexcept;
 
-  // Calls discard(block) -> bool (memory given back?) for each free block that has memory.
+  // Calls discard(block), which returns whether it freed the memory, for each free block with
+  // memory.
   template <class Discard>
   void trim(Discard discard) noexcept {
-    // A count bounds the loop: blocks that keep their memory, or are given meanwhile, come round
-    // again.
+    // A count bounds the loop, because blocks that keep their memory, or are given meanwhile, come
+    // round again.
     for (uint32_t left = blocks_free(); left > 0; --left) {
       const BlockId block = pop(with_memory_);
       if (block == no_block) return;
@@ -41,8 +41,8 @@ class BlockList {
   uint32_t blocks_free() const noexcept { return free_.load(std::memory_order_relaxed); }
 
  private:
-  // Index of the first block in the low half, in the high half a count of changes, without which a
-  // block that was popped and pushed back meanwhile would be taken for unchanged (ABA).
+  // The index of the first block in the low half. The high half counts changes, without which a
+  // block that was popped and pushed back meanwhile would look unchanged (ABA).
   using Head = std::atomic<uint64_t>;
 
   BlockId pop(Head& head) noexcept;

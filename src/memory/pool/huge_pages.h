@@ -2,8 +2,8 @@
 
 namespace penstock::pool {
 
-// Whether pages of a memory file can be made one huge page by MADV_COLLAPSE here: found by making
-// one, the first time that it is asked.
+// Returns whether MADV_COLLAPSE makes pages of a memory file one huge page here; tried at the first
+// call.
 bool file_pages_collapse();
 
 }  // namespace penstock::pool

@@ -26,7 +26,7 @@ int LateUnmaps::add(std::byte* view) noexcept {
   return error;
 }
 
-// Whether the view was pending; it is not any more.
+// Removes a view from the pending ones; returns whether it was pending.
 bool LateUnmaps::take_back(std::byte* view) noexcept {
   const os::SemaphoreLock lock(mutex_);
   const uint32_t before = count_;

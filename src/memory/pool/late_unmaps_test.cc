@@ -7,7 +7,7 @@
 namespace penstock::pool {
 namespace {
 
-// An address that is no page's is one that the system refuses to unmap.
+// The system refuses to unmap an unaligned address.
 TEST(LateUnmaps, TellsWhenAViewThatMustGoAtOnceCannot) {
   auto range = os::Reservation::reserve(4 * os::page_bytes);
   ASSERT_TRUE(range);

@@ -1,10 +1,11 @@
 // Anonymous pages, moved from address to address by mremap().
 //
-// The arena is one mapping: homes that were never used are inaccessible (of a sparse pool none is),
-// all others readable and writable, whether their pages are there or have been moved away. So the
-// arena costs two mappings however many blocks are out, and a block that leaves its home costs one
-// system call. A block that comes home merges with its neighbours again, because the kernel keeps
-// for moved anonymous pages the offset of the address where they were first touched: their home.
+// The arena is one mapping: homes that were never used are inaccessible (in a sparse pool none
+// are), all others readable and writable, whether their pages are there or have been moved away. So
+// the arena costs two mappings however many blocks are out, and a block that leaves its home costs
+// one system call. A block that comes home merges with its neighbours again, because the kernel
+// keeps for moved anonymous pages the offset of the address where they were first touched: their
+// home.
 //
 // In a range each block is a mapping of its own (two blocks in a row merge only when their homes
 // are in a row too), and each gap between blocks another. vm.max_map_count (65530) therefore bounds
@@ -40,13 +41,13 @@ class MremapPool final : public ArenaPool {
     auto arena = reserve_arena(options);
     if (!arena) return std::unexpected(arena.error());
     const bool huge = wants_huge_pages(options);
-    // A kernel without huge pages refuses both, and needs neither.
+    // A kernel without huge pages refuses both advices, and needs neither.
     const bool advised = os::advise_huge(arena->begin(), arena->bytes(), huge) == 0;
-    // A child would otherwise share every page, and the first write to it would copy: memory that
-    // nobody counted.
+    // Otherwise a child would share every page, and the first write to it would copy: memory that
+    // nobody counts.
     if (const int error = os::exclude_from_fork(arena->begin(), arena->bytes()))
       return system_error(error, "keep a pool out of child processes", "mremap pool");
-    // It takes memory where it is touched alone: all homes in one call, instead of one for each.
+    // A sparse pool takes memory only where it is touched: so one call makes all homes accessible.
     if (options.sparse) {
       if (const int error = os::protect(arena->begin(), arena->bytes(), Protection::read_write))
         return system_error(error, "make the blocks of a pool accessible", "mremap pool");
@@ -84,8 +85,8 @@ class MremapPool final : public ArenaPool {
   }
 
   // A move leaves an ordinary mapping behind for a moment, which would give a thread a page of
-  // zeros and swallow its stores: so the block is made inaccessible first. To be copied it has to
-  // be readable again, and no more than that.
+  // zeros and swallow its stores: so the block is made inaccessible first. Copying needs it
+  // readable again, but not writable.
   int go_home_in_use(BlockId block, std::byte* from, Protection) noexcept override {
     if (const int error = os::protect(from, block_bytes(), Protection::none)) return error;
     int error = os::move_pages(from, home(block), block_bytes());
@@ -102,8 +103,8 @@ class MremapPool final : public ArenaPool {
     return error == 0 ? copy_home(block, from) : error;
   }
 
-  // With hardly a mapping left the kernel refuses every move, the ones too that would give mappings
-  // back. Copying needs none.
+  // Copies the block home, which needs no mappings: with hardly any left, the kernel refuses every
+  // move, even one that would give mappings back.
   int copy_home(BlockId block, std::byte* from) noexcept {
     if (const int error = os::populate(home(block), block_bytes())) return error;
     std::memcpy(home(block), from, block_bytes());
@@ -118,16 +119,16 @@ class MremapPool final : public ArenaPool {
 }  // namespace
 
 int mremap_error() {
-  // Relaxed: the number is all. Threads that ask at once find the same.
+  // Relaxed: only the number matters. Concurrent threads find the same one.
   constexpr int unknown = -1;
   static constinit std::atomic<int> kept = unknown;
   if (const int known = kept.load(std::memory_order_relaxed); known != unknown) return known;
   auto pages = os::Reservation::reserve(2 * os::page_bytes, os::page_bytes);
-  if (!pages) return 0;  // the pool says what is wrong
+  if (!pages) return 0;  // the pool reports the error
   if (os::protect(pages->begin(), os::page_bytes, Protection::read_write) != 0) return 0;
   const int error = os::move_pages_leaving_source(pages->begin(), pages->begin() + os::page_bytes,
                                                   os::page_bytes);
-  // A want of memory passes.
+  // A lack of memory may pass, so it is not remembered.
   if (error != ENOMEM && error != EAGAIN) kept.store(error, std::memory_order_relaxed);
   return error;
 }

@@ -15,8 +15,8 @@ Result<os::ZeroedTable<uint64_t>> zeros(uint64_t bits) {
                                          "page pool");
 }
 
-// The bits of one word that stand for the pages from `from` on, `count` of them or as many as the
-// word has.
+// Returns the bits of a word for the pages from `from` on: `count` of them, or as many as the word
+// has.
 uint64_t mask_of(uint32_t from, uint32_t count) {
   const uint64_t ones = count >= word_bits ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
   return ones << from % word_bits;
@@ -110,7 +110,7 @@ PageRun PageBitmap::find(uint32_t count) {
   for (uint32_t runs = 0;; ++runs) {
     const PageRun run = next_run(at, count);
     if (run.count == 0) {
-      // The end. A search that began in the middle has not seen what lies in front.
+      // At the end, a search that began in the middle has not seen the pages in front.
       if (from_begin || longest.count != 0) return longest;
       return find(count);
     }

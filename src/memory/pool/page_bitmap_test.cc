@@ -29,7 +29,7 @@ PageRun next_run_of(const std::vector<bool>& model, uint32_t first, uint32_t cou
   return first < model.size() ? run_of(model, first, count_max) : PageRun{};
 }
 
-// The first run that is long enough, or the first of the longest.
+// Returns the first run that is long enough, or the first of the longest.
 PageRun find_in(const std::vector<bool>& model, uint32_t count) {
   PageRun longest;
   for (uint32_t at = 0; at < model.size();) {
@@ -51,7 +51,7 @@ void compare_with_model(uint64_t seed) {
   std::vector<bool> model(pages);
   uint32_t size = 0;
   for (int step = 0; step < 300; ++step) {
-    // Sets or clears what is clear or set, from some page on.
+    // Sets clear pages or clears set ones, from some page on.
     const uint32_t first = below(pages);
     const bool value = below(2) == 0;
     PageRun run{first, 0};
@@ -86,7 +86,7 @@ TEST(PageBitmap, AnEmptySetHasNoRun) {
   EXPECT_EQ(bitmap.find(2000), (PageRun{0, 1000}));
 }
 
-// Behind many short runs a long one is found by the searches that follow, each of which is bounded.
+// After many short runs a long one is found by the following searches, each of which is bounded.
 TEST(PageBitmap, ASearchGoesOnWhereTheLastOneGaveUp) {
   constexpr uint32_t short_runs = 3 * PageBitmap::runs_searched_max;
   PageBitmap bitmap = bitmap_of(4 * short_runs);

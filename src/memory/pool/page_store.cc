@@ -1,38 +1,37 @@
-// How free pages are kept, so that those who take many get neighbours.
+// The organization of free pages, which gives a taker of many pages neighbours.
 //
-// The naive way is a list of free pages: push and pop, a few nanoseconds each. But the pages of a
-// list come back in the order in which they were given, and after a while no two that lie side by
-// side in it lie side by side in the file. Whoever maps a thousand of them then needs a thousand
-// system calls and, worse, a thousand of the 65530 mappings that a process may have; a thousand
-// neighbours need one of each. (The paper's figure 5 measures this with random assignment: two
-// million calls for a gigabyte of small pages.)
+// A list of free pages pushes and pops in a few nanoseconds. But its pages come back in the order
+// in which they were given, and after a while neighbours in the list are no neighbours in the file.
+// Mapping a thousand of them then takes a thousand system calls and, worse, a thousand of the 65530
+// mappings that a process may have; a thousand neighbours need one of each. (The paper's figure 5
+// measures this with random assignment: two million calls for a gigabyte of small pages.)
 //
-// So the free pages are two sets of bits, in which runs are found by looking at words: the pages
-// that have memory (ready) and those that do not (blank). They are kept apart because a page is the
-// dearer of the two things by far: to find and clear 2 MiB takes the kernel 200 to 500 us, to map
-// one more run 2 to 10. Hence the order in which take_run() looks:
+// So the free pages are two sets of bits, whose words are searched for runs: the pages with memory
+// (ready) and those without (blank). They are kept apart because a page costs far more than a
+// mapping: finding and clearing 2 MiB takes the kernel 200 to 500 us, mapping one more run 2 to 10.
+// Hence the order in which take_run() searches:
 //
-//   1. ready, right behind the page that the caller names: no call more, no mapping more;
-//   2. ready, a run of as many pages as asked for, or of 2 MiB at least;
+//   1. ready, right behind the page that the caller names: no more calls or mappings;
+//   2. ready, a run of the requested length, or of at least 2 MiB;
 //   3. blank, behind the caller's page, or else the longer of a run of ready and one of blank ones.
 //
-// With pages of 2 MiB a page that has memory thus always goes before one that has none. With pages
-// of 4 KiB, where memory costs 0.3 us a page and a mapping 2, single ready pages go only when
-// nothing better is there.
+// So with pages of 2 MiB a page with memory always goes before one without. With pages of 4 KiB,
+// where memory costs 0.3 us a page and a mapping 2, single ready pages go only if there is nothing
+// better.
 //
-// References are counted in a table beside the file, without the lock: to show a page once more, or
-// once less, is one atomic addition. Only who drops a page's last reference takes the lock, once
-// for each run of pages that come free with it. Nobody can raise a count from 0: a page is shared
-// only by those who hold it, and a free page is found only in the sets.
+// References are counted in a table beside the file, without the lock: showing a page once more, or
+// once less, is one atomic addition. Only dropping a page's last reference takes the lock, once for
+// each run of pages that become free with it. Nobody can raise a count from 0: only holders share a
+// page, and a free page is found only in the sets.
 //
-// Memory. A page of 2 MiB is made one huge page by MADV_COLLAPSE, which works while the system's
-// huge pages for files are off (Linux 6.1). It is done at home, one view of the whole file that is
-// always there; a view elsewhere then takes one entry of the page table, and 12 us, for 2 MiB.
-// Committing is done outside of the lock, on pages that are in no set meanwhile.
+// Memory. MADV_COLLAPSE makes a page of 2 MiB one huge page, even if the system's huge pages for
+// files are off (Linux 6.1). This happens at home, in one view of the whole file that always
+// exists; a view elsewhere then takes one entry of the page table, and 12 us, for 2 MiB. Committing
+// happens outside of the lock, on pages that are in no set meanwhile.
 //
 // A forked child inherits the ranges but not the home view, and its copy of the sets knows nothing
-// of what the parent does next: were it to take a page, both would write it; were it to discard
-// one, the parent's data would be gone. So take_run(), map(), release() and trim() do nothing there
+// of the parent's next steps: if it took a page, both would write it; if it discarded one, the
+// parent's data would be gone. So take_run(), map(), release() and trim() do nothing there
 // (os/generation.h).
 
 #include "memory/pool/page_store.h"
@@ -53,7 +52,7 @@
 namespace penstock::pool {
 namespace {
 
-// What is committed or discarded in one go; others wait for no more than that.
+// Bytes that are committed or discarded in one go, which is the longest wait of others.
 constexpr uint64_t batch_bytes = 64 * MiB;
 
 uint64_t default_mappings_max() {
@@ -191,15 +190,15 @@ PageStore::Found PageStore::remove_once(uint32_t count, PageId after, bool blank
 PageStore::Found PageStore::remove(uint32_t count, PageId after, bool blank_too) noexcept {
   const Found found = remove_once(count, after, blank_too);
   if (found.run.count != 0) return found;
-  const os::SemaphoreLock lock(
-      prefaulting_);  // prefault() may have had the last free pages in hand
+  // prefault() may have been committing the last free pages.
+  const os::SemaphoreLock lock(prefaulting_);
   return remove_once(count, after, blank_too);
 }
 
-// Fault path, as all that follows.
+// Functions from here on may stand on the fault path.
 PageRun PageStore::take_run(uint32_t count, PageId after) noexcept {
   if (count == 0 || is_inherited()) return {};
-  // The second time for pages that have memory already, when the system gives no more.
+  // The second round takes pages that have memory already, if the system gives no more.
   for (const bool blank_too : {true, false}) {
     Found found = remove(count, after, blank_too);
     if (!found.has_memory) {
@@ -226,14 +225,14 @@ uint32_t PageStore::commit(PageRun run) noexcept {
     int error = 0;
     for (uint64_t offset = 0; pages_ == PageKind::huge && offset < bytes && error == 0;
          offset += os::huge_page_bytes) {
-      // A piece of a file without any page is not collapsed. Where the system has no huge page to
-      // give, small ones do.
+      // A piece of a file without any page is not collapsed. If the system has no huge page, small
+      // ones do.
       error = os::populate(at + offset, os::page_bytes);
       if (error == 0) (void)os::collapse(at + offset, os::huge_page_bytes);
     }
     if (error == 0) error = os::populate(at, bytes);
     if (error != 0) {
-      (void)os::discard_file_pages(at, bytes);  // what there is of it
+      (void)os::discard_file_pages(at, bytes);  // the part that was committed
       break;
     }
     done += pages;
@@ -254,7 +253,7 @@ void PageStore::give_back(PageRun run, bool has_memory) noexcept {
 void PageStore::retain(PageRun run) noexcept {
   if (is_inherited()) return;
   for (PageId page = run.first; page != run.end(); ++page) {
-    // Relaxed: the caller has the page already, by whatever way that was made known to it.
+    // Relaxed: the caller has the page already, and learned of it in some ordered way.
     const uint32_t before = count_of(page).fetch_add(1, std::memory_order_relaxed);
     PENSTOCK_CHECK(before != 0, "a page was shared that nobody holds");
   }
@@ -264,8 +263,8 @@ void PageStore::release(PageRun run) noexcept {
   if (is_inherited()) return;
   PageRun freed{run.first, 0};
   for (PageId page = run.first; page != run.end(); ++page) {
-    // release: what this holder did with the page comes before whatever the next one does, who
-    // finds it in the sets, or sees in references() that it is alone; acquire: the same, for us.
+    // release: this holder's actions come before those of the next one, who finds the page in the
+    // sets, or sees in references() that it is alone; acquire: the same, for us.
     const uint32_t before = count_of(page).fetch_sub(1, std::memory_order_acq_rel);
     PENSTOCK_CHECK(before != 0, "a page was released that nobody holds");
     if (before == 1) {

@@ -36,7 +36,7 @@ std::unique_ptr<PageStore> store_of(uint32_t pages, size_t page_bytes = 4 * KiB)
   return std::move(*store);
 }
 
-// A line of /proc/self/smaps of the mapping at an address, in bytes.
+// Returns the bytes of a line of /proc/self/smaps of the mapping at an address.
 uint64_t smaps_bytes(const void* address, const std::string& name) {
   std::ifstream file("/proc/self/smaps");
   bool here = false;
@@ -92,7 +92,7 @@ TEST(PageStore, GivesARunBehindTheLastOne) {
   EXPECT_EQ(other, (PageRun{10, 5}));
   EXPECT_EQ(store->take_run(20, 14), (PageRun{15, 20}));
   store->release(other);
-  // Both are free and have memory, or could: the caller's neighbour goes first.
+  // Both runs are free and have, or can get, memory: the caller's neighbour goes first.
   EXPECT_EQ(store->take_run(2, 9), (PageRun{10, 2}));
   EXPECT_EQ(store->take_run(9, 11), (PageRun{12, 3}));
   EXPECT_EQ(store->take_run(1, 99).count, 1u);
@@ -113,7 +113,7 @@ TEST(PageStore, ReturnsTheLongestRunWhenNoneIsLongEnough) {
   EXPECT_EQ(store->take_run(0).count, 0u);
 }
 
-// Memory that lies idle goes before memory that the kernel would have to find and clear.
+// Idle memory goes before memory that the kernel would have to find and clear.
 TEST(PageStore, TakesPagesThatHaveMemoryFirst) {
   const auto store = store_of(16, 2 * MiB);
   const PageRun run = store->take_run(6);
@@ -126,7 +126,7 @@ TEST(PageStore, TakesPagesThatHaveMemoryFirst) {
   EXPECT_EQ(store->take_run(4, 5), (PageRun{6, 4}));
   EXPECT_EQ(store->pages_committed(), 10u);
 
-  // Of small pages a run goes before single ones that have memory: mappings are dearer than they.
+  // If pages are small, a run goes before single ones with memory: mappings cost more than they.
   const auto small = store_of(16);
   ASSERT_EQ(small->take_run(6).count, 6u);
   small->release(PageRun{1, 1});
@@ -134,7 +134,7 @@ TEST(PageStore, TakesPagesThatHaveMemoryFirst) {
   EXPECT_EQ(small->take_run(1), (PageRun{1, 1}));
 }
 
-// Takes, shares and drops at random; the table of references must tell the same as a plain map.
+// Takes, shares and drops at random; the counts must equal those of a plain map.
 TEST(PageStore, CountsReferencesAsAMapDoes) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -241,14 +241,14 @@ TEST(PageStore, MakesHugePages) {
   EXPECT_EQ((*store)->pages(), PageKind::huge);
   ASSERT_EQ((*store)->take_run(3).count, 3u);
   EXPECT_EQ(smaps_bytes((*store)->home(0), "ShmemPmdMapped:"), 6 * MiB);
-  // And what is mapped elsewhere is one entry of the page table, too.
+  // A view elsewhere also takes one entry of the page table.
   auto range = os::Reservation::reserve(4 * MiB);
   ASSERT_TRUE(range);
   ASSERT_EQ((*store)->map(range->begin(), {1, 1}, Protection::read_write, true), 0);
   EXPECT_EQ(smaps_bytes(range->begin(), "ShmemPmdMapped:"), 2 * MiB);
 }
 
-// A page of a store may be several of the processor's.
+// A page of a store may consist of several of the processor's.
 TEST(PageStore, MakesHugePagesOfLargerPages) {
   auto store =
       PageStore::open({.page_bytes = 4 * MiB, .bytes_max = 16 * MiB, .pages = PageKind::huge});
@@ -286,7 +286,7 @@ TEST(PageStore, TakesReservedHugePages) {
   }
 }
 
-// Or -1. Gives the page memory when it has none.
+// Returns a page's node, or -1. Gives the page memory if it has none.
 int node_of(const std::byte* page) {
   constexpr unsigned of_address = MPOL_F_NODE | MPOL_F_ADDR;
   int node = -1;
@@ -342,7 +342,7 @@ TEST(PageStore, ThreadsTakeShareAndDropAtTheSameTime) {
             *word = t << 32 | (run.first + i);
           }
           held.push_back(run);
-          if (random() % 4 == 0) {  // twice
+          if (random() % 4 == 0) {  // a second reference
             store->retain(run);
             held.push_back(run);
           }
@@ -375,7 +375,7 @@ TEST(PageStore, ThreadsTakeShareAndDropAtTheSameTime) {
   EXPECT_EQ(store->pages_committed(), 0u);
 }
 
-// Pages that prefault() has in hand are free all the same: who wants one waits for them.
+// Pages that prefault() is committing still count as free: a taker waits for them.
 TEST(PageStore, FindsPagesThatAreBeingPrefaulted) {
   constexpr uint32_t pages_max = 8;
   const auto store = store_of(pages_max, 256 * KiB);
@@ -399,7 +399,7 @@ TEST(PageStore, FindsPagesThatAreBeingPrefaulted) {
 }
 
 TEST(PageStoreDeathTest, StopsAtAReferenceThatNobodyHolds) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // no forked child: it would change nothing
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // no forked child, where the calls do nothing
   const auto store = store_of(4);
   EXPECT_DEATH(store->release(PageRun{2, 1}), "released that nobody holds");
   EXPECT_DEATH(store->retain(PageRun{2, 1}), "shared that nobody holds");

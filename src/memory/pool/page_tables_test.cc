@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint64_t piece = PassedPageTables::piece_bytes;
 
-// Addresses alone: nothing is mapped there.
+// An address without a mapping.
 std::byte* at(uint64_t address) {
   return reinterpret_cast<std::byte*>(address);
 }

@@ -11,7 +11,7 @@
 
 namespace penstock::pool {
 
-// A page that the kernel holds for I/O while it lives: a registered buffer.
+// Makes the kernel hold a page for I/O while it lives: a registered buffer.
 class PinnedPage {
  public:
   explicit PinnedPage(std::byte* page) {

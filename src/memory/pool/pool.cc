@@ -1,5 +1,5 @@
-// What `automatic` stands for was decided by two measurements, each with all mechanisms in the same
-// run (2 virtual cores, Linux 6.18, gcc 12; the machine was shared, so compare along a line only).
+// Two measurements decide what `automatic` stands for, each with all mechanisms in the same run (2
+// virtual cores, Linux 6.18, gcc 12; the machine was shared, so only lines can be compared).
 //
 // One thread: a write fault takes a block and maps it, and eight blocks later it is unmapped and
 // given. Microseconds a block, with the other core idle / busy with the same address space:
@@ -25,15 +25,15 @@
 //     2 MiB        10.2       8.4      13.5        12.7
 //     4 MiB        15.1      13.7      14.3        13.9
 //
-// Moved ahead of its faults, as it is there, uffd_move keeps up with shared at 2 MiB; but a reader
-// that runs ahead faults, and then pays for clearing a huge page. In the lab notes' pipe, with
-// faults, shared reaches 95 % of the ceiling, mremap 65 to 70 %.
+// If blocks are moved ahead of its faults, as in this test, uffd_move keeps up with shared at 2
+// MiB; but a reader that runs ahead faults, and then pays for clearing a huge page. In the lab
+// notes' pipe, with faults, shared reaches 95 % of the ceiling, mremap 65 to 70 %.
 //
 // Hence: blocks up to 256 KiB by uffd_move; larger ones by mremap, except that huge blocks between
 // threads are shared. For one thread shared would save 6 us of the 200 us that filling a block of 2
-// MiB takes, at the price of old views that stay: it is there for those who ask for it. A pool from
-// which more blocks may be out at once than there are mappings for uses uffd_move where it can,
-// whatever it costs, rather than fail. Where mremap() moves no pages (gVisor), shared serves.
+// MiB takes, at the price of old views that stay: it is used only on request. A pool from which
+// more blocks may be out at once than there are mappings for uses uffd_move if it can, whatever it
+// costs, rather than fail. If mremap() moves no pages (gVisor), shared serves.
 
 #include "memory/pool/pool.h"
 
@@ -52,7 +52,7 @@ namespace {
 constexpr size_t block_bytes_max = 1 * GiB;
 constexpr size_t uffd_block_bytes_max = 256 * KiB;
 // A block in a range and the gap beside it are two mappings; vm.max_map_count is 65530 by default,
-// and others want some.
+// and other code needs some.
 constexpr uint32_t scattered_blocks_max = 25'000;
 
 }  // namespace
@@ -128,7 +128,7 @@ namespace {
 
 constexpr size_t probe_block_bytes = 2 * MiB;
 
-// Moves one block there, on and back, and looks whether its contents came along.
+// Moves one block to a range, on and back, and checks that its contents moved along.
 Status try_mechanism(Mechanism mechanism, size_t block_bytes, PageKind& pages) {
   auto pool = Pool::open({.block_bytes = block_bytes, .blocks_max = 1, .mechanism = mechanism});
   if (!pool) return std::unexpected(pool.error());
@@ -167,9 +167,9 @@ std::vector<MechanismReport> probe() {
 
 namespace {
 
-// Found out once, and only where it matters: programs that run for milliseconds ask, too.
+// Tried once, and only if it matters: programs that run for milliseconds call this, too.
 bool uffd_move_works() {
-  // Small pages that move are enough: clearing a huge one takes longer than all the rest.
+  // Small pages suffice: clearing a huge one takes longer than everything else.
   static const bool works = [] {
     constexpr size_t block_bytes = 16 * KiB;
     PageKind pages = PageKind::small;
@@ -187,7 +187,7 @@ bool shared_blocks_are_huge() {
   return huge;
 }
 
-// Large ranges of uffd_move would be charged against the commit limit.
+// Returns whether large ranges of uffd_move would be charged against the commit limit.
 bool charges_reservations() {
   static const bool charges = os::overcommit_memory() == 2;
   return charges;

@@ -39,7 +39,7 @@ struct Case {
   size_t block_bytes;
 };
 
-// Whether an address can be read, asked of the kernel: no signal, and no page appears.
+// Returns whether an address can be read, by a system call: no signal, and no page appears.
 bool readable(const std::byte* address) {
   static int* const ends = [] {
     static int pair[2];
@@ -55,7 +55,7 @@ bool readable(const std::byte* address) {
   return true;
 }
 
-// A word in each page says which block it is, which version, and where in the block.
+// Writes a word in each page that tells the block, its version, and the place in the block.
 void stamp(std::byte* at, size_t bytes, uint64_t tag) {
   for (size_t offset = 0; offset < bytes; offset += os::page_bytes) {
     const uint64_t word = mix64(tag + offset);
@@ -290,7 +290,7 @@ TEST_P(PoolContract, TrimGivesTheMemoryOfFreeBlocksBack) {
   }
   EXPECT_TRUE(has_stamp(pool->home(blocks[0]), pool->block_bytes(), blocks[0]));
   auto range = pool->reserve(8 * pool->block_bytes()).value();
-  for (int i = 1; i < 8; ++i) {  // trimmed blocks serve again
+  for (int i = 1; i < 8; ++i) {  // trimmed blocks can be taken again
     const BlockId block = pool->take();
     ASSERT_NE(block, no_block);
     stamp(pool->home(block), pool->block_bytes(), 100 + block);
@@ -308,7 +308,7 @@ TEST_P(PoolContract, ServesManyThreads) {
   const size_t bytes = pool->block_bytes();
   std::atomic<bool> stop{false};
   std::atomic<int> wrong{0};
-  // Falls into any hole that a move leaves in the address space.
+  // A thread that maps memory into any hole that a move leaves in the address space.
   std::thread intruder([&] {
     while (!stop) {
       void* const mine =
@@ -473,14 +473,14 @@ TEST_P(PoolContract, WorksWithoutPrivilege) {
   EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
 }
 
-// The arena is not inherited, so a child's own memory may lie there when the pool ends.
+// A child does not inherit the arena, so its own memory may lie there when the pool ends.
 TEST_P(PoolContract, EndsInAForkedChildWithoutTakingAnythingFromIt) {
   auto pool = open(4);
   std::byte* const home = pool->home(0);
   const size_t bytes = pool->block_bytes();
   const pid_t child = fork();
   if (child == 0) {
-    if (os::commit(home, bytes) != 0) _exit(1);  // as mmap() might choose to
+    if (os::commit(home, bytes) != 0) _exit(1);  // mmap() might choose this place
     *home = std::byte{1};
     pool.reset();
     _exit(readable(home) ? 0 : 2);
@@ -560,7 +560,7 @@ TEST(Pool, RefusesWhatCannotBe) {
       Pool::open({.blocks_max = 1, .mechanism = Mechanism::mremap, .pages = PageKind::hugetlb}));
 }
 
-// No request reaches a userfaultfd of this process while it lives.
+// Makes requests to userfaultfds of this process fail while it lives.
 class UserfaultsGone {
  public:
   UserfaultsGone() {
@@ -664,7 +664,7 @@ TEST(UffdPool, ABlockWithAPinnedPageStaysWhereItIs) {
       EXPECT_EQ(pool.unmap(block, first->begin()), EBUSY);
       EXPECT_TRUE(has_stamp(first->begin(), bytes, 5));
     }
-    // A fault that was declined meanwhile has left its mark.
+    // A fault that was declined meanwhile has poisoned the page.
     if (system_calls) {
       std::byte* const page = second->begin() + 3 * os::page_bytes;
       ASSERT_EQ(pool.events_of(*second)->poison(page, os::page_bytes), 0);
@@ -678,7 +678,7 @@ TEST(UffdPool, ABlockWithAPinnedPageStaysWhereItIs) {
   }
 }
 
-// A daemon closes all descriptors that it has inherited.
+// A daemon closes all inherited descriptors.
 TEST(UffdPool, PoolsOpenAfterAllDescriptorsWereClosed) {
   if (auto first = open_uffd(1); !first) GTEST_SKIP() << first.error().message();
   GTEST_FLAG_SET(death_test_style, "threadsafe");
@@ -732,7 +732,7 @@ TEST(Pool, ProbeReportsEveryMechanism) {
 }
 
 TEST(PoolDeathTest, MisusedBlocksStopTheProgram) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // no forked child: a pool does nothing there
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // no forked child, where a pool does nothing
   const auto pool =
       Pool::open({.block_bytes = 4 * KiB, .blocks_max = 2, .mechanism = Mechanism::mremap}).value();
   auto range = pool->reserve(4 * KiB).value();

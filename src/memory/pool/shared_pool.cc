@@ -1,22 +1,23 @@
-// Pages of one memfd, which are seen wherever a view of them is mapped.
+// Pages of one memfd, which show up wherever a view of them is mapped.
 //
-// The arena is one view of the whole file, so a block is always visible at home. map() adds a view;
-// nothing was mapped there, so no core has to be interrupted. What a block leaves behind is
-// unmapped late, many views in one call: see late_unmaps.h. Until then the old view stays readable,
-// and shows newer data once the block is used for something else; `strict` unmaps at once.
+// The arena is one view of the whole file, so a block is always visible at home. map() adds a view
+// to an empty place, which interrupts no core. Old views are unmapped late, many in one call: see
+// late_unmaps.h. Until then the old view stays readable, and shows newer data once the block is
+// used for something else; `strict` unmaps at once.
 //
-// A view of a block that consists of huge pages is the home's view, doubled by mremap(): it is
-// excluded from forks as that one is, and the first touch enters the huge page. Beside another
+// A view of a block that consists of huge pages is the home's view, duplicated by mremap(): it is
+// excluded from forks like that one, and the first touch enters the huge page. Beside another
 // thread that does the same this takes 9 us a block; a mapping that enters the pages at once, and a
 // call to exclude it, take 15 (10 to 12 without the exclusion). Small pages are mapped: entering
-// them one by one at the first touch would be dearer.
+// them one by one at the first touch would cost more.
 //
-// A block of 2 MiB is made one huge page by MADV_COLLAPSE, which works while the system's shmem
-// huge pages are off (Linux 6.1). Where it does not, pages that an administrator has reserved
-// (hugetlb) serve if there are enough of them for the whole pool, and else pages of 4 KiB, which
-// are dearer to map: 34 us for each MiB against 6.
+// MADV_COLLAPSE makes a block of 2 MiB one huge page, even if the system's shmem huge pages are off
+// (Linux 6.1). If that fails, pages that an administrator has reserved (hugetlb) serve if there are
+// enough of them for the whole pool, and else pages of 4 KiB, which cost more to map: 34 us for
+// each MiB against 6.
 //
 // Every view is a mapping, so vm.max_map_count bounds the blocks that may be out at once, the late
+// ones included: on ENOMEM the late ones go first and the call is tried again.
 // ones included: on ENOMEM the late ones go first and the call is tried again.
 
 #include <cerrno>
@@ -61,7 +62,7 @@ class SharedPool final : public ArenaPool {
   }
   int flush_unmaps() noexcept override { return is_inherited() ? 0 : late_.flush(); }
   int free_page_tables(std::span<std::byte> piece) noexcept override {
-    if (is_inherited()) return 0;  // whoever had the lock at the fork is not there any more
+    if (is_inherited()) return 0;  // the thread that held the lock at the fork is gone
     late_.forget(piece.data(), piece.data() + piece.size());  // its views go with the rest
     return Pool::free_page_tables(piece);
   }
@@ -77,8 +78,8 @@ class SharedPool final : public ArenaPool {
     is_huge_[block] = pages() == PageKind::huge;
     if (pages() == PageKind::huge) {
       for (size_t offset = 0; offset < block_bytes(); offset += os::huge_page_bytes) {
-        // A piece of a file without any page is not collapsed. Where the system has no huge page to
-        // give, small ones do.
+        // A piece of a file without any page is not collapsed. If the system has no huge page,
+        // small ones do.
         if (const int error = os::populate(at + offset, os::page_bytes)) return error;
         if (os::collapse(at + offset, os::huge_page_bytes) != 0) is_huge_[block] = false;
       }
@@ -103,18 +104,18 @@ class SharedPool final : public ArenaPool {
   int go_home(BlockId, std::byte* from) noexcept override { return late_.add(from); }
 
   int show_at(BlockId block, std::byte* to) noexcept {
-    // (Where mremap() is refused, a view is mapped as those of small pages are.)
+    // (If mremap() is refused, a view is mapped as those of small pages are.)
     if (is_huge_[block] && os::show_again(home(block), to, block_bytes()) == 0) return 0;
     const auto offset = static_cast<uint64_t>(home(block) - arena_.begin());
     const int error = file_.map(to, block_bytes(), offset, true);
-    // A child that stored there would store into the parent's block. Where the system refuses that,
-    // it sees what it must not touch.
+    // A store by a child would reach the parent's block. If the system refuses the exclusion, a
+    // child sees memory that it must not touch.
     if (error == 0) (void)os::exclude_from_fork(to, block_bytes());
     return error;
   }
 
   const os::MemoryFile file_;
-  std::unique_ptr<bool[]> is_huge_;  // of a block that has memory; as place_, of who holds it
+  std::unique_ptr<bool[]> is_huge_;  // for blocks with memory; touched only by the block's holder
   LateUnmaps late_;
 };
 

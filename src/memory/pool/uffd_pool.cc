@@ -1,12 +1,11 @@
 // Anonymous pages, moved by UFFDIO_MOVE between ranges that stay mapped all the time.
 //
-// Arena and ranges are plain readable and writable mappings, watched by the process's userfaultfd: a
-// page that is not there raises SIGBUS. Moving pages changes no mapping, so the number of blocks that
-// are out is not bounded by vm.max_map_count, and the kernel's lock on the address space is taken
-// for reading only.
+// Arena and ranges are plain readable and writable mappings, watched by the process's userfaultfd:
+// a missing page raises SIGBUS. Moving pages changes no mapping, so vm.max_map_count does not bound
+// the blocks that are out, and the kernel's lock on the address space is taken only for reading.
 //
-// What the kernel wants, and how it gets it:
-//   pages of this process alone    MADV_DONTFORK on arena and ranges
+// The kernel's conditions, and how they are met:
+//   pages of this process only     MADV_DONTFORK on arena and ranges
 //   the same protection on both    all are readable and writable; homes that were never used are
 //                                  inaccessible
 //   nothing at the destination     a block is at exactly one address, and its pages always move
@@ -17,21 +16,21 @@
 // Ranges are writable, hence under vm.overcommit_memory=2 they are charged in full, and the system
 // may refuse large ones.
 //
-// Huge pages: a block of 2 MiB moves as one huge page in about a microsecond, when no page table
-// stands at the destination. But a fault in a range that allows huge pages first clears a whole new
+// Huge pages: a block of 2 MiB moves as one huge page in about a microsecond, if there is no page
+// table at the destination. But a fault in a range that allows huge pages first clears a whole new
 // one, and only then finds that the fault is ours; and a fault in a range that does not allow them
 // leaves a page table behind, for which the huge page is split. The former is the lesser evil (see
-// pool.cc): ranges of huge blocks allow huge pages, and whoever can moves blocks ahead of the
-// faults.
+// pool.cc): ranges of huge blocks allow huge pages, and users move blocks ahead of the faults if
+// they can.
 //
 // A page that is pinned, by I/O in flight or as a registered buffer, does not move: EBUSY (see
-// os::Userfault::move()). That is as well: the I/O would go on in a block that the other side has.
+// os::Userfault::move()). This is right: the I/O would continue in a block that the other side has.
 //
-// PoolOptions::system_calls gives each range a privileged userfaultfd of its own, from which
-// somebody reads its faults. One for all would not do: who serves a fault may wait for a block that
-// comes free by another range's fault. The kernel moves pages only into what is watched by the
-// userfaultfd that is asked to move, so a move to a range goes through that range's, and the way back
-// from a move that failed halfway through that of the source.
+// PoolOptions::system_calls gives each range a privileged userfaultfd of its own, and some thread
+// reads its faults. One for all would not do: serving a fault may wait for a block that becomes
+// free by another range's fault. The kernel moves pages only into ranges that are watched by the
+// userfaultfd of the call. So a move to a range uses that range's, and the way back from a move
+// that failed halfway uses the source's.
 
 #include <algorithm>
 #include <array>
@@ -88,12 +87,12 @@ class UffdPool final : public ArenaPool {
   void release(os::Reservation& range) override {
     (void)mover_to(range.begin()).unwatch(range.begin(), range.bytes());
     for (WatchedRange& watched : watched_) {
-      // Relaxed: whoever reserves the next range comes after this call by other ways.
+      // Relaxed: later reservations are ordered after this call by other means.
       if (watched.begin.load(std::memory_order_relaxed) == range.begin())
         watched.begin.store(nullptr, std::memory_order_relaxed);
     }
   }
-  // The mapping goes with the tables, so a new one takes its place.
+  // Watches the piece again, because its new mapping lost the old one's properties with the tables.
   int free_page_tables(std::span<std::byte> piece) noexcept override {
     if (is_inherited()) return 0;
     if (const int error = Pool::free_page_tables(piece); error != 0) return error;
@@ -104,7 +103,7 @@ class UffdPool final : public ArenaPool {
   }
 
  private:
-  // Makes inaccessible addresses what a range consists of.
+  // Makes inaccessible addresses a part of a range.
   int prepare(std::byte* begin, size_t bytes) noexcept {
     int error = os::exclude_from_fork(begin, bytes);
     (void)os::advise_huge(begin, bytes, pages() == PageKind::huge);
@@ -131,14 +130,15 @@ class UffdPool final : public ArenaPool {
   int move_on(BlockId, std::byte* from, std::byte* to) noexcept override { return move(from, to); }
   int go_home(BlockId block, std::byte* from) noexcept override { return move(from, home(block)); }
 
-  // UFFDIO_MOVE wants a source that can be written, and a store in that moment would go unnoticed. So
-  // the mapping itself moves, as it is protected. What it leaves at `from` is empty, watched as before,
-  // and may be written only when the block is away: until then a store faults.
+  // UFFDIO_MOVE needs a writable source, and a store in that moment would go unnoticed. So the
+  // mapping itself moves with its protection. The mapping left at `from` is empty and watched as
+  // before, and becomes writable only when the block is away: until then a store faults.
   int go_home_in_use(BlockId block, std::byte* from, Protection protection) noexcept override {
     if (protection == Protection::read_write) return go_home(block, from);
     std::byte* const at = home(block);
     if (const int error = os::move_pages_leaving_source(from, at, block_bytes())) return error;
-    // These need what mremap() leaves of the four mappings that it wants (see os::move_pages()).
+    // These calls need the mappings that mremap() leaves of the four that it needs (see
+    // os::move_pages()).
     PENSTOCK_CHECK(os::protect(at, block_bytes(), Protection::read_write) == 0 &&
                        userfault_.watch(at, block_bytes()) == 0 &&
                        os::protect(from, block_bytes(), Protection::read_write) == 0,
@@ -152,14 +152,14 @@ class UffdPool final : public ArenaPool {
     };
     const int error = move_once();
     if (error != EEXIST || !system_calls_) return error;
-    // No block is at `to`: what is there is the mark of a fault that was declined before (see
+    // No block is at `to`, so it holds the poison of a fault that was declined before (see
     // memory/fault/event_server.h), perhaps for a page that is no longer pinned.
     if (const int kept = os::discard(to, block_bytes())) return kept;
     return move_once();
   }
 
-  // A range with a userfaultfd of its own. `begin` is stored last (release) and looked for first
-  // (acquire), without a lock: this is the fault path.
+  // A range with a userfaultfd of its own. `begin` is stored last (release) and read first
+  // (acquire), without a lock, because this is the fault path.
   struct WatchedRange {
     std::atomic<std::byte*> begin = nullptr;
     std::byte* end = nullptr;
