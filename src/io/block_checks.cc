@@ -67,7 +67,7 @@ uint64_t BlockChecks::end_of(uint64_t number) const {
 }
 
 // Returns the id of a partial read; 0 if the range is the whole block, or empty.
-uint32_t BlockChecks::turn_of(uint64_t number, uint64_t begin, uint64_t end) {
+uint32_t BlockChecks::id_of(uint64_t number, uint64_t begin, uint64_t end) {
   if (begin >= end || (begin == number * block_bytes_ && end == end_of(number))) return 0;
   if (parts_.size() >= parts_max) parts_.clear();
   auto [part, last] = parts_.equal_range(number);
@@ -84,19 +84,19 @@ uint32_t BlockChecks::turn_of(uint64_t number, uint64_t begin, uint64_t end) {
     }
   }
   if (!goes_on)
-    mine = parts_.emplace(number, Part{.turn = ++turns_, .begin = begin, .next = begin});
+    mine = parts_.emplace(number, PartialRead{.id = ++last_id_, .begin = begin, .next = begin});
   mine->second.next = end;
-  return mine->second.turn;
+  return mine->second.id;
 }
 
 // Adds bytes to a partial read. If it is gone, its bytes were read again.
-bool BlockChecks::arrived(uint64_t number, uint32_t turn, uint64_t bytes, uint32_t check) {
+bool BlockChecks::arrived(uint64_t number, uint32_t id, uint64_t bytes, uint32_t check) {
   uint64_t whole_bytes = 0;
   uint32_t whole_check = 0;
   auto [part, last] = parts_.equal_range(number);
   for (; part != last; ++part) {
-    Part& one = part->second;
-    if (one.turn == turn) {
+    PartialRead& one = part->second;
+    if (one.id == id) {
       one.arrived_bytes += bytes;
       one.check ^= check;
     }
@@ -109,19 +109,19 @@ bool BlockChecks::arrived(uint64_t number, uint32_t turn, uint64_t bytes, uint32
   return compare(number, whole_check);
 }
 
-BlockChecks::Turns BlockChecks::begin_read(uint64_t offset, size_t bytes) noexcept {
+BlockChecks::PartialReadIds BlockChecks::begin_read(uint64_t offset, size_t bytes) noexcept {
   if (bytes == 0) return {};
   MutexLock lock(mutex_);
   const uint64_t first = offset / block_bytes_;
   const uint64_t last = (offset + bytes - 1) / block_bytes_;
-  auto turn = [&](uint64_t number) REQUIRES_LOCK(mutex_) {
-    return turn_of(number, std::max(offset, number * block_bytes_),
-                   std::min(offset + bytes, end_of(number)));
+  auto id_in = [&](uint64_t number) REQUIRES_LOCK(mutex_) {
+    return id_of(number, std::max(offset, number * block_bytes_),
+                 std::min(offset + bytes, end_of(number)));
   };
-  Turns turns;
-  turns.first = turn(first);
-  turns.last = last == first ? turns.first : turn(last);
-  return turns;
+  PartialReadIds ids;
+  ids.first = id_in(first);
+  ids.last = last == first ? ids.first : id_in(last);
+  return ids;
 }
 
 bool BlockChecks::compare(uint64_t number, uint32_t check) {
@@ -131,7 +131,7 @@ bool BlockChecks::compare(uint64_t number, uint32_t check) {
 }
 
 bool BlockChecks::end_read(uint64_t offset, const std::byte* data, size_t bytes,
-                           const Turns& turns) noexcept {
+                           const PartialReadIds& ids) noexcept {
   MutexLock lock(mutex_);
   const uint64_t first = offset / block_bytes_;
   bool fine = true;
@@ -141,11 +141,11 @@ bool BlockChecks::end_read(uint64_t offset, const std::byte* data, size_t bytes,
     const uint64_t end = std::min(offset + bytes, end_of(number));
     if (at < end) {
       const bool whole = at == start && end == end_of(number);
-      const uint32_t turn = number == first ? turns.first : turns.last;
-      if (whole || turn != 0) {
+      const uint32_t id = number == first ? ids.first : ids.last;
+      if (whole || id != 0) {
         const uint32_t check =
             crc32c_moved(crc32c(data + (at - offset), end - at), start + block_bytes_ - end);
-        fine &= whole ? compare(number, check) : arrived(number, turn, end - at, check);
+        fine &= whole ? compare(number, check) : arrived(number, id, end - at, check);
       }
     }
     at = start + block_bytes_;
@@ -158,7 +158,7 @@ BlockChecks::Block BlockChecks::block(uint64_t number) const {
   return number < blocks_.size() ? blocks_[number] : Block{};
 }
 
-void BlockChecks::believe(uint64_t number, const Block& block) {
+void BlockChecks::restore(uint64_t number, const Block& block) {
   MutexLock lock(mutex_);
   at(number) = block;
 }

@@ -30,7 +30,7 @@ class BlockChecks {
     uint32_t bytes = 0;
   };
   // The partial reads that a request's first and last block belong to. 0: none.
-  struct Turns {
+  struct PartialReadIds {
     uint32_t first = 0;
     uint32_t last = 0;
   };
@@ -46,20 +46,21 @@ class BlockChecks {
   void wrote(uint64_t offset, const std::byte* data, size_t bytes);
   // Bracket a read: it is submitted, and has returned `bytes` bytes. False: they differ from those
   // written.
-  Turns begin_read(uint64_t offset, size_t bytes) noexcept;
-  bool end_read(uint64_t offset, const std::byte* data, size_t bytes, const Turns& turns) noexcept;
+  PartialReadIds begin_read(uint64_t offset, size_t bytes) noexcept;
+  bool end_read(uint64_t offset, const std::byte* data, size_t bytes,
+                const PartialReadIds& ids) noexcept;
 
   // Returns a block's check of a file that stays, for a later run that restores it.
   Block block(uint64_t number) const;
-  void believe(uint64_t number, const Block& block);
+  void restore(uint64_t number, const Block& block);
   // Returns the first damage found.
   std::optional<Damage> damage() const;
 
  private:
   // The range [begin, next) of a block that a stream has read or requested. Parts in flight never
   // overlap: a part that is read again starts anew.
-  struct Part {
-    uint32_t turn = 0;
+  struct PartialRead {
+    uint32_t id = 0;
     uint64_t begin = 0;
     uint64_t next = 0;
     uint64_t arrived_bytes = 0;
@@ -69,17 +70,16 @@ class BlockChecks {
   Block& at(uint64_t number) REQUIRES_LOCK(mutex_);
   void make_fewer() REQUIRES_LOCK(mutex_);
   uint64_t end_of(uint64_t number) const REQUIRES_LOCK(mutex_);
-  uint32_t turn_of(uint64_t number, uint64_t begin, uint64_t end) REQUIRES_LOCK(mutex_);
+  uint32_t id_of(uint64_t number, uint64_t begin, uint64_t end) REQUIRES_LOCK(mutex_);
   bool compare(uint64_t number, uint32_t check) REQUIRES_LOCK(mutex_);
-  bool arrived(uint64_t number, uint32_t turn, uint64_t bytes, uint32_t check)
-      REQUIRES_LOCK(mutex_);
+  bool arrived(uint64_t number, uint32_t id, uint64_t bytes, uint32_t check) REQUIRES_LOCK(mutex_);
 
   const bool grows_;
   mutable Mutex mutex_;
   uint64_t block_bytes_ GUARDED_BY(mutex_);
   std::vector<Block> blocks_ GUARDED_BY(mutex_);
-  std::unordered_multimap<uint64_t, Part> parts_ GUARDED_BY(mutex_);  // by block
-  uint32_t turns_ GUARDED_BY(mutex_) = 0;
+  std::unordered_multimap<uint64_t, PartialRead> parts_ GUARDED_BY(mutex_);  // by block
+  uint32_t last_id_ GUARDED_BY(mutex_) = 0;
   std::optional<Damage> damage_ GUARDED_BY(mutex_);
 };
 

@@ -59,7 +59,7 @@ TEST(Crc32c, IsTheSameByEveryWayAndInPieces) {
 struct Read {
   uint64_t offset = 0;
   size_t bytes = 0;
-  BlockChecks::Turns turns = {};
+  BlockChecks::PartialReadIds ids = {};
 };
 
 // Reads everything in pieces, a few at a time, which end in any order. Returns the number of
@@ -78,8 +78,7 @@ int read_in_order(BlockChecks& checks, const std::vector<std::byte>& data, Rando
     const size_t ended = random.below(in_flight.size());
     const Read read = in_flight[ended];
     in_flight.erase(in_flight.begin() + static_cast<ptrdiff_t>(ended));
-    damaged_reads +=
-        !checks.end_read(read.offset, data.data() + read.offset, read.bytes, read.turns);
+    damaged_reads += !checks.end_read(read.offset, data.data() + read.offset, read.bytes, read.ids);
   }
   return damaged_reads;
 }
@@ -100,8 +99,8 @@ TEST(BlockChecks, OneBitIsNoticedWhateverThePiecesAre) {
     // Reads some part, and then everything once more.
     const uint64_t from = random.below(data.size());
     const size_t bytes = 1 + random.below(data.size() - from);
-    const auto turns = checks.begin_read(from, bytes);
-    EXPECT_TRUE(checks.end_read(from, data.data() + from, bytes, turns));
+    const auto ids = checks.begin_read(from, bytes);
+    EXPECT_TRUE(checks.end_read(from, data.data() + from, bytes, ids));
     EXPECT_EQ(read_in_order(checks, data, random, piece_bytes), 0);
     EXPECT_FALSE(checks.damage());
 
@@ -132,8 +131,8 @@ TEST(BlockChecks, StreamsThatMeetWithinABlockAreOneRead) {
       if (left.empty()) return damaged_reads;
       const size_t i = left[random.below(left.size())];
       const size_t bytes = std::min<uint64_t>(4096 - at[i] % 4096, ends[i] - at[i]);
-      const auto turns = checks.begin_read(at[i], bytes);
-      damaged_reads += !checks.end_read(at[i], data.data() + at[i], bytes, turns);
+      const auto ids = checks.begin_read(at[i], bytes);
+      damaged_reads += !checks.end_read(at[i], data.data() + at[i], bytes, ids);
       at[i] += bytes;
     }
   };

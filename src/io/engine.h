@@ -66,8 +66,8 @@ struct Request {
     TrafficAccount* traffic = nullptr;
     // The end on an emulated device (emulation.h); 0: no device.
     uint64_t emulated_end_ns = 0;
-    bool served = false;                     // the real device has ended it
-    uint32_t first_turn = 0, last_turn = 0;  // BlockChecks::Turns
+    bool served = false;                           // the real device has ended it
+    uint32_t first_read_id = 0, last_read_id = 0;  // BlockChecks::PartialReadIds
   } links = {};
 };
 

@@ -82,9 +82,9 @@ void begin(Request& request, TrafficAccount& traffic) noexcept {
     if (request.operation == Operation::write) {
       checks->wrote(request.offset, request.data, request.bytes);
     } else {
-      const auto turns = checks->begin_read(request.offset, request.bytes);
-      request.links.first_turn = turns.first;
-      request.links.last_turn = turns.last;
+      const auto ids = checks->begin_read(request.offset, request.bytes);
+      request.links.first_read_id = ids.first;
+      request.links.last_read_id = ids.last;
     }
   }
 }
@@ -94,7 +94,7 @@ void end(Request& request) noexcept {
   if (checks == nullptr || request.operation == Operation::write || request.done_bytes == 0) return;
   if (test_seam != nullptr) test_seam->damage_checked(request.data, request.done_bytes);
   if (!checks->end_read(request.offset, request.data, request.done_bytes,
-                        {request.links.first_turn, request.links.last_turn}) &&
+                        {request.links.first_read_id, request.links.last_read_id}) &&
       request.error == 0)
     request.error = damaged;
 }

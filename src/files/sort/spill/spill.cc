@@ -59,7 +59,7 @@ uint32_t Spill::check_of(uint32_t number) const {
 }
 
 void Spill::believe(uint32_t number, uint32_t bytes, uint32_t check) {
-  files_[number % files_.size()]->checks()->believe(
+  files_[number % files_.size()]->checks()->restore(
       number / files_.size(), {check, static_cast<uint32_t>(round_up(bytes, io::sector_bytes))});
 }
 
