@@ -61,7 +61,7 @@ Result<std::optional<io::SharedBudget>> take_of_memory_pool(
     if (!size) return std::unexpected(size.error());
     options.budget_bytes = std::max(*size, MiB);
   }
-  auto share = io::SharedBudget::take(options);
+  auto share = io::SharedBudget::acquire(options);
   if (!share) return std::unexpected(share.error());
   return std::move(*share);
 }

@@ -24,7 +24,7 @@ namespace {
 constexpr off_t numbers_at = off_t{1} << 50;
 constexpr off_t change_at = off_t{1} << 60;
 
-struct Written {
+struct BudgetHeader {
   uint64_t budget_mib = 0;
   uint64_t next_number = 0;
 };
@@ -85,14 +85,14 @@ bool take_mib(int fd, off_t wanted, off_t budget) {
 }
 
 // Reads the header that the running processes have written.
-Result<Written> read_written(int fd, const std::string& path) {
-  Written written;
-  const ssize_t bytes = os::retried([&] { return ::pread(fd, &written, sizeof written, 0); });
+Result<BudgetHeader> read_header(int fd, const std::string& path) {
+  BudgetHeader header;
+  const ssize_t bytes = os::retried([&] { return ::pread(fd, &header, sizeof header, 0); });
   if (bytes < 0) return system_error(errno, "read", path);
-  if (bytes != sizeof written)
+  if (bytes != sizeof header)
     return failure(ErrorCode::corrupt, "read the size of the pool: the file was cut off", path,
                    "another name, or this one when no process uses it");
-  return written;
+  return header;
 }
 
 bool is_name(const std::string& name) {
@@ -104,7 +104,7 @@ bool is_name(const std::string& name) {
 
 }  // namespace
 
-Result<SharedBudget> SharedBudget::take(const Options& options) {
+Result<SharedBudget> SharedBudget::acquire(const Options& options) {
   const std::string shared = "memory pool " + options.name;
   if (!is_name(options.name))
     return misuse("share memory by this name", options.name, "letters, digits, . _ and -");
@@ -144,24 +144,24 @@ Result<SharedBudget> SharedBudget::take(const Options& options) {
   };
   if (Status got = wait_until(lock(change_at)); !got) return std::unexpected(got.error());
   if (error != 0) return system_error(error, "lock", path);
-  Written written = {.budget_mib = options.budget_bytes / MiB};
+  BudgetHeader header = {.budget_mib = options.budget_bytes / MiB};
   if (locked_within(fd.get(), {0, change_at})) {
-    const auto known = read_written(fd.get(), path);
+    const auto known = read_header(fd.get(), path);
     if (!known) return std::unexpected(known.error());
-    written = *known;
+    header = *known;
   }
-  if (written.budget_mib == 0)
+  if (header.budget_mib == 0)
     return misuse("tell how large this pool is: no other process uses it", shared,
                   "--memory-pool " + options.name + ":8G");
-  if (options.budget_bytes != 0 && options.budget_bytes / MiB != written.budget_mib)
+  if (options.budget_bytes != 0 && options.budget_bytes / MiB != header.budget_mib)
     return misuse(fmt::format("share {} MiB: the running processes share {} MiB",
-                              options.budget_bytes / MiB, written.budget_mib),
+                              options.budget_bytes / MiB, header.budget_mib),
                   shared, "the same size");
-  const off_t budget = static_cast<off_t>(written.budget_mib);
+  const off_t budget = static_cast<off_t>(header.budget_mib);
   if (wanted > budget)
     return misuse(fmt::format("take {} MiB of {} MiB", wanted, budget), shared, "a smaller -S");
-  const off_t number = static_cast<off_t>(written.next_number++);
-  if (::pwrite(fd.get(), &written, sizeof written, 0) != sizeof written)
+  const off_t number = static_cast<off_t>(header.next_number++);
+  if (::pwrite(fd.get(), &header, sizeof header, 0) != sizeof header)
     return system_error(errno, "write", path);
   if (Status got = wait_until(lock(numbers_at + number)); !got) return std::unexpected(got.error());
   if (error != 0) return system_error(error, "lock", path);

@@ -33,7 +33,7 @@ class SharedBudget {
   // larger than the budget, or another budget than that of the running processes; permission: the
   // file of that name is not this user's alone; corrupt: somebody has truncated the file while
   // others use it; the system's errors.
-  static Result<SharedBudget> take(const Options& options);
+  static Result<SharedBudget> acquire(const Options& options);
 
  private:
   explicit SharedBudget(os::Fd&& fd) : fd_(std::move(fd)) {}

@@ -22,8 +22,8 @@ class SharedBudgetTest : public testing::Test {
     failing_reads = 0;
     std::filesystem::remove(path_);
   }
-  Result<SharedBudget> take(uint64_t budget_bytes, uint64_t bytes) const {
-    return SharedBudget::take({.name = name_, .budget_bytes = budget_bytes, .bytes = bytes});
+  Result<SharedBudget> acquire(uint64_t budget_bytes, uint64_t bytes) const {
+    return SharedBudget::acquire({.name = name_, .budget_bytes = budget_bytes, .bytes = bytes});
   }
 
   const std::string name_ = fmt::format("shared-budget-test-{}", ::getpid());
@@ -31,34 +31,34 @@ class SharedBudgetTest : public testing::Test {
 };
 
 TEST_F(SharedBudgetTest, AReadThatIsInterruptedIsMadeAgain) {
-  const auto first = take(8 * MiB, 4 * MiB);
+  const auto first = acquire(8 * MiB, 4 * MiB);
   ASSERT_TRUE(first) << first.error().message();
   failing_reads = 3;
   call_error = EINTR;
-  const auto second = take(0, 3 * MiB);
+  const auto second = acquire(0, 3 * MiB);
   EXPECT_EQ(failing_reads, 0);
   ASSERT_TRUE(second) << second.error().message();
-  EXPECT_EQ(take(0, 9 * MiB).error().code, ErrorCode::invalid_argument) << "there are 8 MiB";
+  EXPECT_EQ(acquire(0, 9 * MiB).error().code, ErrorCode::invalid_argument) << "there are 8 MiB";
 }
 
 TEST_F(SharedBudgetTest, APoolThatCannotBeReadIsNoNewOne) {
-  const auto first = take(8 * MiB, 4 * MiB);
+  const auto first = acquire(8 * MiB, 4 * MiB);
   ASSERT_TRUE(first) << first.error().message();
   failing_reads = 1;
   call_error = EIO;
-  const auto refused = take(8 * MiB, 1 * MiB);
+  const auto refused = acquire(8 * MiB, 1 * MiB);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::io);
   EXPECT_EQ(refused.error().subject, path_);
-  EXPECT_TRUE(take(8 * MiB, 1 * MiB)) << "nothing was changed";
+  EXPECT_TRUE(acquire(8 * MiB, 1 * MiB)) << "nothing was changed";
   ASSERT_EQ(::truncate(path_.c_str(), 5), 0);
-  EXPECT_EQ(take(8 * MiB, 1 * MiB).error().code, ErrorCode::corrupt);
+  EXPECT_EQ(acquire(8 * MiB, 1 * MiB).error().code, ErrorCode::corrupt);
 }
 
 TEST_F(SharedBudgetTest, TheFirstProcessBeginsANewOne) {
-  EXPECT_TRUE(take(8 * MiB, 4 * MiB));
-  EXPECT_EQ(take(0, 1 * MiB).error().code, ErrorCode::invalid_argument);
-  EXPECT_TRUE(take(2 * MiB, 2 * MiB));
+  EXPECT_TRUE(acquire(8 * MiB, 4 * MiB));
+  EXPECT_EQ(acquire(0, 1 * MiB).error().code, ErrorCode::invalid_argument);
+  EXPECT_TRUE(acquire(2 * MiB, 2 * MiB));
 }
 
 }  // namespace
