@@ -41,7 +41,7 @@ class Descriptor {
   void interrupt() noexcept;
   // Does the same when `*cancel` is set: waiting calls check it several times a second. It outlives
   // this.
-  void heed(const std::atomic<bool>* cancel) { cancel_ = cancel; }
+  void set_cancel(const std::atomic<bool>* cancel) { cancel_ = cancel; }
 
   const std::string& name() const { return name_; }
 

@@ -277,7 +277,7 @@ Status File::check_in_place(const OutputOptions& options) const {
 Status File::open_outlet(const std::atomic<bool>* cancel) {
   auto descriptor = Descriptor::duplicate(fd_, path_);
   if (!descriptor) return std::unexpected(descriptor.error());
-  descriptor->heed(cancel);
+  descriptor->set_cancel(cancel);
   outlet_ = os::LeftToParent<Outlet>(
       std::make_unique<Outlet>(std::make_shared<DescriptorSink>(std::move(*descriptor))));
   return {};

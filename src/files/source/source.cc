@@ -191,7 +191,7 @@ Result<std::unique_ptr<Source>> source::source_of(const io::File& file,
   const auto begin = file.seekable() ? std::optional<uint64_t>(0) : std::nullopt;
   auto descriptor = io::Descriptor::duplicate(file.buffered_descriptor(), file.path(), begin);
   if (!descriptor) return std::unexpected(descriptor.error());
-  descriptor->heed(cancel);
+  descriptor->set_cancel(cancel);
   return decompress(std::make_unique<DescriptorSource>(std::move(*descriptor)), file.path(),
                     options);
 }
