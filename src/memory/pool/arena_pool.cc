@@ -16,7 +16,7 @@ bool wants_huge_pages(const PoolOptions& options) {
 ArenaPool::ArenaPool(const PoolOptions& options, PageKind pages, os::Reservation arena)
     : arena_(std::move(arena)),
       free_(options.blocks_max),
-      place_(std::make_unique<Place[]>(options.blocks_max)) {
+      states_(std::make_unique<BlockState[]>(options.blocks_max)) {
   block_bytes_ = options.block_bytes;
   blocks_max_ = options.blocks_max;
   pages_ = pages;
@@ -46,9 +46,9 @@ Result<os::Reservation> ArenaPool::reserve_arena(const PoolOptions& options) {
   return reserve_blocks(uint64_t{options.blocks_max} * options.block_bytes, options.block_bytes);
 }
 
-void ArenaPool::require_place(BlockId block, Place place) const noexcept {
+void ArenaPool::require_state(BlockId block, BlockState state) const noexcept {
   PENSTOCK_CHECK(block < blocks_max_, "no such block");
-  PENSTOCK_CHECK(place_[block] == place, "a block was used that is not where the call needs it");
+  PENSTOCK_CHECK(states_[block] == state, "a block is not where the call needs it");
 }
 
 BlockId ArenaPool::take() noexcept {
@@ -63,44 +63,44 @@ BlockId ArenaPool::take() noexcept {
     committed_.fetch_add(1, std::memory_order_relaxed);
     if (account_ != nullptr) account_->charge(block_bytes_);
   }
-  place_[taken.block] = Place::home;
+  states_[taken.block] = BlockState::home;
   return taken.block;
 }
 
 void ArenaPool::give(BlockId block) noexcept {
   if (is_inherited()) return;
-  require_place(block, Place::home);
-  place_[block] = Place::free;
+  require_state(block, BlockState::home);
+  states_[block] = BlockState::free;
   free_.give(block, true);
 }
 
 int ArenaPool::map(BlockId block, std::byte* to) noexcept {
   if (is_inherited()) return EPERM;
-  require_place(block, Place::home);
+  require_state(block, BlockState::home);
   const int error = leave_home(block, to);
-  if (error == 0) place_[block] = Place::mapped;
+  if (error == 0) states_[block] = BlockState::mapped;
   return error;
 }
 
 int ArenaPool::remap(BlockId block, std::byte* from, std::byte* to) noexcept {
   if (is_inherited()) return EPERM;
-  require_place(block, Place::mapped);
+  require_state(block, BlockState::mapped);
   return move_on(block, from, to);
 }
 
 int ArenaPool::unmap(BlockId block, std::byte* from) noexcept {
   if (is_inherited()) return 0;
-  require_place(block, Place::mapped);
+  require_state(block, BlockState::mapped);
   const int error = go_home(block, from);
-  if (error == 0) place_[block] = Place::home;
+  if (error == 0) states_[block] = BlockState::home;
   return error;
 }
 
 int ArenaPool::unmap_in_use(BlockId block, std::byte* from, Protection protection) noexcept {
   if (is_inherited()) return 0;
-  require_place(block, Place::mapped);
+  require_state(block, BlockState::mapped);
   const int error = go_home_in_use(block, from, protection);
-  if (error == 0) place_[block] = Place::home;
+  if (error == 0) states_[block] = BlockState::home;
   return error;
 }
 

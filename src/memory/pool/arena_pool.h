@@ -59,14 +59,14 @@ class ArenaPool : public Pool {
   os::Reservation arena_;
 
  private:
-  enum class Place : uint8_t { free, home, mapped };
-  void require_place(BlockId block, Place place) const noexcept;
+  enum class BlockState : uint8_t { free, home, mapped };
+  void require_state(BlockId block, BlockState state) const noexcept;
 
   BlockList free_;
   std::atomic<uint32_t> committed_{0};
   // Charged for blocks that have memory.
   const std::shared_ptr<MemoryAccount> account_ = current_run().account;
-  std::unique_ptr<Place[]> place_;
+  std::unique_ptr<BlockState[]> states_;
 };
 
 // Returns 0, or the errno with which this system refuses to move pages by mremap() (gVisor,

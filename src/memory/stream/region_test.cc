@@ -109,7 +109,7 @@ TEST_P(RegionOn, ABlockWithAPinnedPageGoesWithItsRegion) {
     write(region.begin<uint64_t>(), 1);
     write(region.begin<uint64_t>() + block_items, 1);
     pinned.emplace(region.begin<std::byte>());
-    if (!pinned->is_so()) GTEST_SKIP() << "no registered buffers here";
+    if (!pinned->is_pinned()) GTEST_SKIP() << "no registered buffers here";
   }
   EXPECT_GE(pool.blocks_free(), 1u);
 }

@@ -241,7 +241,7 @@ TEST_P(RemapStreamOn, WithZerosAPinnedPageIsAnError) {
     auto* const to = pipe.writer<std::byte>();
     std::memset(to, 1, block);
     const pool::PinnedPage pinned(to + block / 2);
-    if (!pinned.is_so()) GTEST_SKIP() << "no registered buffers here";
+    if (!pinned.is_pinned()) GTEST_SKIP() << "no registered buffers here";
     std::memset(to + block, 1, 2 * block);
     const Status finished = pipe.finish(3 * block);
     const auto* const from = pipe.reader<std::byte>();

@@ -75,7 +75,7 @@ TEST_P(VanishingArrayOn, ABlockWithAPinnedPageIsGivenBackLater) {
   EXPECT_EQ(wrong(array, 0, 2 * block_items), 0u);
   {
     const pool::PinnedPage pinned(array.begin<std::byte>() + block);
-    if (!pinned.is_so()) GTEST_SKIP() << "no registered buffers here";
+    if (!pinned.is_pinned()) GTEST_SKIP() << "no registered buffers here";
     array.clear();
   }
   array.clear();
