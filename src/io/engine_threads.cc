@@ -28,8 +28,8 @@ constexpr unsigned workers_max = 16;
 constexpr size_t threads_left = 4;
 
 // Threads that wait until this object is destroyed.
-struct Held {
-  ~Held() {
+struct ReservedThreads {
+  ~ReservedThreads() {
     let_go.count_down();
     for (std::thread& thread : threads) {
       if (thread.joinable()) thread.join();
@@ -87,9 +87,9 @@ void ThreadEngine::served(Request& request) noexcept {
 // and then released.
 void ThreadEngine::start_workers(unsigned count) {
   workers_.reserve(count);
-  Held held;
-  const bool has_some = std::ranges::all_of(held.threads, [&](std::thread& thread) {
-    return start_thread(thread, [&held] { held.let_go.wait(); }).has_value();
+  ReservedThreads reserved;
+  const bool has_some = std::ranges::all_of(reserved.threads, [&](std::thread& thread) {
+    return start_thread(thread, [&reserved] { reserved.let_go.wait(); }).has_value();
   });
   while (has_some && workers_.size() < count) {
     std::thread worker;

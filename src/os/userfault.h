@@ -61,8 +61,8 @@ class Userfault {
 
  private:
   static Result<Userfault> with_features(Fd fd, uint64_t features);
-  bool answers() noexcept;
-  int ask(unsigned long request, void* argument) noexcept;
+  bool is_usable() noexcept;
+  int control(unsigned long request, void* argument) noexcept;
 
   Fd fd_;
   Generation made_;

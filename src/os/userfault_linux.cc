@@ -65,9 +65,9 @@ struct Moved {
 // or to split them, or until it has released pages of ended I/O); I/O in flight pins them until it
 // ends, and a registered buffer for ever. So the first tries follow each other at once, later ones
 // wait, and after about a second there are no more.
-class Patience {
+class BusyPageRetries {
  public:
-  bool lasts() noexcept {
+  bool next() noexcept {
     if (++tries_ > tries_max) return false;
     constexpr timespec nap{.tv_sec = 0, .tv_nsec = 200'000};
     tries_ <= tries_at_once ? (void)sched_yield() : (void)nanosleep(&nap, nullptr);
@@ -83,7 +83,7 @@ class Patience {
 // Moves everything, a part, or nothing in each call. EAGAIN: the mappings were changing, or a page
 // was being migrated; the same call works a moment later. EBUSY: see BusyPageRetries.
 Moved move_some(int fd, std::byte* from, std::byte* to, size_t bytes) noexcept {
-  Patience patience;
+  BusyPageRetries retries;
   size_t done = 0;
   while (done < bytes) {
     uffdio_move request{};
@@ -96,7 +96,7 @@ Moved move_some(int fd, std::byte* from, std::byte* to, size_t bytes) noexcept {
       done += static_cast<size_t>(request.move);
     else if (error == EAGAIN)
       sched_yield();
-    else if (error != EBUSY || !patience.lasts())
+    else if (error != EBUSY || !retries.next())
       return {done, error};
   }
   return {done, 0};
@@ -130,7 +130,7 @@ Result<Userfault*> Userfault::of_process() {
   static constinit std::atomic<Userfault*> shared = nullptr;
   // acquire: pairs with the exchange.
   Userfault* now = shared.load(std::memory_order_acquire);
-  if (now != nullptr && now->answers()) return now;
+  if (now != nullptr && now->is_usable()) return now;
   auto opened = open();
   if (!opened) return std::unexpected(std::move(opened.error()));
   auto next = std::make_unique<Userfault>(std::move(*opened));
@@ -168,38 +168,38 @@ bool Userfault::next_event(int stop_fd, Event& event) noexcept {
 }
 
 // Makes an ioctl; returns 0 or an errno.
-int Userfault::ask(unsigned long request, void* argument) noexcept {
+int Userfault::control(unsigned long request, void* argument) noexcept {
   if (made_.is_past()) return EPERM;
   return errno_of([&] { return ioctl(fd_.get(), request, argument); });
 }
 
 // Returns false once other code has closed the descriptor, or in a forked child.
-bool Userfault::answers() noexcept {
+bool Userfault::is_usable() noexcept {
   alignas(page_bytes) static std::byte page[page_bytes];
   return wake(page, sizeof page) == 0;
 }
 
 int Userfault::wake(std::byte* address, size_t bytes) noexcept {
   uffdio_range range{word(address), bytes};
-  return ask(UFFDIO_WAKE, &range);
+  return control(UFFDIO_WAKE, &range);
 }
 
 int Userfault::poison(std::byte* address, size_t bytes) noexcept {
   uffdio_poison request{};
   request.range = {word(address), bytes};
-  return ask(UFFDIO_POISON, &request);
+  return control(UFFDIO_POISON, &request);
 }
 
 int Userfault::watch(std::byte* address, size_t bytes) noexcept {
   uffdio_register request{};
   request.range = {word(address), bytes};
   request.mode = UFFDIO_REGISTER_MODE_MISSING;
-  return ask(UFFDIO_REGISTER, &request);
+  return control(UFFDIO_REGISTER, &request);
 }
 
 int Userfault::unwatch(std::byte* address, size_t bytes) noexcept {
   uffdio_range range{word(address), bytes};
-  return ask(UFFDIO_UNREGISTER, &range);
+  return control(UFFDIO_UNREGISTER, &range);
 }
 
 int Userfault::move(std::byte* from, std::byte* to, size_t bytes,
