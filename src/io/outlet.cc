@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/check.h"
 #include "base/run_scope.h"
 #include "base/thread.h"
 #include "io/system_calls.h"
@@ -23,6 +24,7 @@ Outlet::~Outlet() {
   if (thread_.is_inherited() || !thread_->joinable()) return;
   {
     MutexLock lock(mutex_);
+    PENSTOCK_CHECK(waiting_.empty(), "an outlet ends after its requests");
     ends_ = true;
     changed_.notify_all();
   }
