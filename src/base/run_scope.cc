@@ -26,7 +26,7 @@ void MemoryAccount::charge(uint64_t bytes, MemoryKind kind) noexcept {
 void MemoryAccount::release(uint64_t bytes, MemoryKind kind) noexcept {
   const uint64_t before =
       (kind == MemoryKind::planned ? planned_bytes_ : small_bytes_).fetch_sub(bytes);
-  PENSTOCK_CHECK(before >= bytes, "what is released of memory was charged");
+  PENSTOCK_CHECK(before >= bytes, "released memory was charged before");
 }
 
 uint64_t MemoryAccount::bytes() const noexcept {
