@@ -236,8 +236,7 @@ enum class Protection : uint8_t { none, read, read_write };
 // a producer's data have nowhere to go. A load or store cannot return an error.
 enum class ErrorPolicy {
   stop,  // ends the process with a clear message: the default for raw pointers
-  // Leaves the user's code by a jump to its recovery point (penstock/stream.h), which gets the
-  // error.
+  // Jumps from the user's code to its recovery point (penstock/stream.h), which gets the error.
   recover,
   // Reads the rest as zeros and drops writes; status() or finish() reports the error at the end.
   zeros,

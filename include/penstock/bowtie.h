@@ -1,6 +1,6 @@
 #pragma once
 
-// A user's function between many files, each of them possibly larger than memory. The function sees
+// A user's function between many files, each possibly larger than memory. The function sees
 // contiguous bytes. The schedules of the Tuxedo paper (docs/bowtie.md) decide what the disk reads
 // and writes, in which order and how much at a time, so that a seeking disk seeks as rarely as the
 // memory allows.
@@ -188,9 +188,8 @@ class Streams {
   size_t window_bytes_max_ = 0;
 };
 
-// The user's function, called once. Its result ends the run: an error becomes the run's error
-// (unless a stream failed before), and no output gets its name. It need not read its inputs to
-// their ends.
+// The user's function, called once. Its result ends the run: an error is the run's (unless a stream
+// failed before), and no output gets its name. It need not read its inputs to their ends.
 using Computation = std::function<Status(Streams&)>;
 
 struct Options {
@@ -224,8 +223,8 @@ struct Stats {
   uint64_t switches = 0;  // times that the device went on to another stream
   double run_bytes = 0;   // mean bytes between two switches
   double seconds = 0;
-  // Parts of `seconds`: the device worked and the function waited; both worked; the function worked
-  // alone.
+  // Parts of `seconds`: the device worked while the function waited; both worked; only the function
+  // did.
   double seconds_device_alone = 0;
   double seconds_overlapped = 0;
   double seconds_function_alone = 0;

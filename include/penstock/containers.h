@@ -75,9 +75,8 @@ struct Spliced {
 //   keys->append_end(window);
 //
 // open() reserves addresses for the longest size; memory comes from the pool as the vector grows.
-// Pages that other vectors gave back are used again without the system, which would have to find
-// and clear them. (Section 5.1 of the paper named in penstock/rewire.h; `bench rewire-vector`
-// compares.)
+// Pages that other vectors gave back are used again, which spares the system finding and clearing
+// them. (Section 5.1 of the paper named in penstock/rewire.h; `bench rewire-vector` compares.)
 //
 // Validity. An element's address is always begin() + its index, and begin() never changes.
 // reserve(), resize(), shrink_to_fit(), clear() and all appending members keep every pointer,
@@ -132,8 +131,8 @@ class RewiredVector {
     if (this != &other) RewiredVector(std::move(other)).swap(*this);
     return *this;
   }
-  // Copies a vector on the same pool. Throws std::bad_alloc, like all following members that return
-  // no Status.
+  // Copies a vector on the same pool. Throws std::bad_alloc, like all later members without a
+  // Status.
   RewiredVector(const RewiredVector& other) {
     if (other.memory_.core() == nullptr) return;
     auto memory = other.memory_.open_like_this();
@@ -379,10 +378,9 @@ class RewiredVector {
   // vectors have the same pool, and the elements keep their place within a page, their pages move.
   // Nothing is copied if `position` and `first` are at the beginning of a page and the elements
   // fill pages, or both vectors end with them (then spare pages of this vector may go back to the
-  // pool, and those of the other do). Otherwise the pages in between may still move, which needs as
-  // many free pages for a moment, or everything is copied. Errors, which leave both vectors
-  // unchanged: those of try_reserve(); invalid_argument: `other` has too few elements, or is this
-  // vector.
+  // pool, and those of the other do). Otherwise the pages in between may still move, with as many
+  // free pages for a moment, or all is copied. Errors, which leave both vectors unchanged: those of
+  // try_reserve(); invalid_argument: `other` has too few elements, or is this vector.
   Result<Spliced> splice(const_iterator position, RewiredVector& other, size_t first,
                          size_t count) {
     if (first > other.size() || count > other.size() - first)
@@ -462,8 +460,7 @@ struct MixedHash {
 struct RewiredHashOptions {
   // Initial buckets, a power of two: as many as there will be saves the splits.
   uint64_t buckets = 1;
-  // Largest directory, in pages of address space. 2^25 at most; 0: four slots for each of the
-  // pool's pages.
+  // Largest directory, in pages of address space. 2^25 at most; 0: four slots per page of the pool.
   uint64_t slots_max = 0;
   std::string name = "rewired hash";  // for messages
 };
@@ -522,8 +519,8 @@ class RewiredHash {
     return RewiredHash(std::move(*directory), std::move(hash));
   }
 
-  // Returns nullptr if the key is missing. A pointer is valid until the next insert, erase of its
-  // key, or clear.
+  // Returns nullptr if the key is missing. A pointer is valid until insert, erase of its key, or
+  // clear.
   V* find(const K& key) {
     const uint64_t hash = hash_(key);
     auto* const entry = Bucket(directory_.bucket(hash), shape_).find(hash, key);

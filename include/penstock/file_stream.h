@@ -116,8 +116,7 @@ class FileWriter {
 
   static Result<FileWriter> open(const std::string& path, const Options& options = {});
 
-  // Returns the address for the file's bytes, to be stored from the first one on without leaving
-  // out blocks.
+  // Returns the address for the file's bytes, to be stored in order without leaving out blocks.
   template <class T = std::byte>
   T* begin() const {
     return reinterpret_cast<T*>(data());

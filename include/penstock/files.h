@@ -63,9 +63,8 @@ struct RowHead {
 
 // The format of files and the order of their items, in the words of the command line.
 struct ItemFormat {
-  // Numbers, little-endian: u32, u64, i32, i64, f32, f64; kv64, with 8 bytes of key (as u64) and 8
-  // of value; record, of a fixed length; lines of text; rows, each with its lengths in front
-  // (RowHead).
+  // Numbers, little-endian: u32, u64, i32, i64, f32, f64; kv64, 8 bytes of key (as u64) and 8 of
+  // value; record, of a fixed length; lines of text; rows, with their lengths in front (RowHead).
   std::string name = "lines";
   std::optional<uint32_t> record_bytes = {};  // record length; nullopt: 100, or by `dtype`
   std::string dtype = {};                     // fields of a record in NumPy's notation
@@ -97,8 +96,7 @@ struct FilesProgress {
 // The memory that a budget limits.
 enum class MemoryScope {
   // The resident memory of the whole process, as the system measures it, including the caller's and
-  // other runs' memory. For a program that does nothing else, or that has a limit of its own to
-  // keep.
+  // other runs' memory. For a program that does nothing else, or has a limit of its own.
   process,
   // The call's memory, by its own account: arenas, blocks, tables, decoders, threads, and a share
   // of the budget for small things (src/base/run_scope.h). The call never looks at other memory of
@@ -116,8 +114,7 @@ struct FilesOptions {
   // (possibly after all inputs before it). Sources are cancelled when the run ends.
   std::vector<std::shared_ptr<Source>> sources = {};
   // "-" is stdout, "/dev/fd/N" writes at the current position of N. A file appears under its name
-  // when it is complete; it may be an input. partition_files() takes the pattern of the parts'
-  // names here.
+  // when it is complete; it may be an input. For partition_files(), the pattern of names.
   std::string output = "-";
   // Receives the output instead of `output`: the run's blocks in order, from a thread of its own,
   // and close() after the last one; after an error it is cancelled and not closed. (A write() or
@@ -134,11 +131,9 @@ struct FilesOptions {
   // means the same whatever the process holds, and concurrent calls keep theirs. (The command line
   // uses `process`: there the program is everything, and its user can check the system's measure.)
   MemoryScope memory_scope = MemoryScope::call;
-  // Folders of temporaries. Empty: $TMPDIR or /tmp; if that is in memory, /var/tmp or the output's
-  // folder.
+  // Folders of temporaries. Empty: $TMPDIR or /tmp; if that is memory, /var/tmp or the output's.
   std::vector<std::string> temp_directories = {};
-  // Device to plan for. nullptr: a sort inspects the disk itself, other operations assume a usual
-  // disk.
+  // Device to plan for. nullptr: a sort inspects the disk, other operations assume a usual one.
   std::shared_ptr<const DeviceProfile> device = {};
   const std::atomic<bool>* cancel = nullptr;  // ends the run with ErrorCode::interrupted when set
   // Called from the run's own threads, one call at a time, about ten times a second at most.
@@ -294,8 +289,7 @@ struct SortPlan {
   bool long_runs = false;
   // The device of the plan, if known. The delay is 0 if the disk was only inspected.
   std::optional<DeviceProfile> device = {};
-  // Plans in the order of their memory. Empty if more memory changes nothing, or the disk is
-  // unknown.
+  // Plans in the order of their memory. Empty if that changes nothing, or the disk is unknown.
   std::vector<SortAlternative> alternatives = {};
   // The disk was not inspected, because that takes longer than such a sort: `device` is a usual
   // one, and decided nothing.
@@ -353,8 +347,7 @@ Result<SortStats> top_items(const FilesOptions& files, uint64_t count,
 
 struct FileCheck {
   uint64_t count = 0;  // items; a last line without a newline is one too
-  // Items whose whole key equals that of the item before. In unsorted data the number is
-  // meaningless.
+  // Items whose whole key equals that of the item before. Meaningless in unsorted data.
   uint64_t duplicates = 0;
   // Number, from 0 on, of the first item that belongs before its predecessor.
   std::optional<uint64_t> first_unsorted = {};
@@ -381,8 +374,8 @@ class CheckedSink : public Sink {
  public:
   static Result<std::shared_ptr<CheckedSink>> open(std::shared_ptr<Sink> to,
                                                    const ItemFormat& items);
-  // Returns the result. REQUIRES: everything was written. Errors: corrupt if the data are no whole
-  // number of items.
+  // Returns the result. REQUIRES: everything was written. Errors: corrupt if the last item is
+  // incomplete.
   virtual Result<FileCheck> check() = 0;
 };
 

@@ -89,8 +89,7 @@ struct PartitionOptions {
   unsigned threads = 1;
   // Keeps the order of items within a bucket. Each thread then reads one equal part of the input.
   bool stable = false;
-  // Block size of the pool that partition() makes if it is given none. 0: chosen by the size of a
-  // bucket.
+  // Block size of the pool that partition() makes if it is given none. 0: by the size of a bucket.
   size_t block_bytes = 0;
   std::string name = "partition";  // for messages
 };
@@ -183,8 +182,7 @@ struct RewiredPartitions {
   }
 };
 
-// Partitions uncounted items into one array without holes, by bringing the buckets' pages into a
-// row.
+// Partitions uncounted items into one array without holes, by rewiring the buckets' pages.
 //
 //   auto pool = penstock::PagePool::open({.bytes_max = 12 * penstock::GiB});
 //   auto parts = penstock::rewired_partition<uint64_t>(

@@ -69,8 +69,7 @@ PENSTOCK_API const char* penstock_error_message(void);
 PENSTOCK_API int penstock_error_errno(void);
 
 /* Puts the library's signal handlers (back) in front, for programs that install their own later.
- * The first stream does it by itself; faults of others go to the handlers that were there
- * before. */
+ * The first stream does it by itself; foreign faults go to the previous handlers. */
 PENSTOCK_API int penstock_install_handlers(void);
 
 /* ---- Streams. */
@@ -157,8 +156,7 @@ PENSTOCK_API void* penstock_stream_writer(const penstock_stream* stream);
 PENSTOCK_API int penstock_stream_prepare_write(penstock_stream* stream, const void* address,
                                                size_t bytes);
 PENSTOCK_API int penstock_stream_finish(penstock_stream* stream, uint64_t bytes);
-/* The consumer's side. Behind the end there are zeros to the end of the block, and one more
- * block. */
+/* The consumer's side. Behind the end are zeros to the end of the block, and one more. */
 PENSTOCK_API const void* penstock_stream_reader(const penstock_stream* stream);
 PENSTOCK_API int penstock_stream_prepare_read(penstock_stream* stream, const void* address,
                                               size_t bytes);
@@ -234,8 +232,7 @@ PENSTOCK_API int penstock_top_k(const void* items, size_t count, void* least, si
 /* Stores the places of the keys in order: order[0] is the least key's, and so on. Stable. */
 PENSTOCK_API int penstock_argsort(const void* keys, size_t count, uint64_t* order, int type,
                                   const struct penstock_sort_options* options);
-/* Sorts records in place by their bytes [key_offset, key_offset + key_bytes), compared as by
- * memcmp. */
+/* Sorts records in place by their bytes [key_offset, key_offset + key_bytes), as by memcmp. */
 struct penstock_sort_records_options {
   size_t size;
   size_t record_bytes; /* required */
@@ -249,7 +246,7 @@ PENSTOCK_API int penstock_sort_records(void* records, size_t count,
                                        const struct penstock_sort_records_options* options);
 
 /* Returns the place of an item's key in the order of its type, as an unsigned number: the unit
- * of ranges, splitters and high bits. It is an unsigned number itself; for 128 bits the upper
+ * of ranges, splitters and high bits. An unsigned number is its own; 128 bits have their upper
  * 64. */
 PENSTOCK_API int penstock_rank(const void* item, int type, uint64_t* rank);
 
@@ -308,8 +305,7 @@ struct penstock_sink {
 /* The memory that a budget limits: the call's own memory by its own account, or all that the
  * process has resident. */
 enum penstock_memory_scope { PENSTOCK_MEMORY_CALL = 0, PENSTOCK_MEMORY_PROCESS = 1 };
-/* Options use the command line's words: see penstock/files.h, ItemFormat. Lists have `..._count`
- * elements. */
+/* Options use the command line's words (penstock/files.h). Lists have `..._count` elements. */
 struct penstock_files_options {
   size_t size;
   const char* const* inputs; /* paths; "-" is stdin, "/dev/fd/N" a descriptor */
@@ -414,8 +410,7 @@ PENSTOCK_API int penstock_partition_files(const struct penstock_files_options* f
 struct penstock_group_files_options {
   size_t size;
   int count, sum, min, max, distinct;
-  /* The value lies at value_offset; without it, it is the second number of kv64, and an integer
-   * itself. */
+  /* The value lies at value_offset; without it: the second number of kv64, the integer itself. */
   int has_value;
   uint32_t value_offset;
   uint32_t value_bytes; /* 8 */
@@ -525,8 +520,7 @@ struct penstock_trace_options {
   penstock_cancel* cancel; /* ends recording an attached process, which continues to run */
 };
 /* Runs the command, or attaches to the process, until all its processes have ended. One
- * recording at a time in a process. *exit_code: the program's own, or 128 + the signal that
- * ended it. */
+ * recording at a time in a process. *exit_code: the program's, or 128 + its signal. */
 PENSTOCK_API int penstock_trace_record(const struct penstock_trace_options* options,
                                        int* exit_code);
 

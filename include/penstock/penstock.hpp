@@ -1,6 +1,6 @@
 #pragma once
 
-// All of Penstock for C++. docs/stability.md says what stays as it is.
+// All of Penstock for C++. docs/stability.md tells what stays stable.
 
 #include "penstock/base.h"
 #include "penstock/bowtie.h"

@@ -1,8 +1,8 @@
 #pragma once
 
 // Memory that appears where it is touched: a pool of blocks, address ranges with the user's own
-// fault handler, and an array that empties itself behind its reader. The streams are built on the
-// same blocks.
+// fault handler, and an array that empties itself behind its reader. The streams use the same
+// blocks.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +28,7 @@ class VanishingArrayCore;
 // own. Blocks move from one user to another without being returned to the system and cleared.
 //
 // A handle: copies are the same pool, which lives as long as any of them, anything that was opened
-// on it, or any of its blocks. Thread safety: all members, from any thread, also inside a region's
+// on it, or any of its blocks. Thread safety: all members, from any thread, even in a region's
 // handler.
 class BlockPool {
  public:
@@ -99,8 +99,7 @@ class BlockPool::Block {
 // examples/lazy_table.cc is the whole program.
 //
 // Thread safety: any number of threads may use the pointer and blocks() at the same time. A move
-// and the destructor must not overlap with anything. The destructor gives all blocks back to the
-// pool.
+// and the destructor, which returns all blocks to the pool, must not overlap with anything.
 class Region {
  public:
   struct Fault {
@@ -120,9 +119,8 @@ class Region {
     // pool; index < count().
     [[nodiscard]] int show(uint64_t index, BlockPool::Block&& block);
     // Takes the block, with everything that any thread stored in it, away from its index. Returns
-    // an empty one if there is none, if another thread's fault is being served at this index (so
-    // that a shown block is still there when the access runs again), or if the system refuses to
-    // move it.
+    // an empty one if there is none, if another thread's fault is being served there (so that a
+    // shown block stays until the access runs again), or if the system refuses to move it.
     BlockPool::Block hide(uint64_t index);
     // Makes later accesses that the protection forbids call the handler, with Fault::is_present.
     // Lasts until the block is hidden. Returns ENOENT if there is no block.
@@ -209,8 +207,8 @@ class Region {
 // which block sizes hide that.
 //
 // Thread safety: one thread at a time uses an array and its pointer; arrays of several threads may
-// share a pool. A move and the destructor must not overlap with anything. The destructor gives all
-// blocks back.
+// share a pool. A move and the destructor, which returns all blocks, must not overlap with
+// anything.
 class VanishingArray {
  public:
   struct Options {
@@ -218,8 +216,8 @@ class VanishingArray {
     // M: after reading block x the reader may still read x - M. Library functions need 1, because a
     // load that straddles two blocks touches both.
     uint32_t comeback_blocks = 1;
-    // Reaction to a read of vanished data, and to a write when the pool is empty: stop or recover,
-    // not zeros.
+    // Reaction to a read of vanished data, or a write with an empty pool: stop or recover, not
+    // zeros.
     ErrorPolicy policy = ErrorPolicy::stop;
     std::string name = "vanishing array";  // for messages
   };

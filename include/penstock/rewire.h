@@ -134,8 +134,7 @@ class PageSet {
   // Returns the page at its home address, where it is always readable and writable.
   std::span<std::byte> bytes(uint32_t index) const;
 
-  // Cuts the set in two: this one keeps the first `pages`, the rest is returned. REQUIRES: pages <=
-  // size().
+  // Cuts off and returns all pages but the first `pages`. REQUIRES: pages <= size().
   PageSet split(uint32_t pages);
   // Appends the pages of another set of the same pool.
   void append(PageSet&& other);
@@ -169,8 +168,8 @@ struct Slots {
 //   uint64_t* data = range->begin<uint64_t>();  // plain memory
 //
 // A slot is a place for one page; touching an empty slot faults (SIGSEGV). A page may be in any
-// number of slots of any number of ranges: a store through one is read through all. A slot keeps
-// its page taken.
+// number of slots of any number of ranges: a store through one shows in all. A slot keeps its page
+// taken.
 //
 // The kernel keeps a mapping (vm_area_struct) for each piece of slots with neighbouring pages, and
 // for each gap; a process may have vm.max_map_count of them, 65530 by default. Ranges count theirs,
@@ -206,8 +205,7 @@ class VirtualRange {
   Status unmap(Slots slots);
   // Changes the protection; skips slots that show nothing.
   Status protect(Slots slots, Protection protection);
-  // Exchanges the pages (and access) of `slots` with as many slots from `with` on; they must not
-  // overlap.
+  // Exchanges the pages (and access) of `slots` and as many from `with` on, without overlap.
   Status swap(Slots slots, uint64_t with);
   // Moves the pages to the slots from `to` on, and replaces those that were there; the old slots
   // show nothing. The two may overlap, which closes or opens a gap.
@@ -342,16 +340,14 @@ class Changes {
 // src/memory/rewire/table_core.cc tells how it works, and what it costs. Source: sections 5.3 (snapshots)
 // and 6 (merge-on-write, differential updates) of the paper.
 //
-// Thread safety: a move-only value. The pointer may be written and read by any number of threads at
-// any time; all members but the move may be called from any thread at the same time, outside of
-// signal handlers.
+// Thread safety: a move-only value. Any number of threads may read and write by the pointer at any
+// time, and call all members but the move at the same time, outside of signal handlers.
 class RewiredTable {
  public:
   struct Options {
     uint64_t bytes = 0;  // rounded up to pages
     WriteDetection detection = WriteDetection::signal;
-    // Reaction to a write that finds the pool empty, and to writes to a snapshot: stop or recover,
-    // not zeros.
+    // Reaction to a write with an empty pool, or to a snapshot: stop or recover, not zeros.
     ErrorPolicy policy = ErrorPolicy::stop;
     // Makes snapshot() take the pages for all copies that writers may need, or fail: then no write
     // ever finds the pool empty. As long as a snapshot is alive, that is twice the memory. (With
@@ -390,8 +386,7 @@ class RewiredTable {
     uint64_t pages_freed = 0;  // pages given back to the pool; other snapshots may hold the rest
   };
   // Merge-on-write: stores pages with equal contents once; a write copies them apart again. Writers
-  // go on meanwhile, as during a snapshot. Errors: as snapshot(); unsupported with asynchronous
-  // detection.
+  // go on as during snapshot(). Errors: as snapshot(); unsupported with asynchronous detection.
   Result<Merged> merge_equal_pages();
 
   // Begins changes to the table's contents at the time when each page is first requested. Errors:
@@ -450,7 +445,7 @@ class PageView {
     std::string name = "page view";  // for messages
   };
 
-  // Shows the slots' current pages side by side. They stay the same pages, and taken, whatever
+  // Shows the slots' current pages side by side. The pages stay the same, and taken, whatever
   // becomes of the source. Later stores to the pages of a range or a vector (whose pages are
   // counted from data() on) show up; a snapshot never changes. No slots make an empty view. Errors:
   // invalid_argument if a slot is empty or does not exist; out_of_mappings; out_of_memory: address

@@ -115,8 +115,7 @@ Status sort(Items&&, const SortOptions& = {}) {
   return {};
 }
 
-// Sorts out of place. REQUIRES: the two do not overlap. Errors: invalid_argument if `out` is
-// shorter.
+// Sorts out of place. REQUIRES: no overlap. Errors: invalid_argument if `out` is shorter.
 template <SortableRange In, SortableRange Out>
   requires std::same_as<std::ranges::range_value_t<In>, std::ranges::range_value_t<Out>>
 Status sort(const In& in, Out&& out, const SortOptions& options = {}) {
@@ -141,8 +140,7 @@ Status partial_sort(Items&& items, size_t first, const SortOptions& options = {}
 }
 
 // Copies the least (with `descending`, the greatest) out.size() items of `in`, in order. Takes
-// memory for twice as many items as `out` has. Errors: invalid_argument if `out` is longer than
-// `in`.
+// memory for twice the items of `out`. Errors: invalid_argument if `out` is longer.
 template <Sortable T>
 Status top_k(std::span<const T> in, std::span<T> out, const SortOptions& options = {});
 template <SortableRange In, SortableRange Out>
@@ -153,8 +151,7 @@ Status top_k(const In& in, Out&& out, const SortOptions& options = {}) {
 }
 
 // Computes the places of the keys in order: keys[order[0]] is the least. Stable. Takes 16 bytes an
-// item, and the memory for sorting them. Errors: invalid_argument if `order` is shorter than the
-// keys.
+// item, and the memory for sorting them. Errors: invalid_argument if `order` is shorter.
 template <Sortable T>
 Status argsort(std::span<const T> keys, std::span<uint64_t> order,
                const SortOptions& options = {}) {

@@ -58,14 +58,13 @@ struct SourceOptions {
   // is an error, after the text.
   bool decompress = true;
   // Limit of zstd, xz and lzip: a frame with a larger window is refused (out_of_memory).
-  // Decompression uses as much as the frame's window and the data need; gzip uses 64 KiB, bzip2 4
-  // MiB, lz4 8 MiB.
+  // Decompression uses what the frame's window and the data need; gzip 64 KiB, bzip2 4 MiB, lz4 8
+  // MiB.
   uint64_t window_bytes_max = 2 * GiB;
 };
 
-// Opens a file, pipe or device by its path; "-" is stdin from its current position. Corrupt or
-// truncated compressed data cause ErrorCode::corrupt with the path and the offset in the compressed
-// data.
+// Opens a file, pipe or device by its path; "-" is stdin from its current position. Bad compressed
+// data cause ErrorCode::corrupt with the path and the offset in them.
 Result<std::unique_ptr<Source>> open_source(const std::string& path,
                                             const SourceOptions& options = {});
 // Reads a pipe, socket or file from its current position. The descriptor is duplicated; the caller
@@ -125,24 +124,22 @@ std::unique_ptr<Sink> callback_sink(std::function<Status(std::span<const std::by
                                     std::function<void()> cancel = {});
 
 // Makes a sink that compresses in the writer's thread and writes to `to`. close() ends the frame
-// (gzip: the member) and closes `to`; no data make an empty frame. Memory: 1 MiB (gzip, lz4), or 2
-// MiB.
+// (gzip: the member) and closes `to`; no data make an empty frame. Memory: 1 MiB (zstd: 2).
 Result<std::unique_ptr<Sink>> compress(std::unique_ptr<Sink> to, CompressedFormat format);
 
 struct SourceStreamOptions {
   size_t block_bytes = 2 * MiB;    // a power of two, 4 KiB to 1 GiB
   uint32_t read_ahead_blocks = 2;  // full blocks that may wait for the consumer; at least 1
   uint32_t comeback_blocks = 1;    // distance that the consumer may go back
-  // The longest source: address space, not memory. If a limit (ulimit -v) leaves less, a quarter of
-  // what it leaves.
+  // The longest source: address space, not memory. If ulimit -v leaves less, a quarter of the rest.
   uint64_t bytes_max = TiB;
   // Reaction to a touch of data that will never come. (A touch beyond the end, and one block of
   // zeros behind it, is an error too, to which ErrorPolicy::zeros does not apply.)
   ErrorPolicy policy = ErrorPolicy::stop;
   // Delivers the bytes that came in a block before the source failed in its middle. They come with
   // zeros behind them to the end of the block, so a consumer must call wait_ready() or at_end(),
-  // and status() at the end: the policy does not apply inside that block. ErrorPolicy::zeros
-  // implies it.
+  // and status() at the end: the policy does not apply in that block. ErrorPolicy::zeros implies
+  // it.
   bool deliver_tail = false;
   // Makes every step too far back an error. false is for consumers whose order was checked: such a
   // load may go unnoticed (faster by up to a move per block).
@@ -171,8 +168,7 @@ class SourceStream {
                                    const Options& options = {});
   SourceStream(SourceStream&&) noexcept;
   SourceStream& operator=(SourceStream&&) noexcept;
-  // Cancels, and waits only for the source's answer to cancel(). REQUIRES: nobody uses the pointer
-  // any more.
+  // Cancels, and waits only for the source's answer. REQUIRES: nobody uses the pointer any more.
   ~SourceStream();
 
   template <class T = std::byte>
@@ -217,8 +213,7 @@ struct SinkStreamOptions {
   size_t block_bytes = 2 * MiB;      // a power of two, 4 KiB to 1 GiB
   uint32_t write_behind_blocks = 2;  // full blocks that may wait for the sink; at least 1
   uint32_t comeback_blocks = 1;      // distance that the producer may go back
-  // The longest output: address space, not memory. If a limit (ulimit -v) leaves less, a quarter of
-  // what it leaves.
+  // The longest output: address space, not memory. If ulimit -v leaves less, a quarter of the rest.
   uint64_t bytes_max = TiB;
   // Reaction to a store that the sink will never take: the sink failed, or the store comes back too
   // far, or lies beyond bytes_max. With zeros the store is dropped, and finish() returns the error.

@@ -117,9 +117,8 @@ class PullStream {
     // A broken limit stops or recovers; it never reads as zeros.
     ErrorPolicy policy = ErrorPolicy::stop;
     Mechanism mechanism = Mechanism::automatic;
-    // Removes blocks behind the limit at once, so that every load from them is an error. false,
-    // which only affects `shared`, removes them a few blocks later, and such a load may read newer
-    // data.
+    // Removes blocks behind the limit at once, so that every load from them is an error. false, for
+    // `shared` only, removes them a few blocks later; then such a load may read newer data.
     bool strict = true;
     std::string name = "pull stream";  // for messages
   };
@@ -157,8 +156,7 @@ class PullStream {
   internal::Owner<stream::PullStreamCore> core_;
 };
 
-// The members of every stream with a producer and a consumer: RemapStream, GuardStream,
-// ProcessStream.
+// The members of all streams with two sides: RemapStream, GuardStream, ProcessStream.
 //
 // Thread safety: the producer's members (writer, prepare_write, finish) and pointer may be used at
 // the same time as the consumer's (reader, prepare_read, wait_ready), in different threads. Several
@@ -220,8 +218,7 @@ class TwoSidedStream {
   internal::Owner<stream::TwoSidedCore> core_;
 };
 
-// Two plain pointers, the writer's and the reader's, to one stream of bytes that may be far longer
-// than memory.
+// Two plain pointers, the writer's and the reader's, to a stream that may be longer than memory.
 //
 // One side writes to writer() from the first byte on, the other reads the same bytes at reader(),
 // without a call per item or block. The side that runs ahead waits inside its own load or store
@@ -288,8 +285,7 @@ class RemapStream : public TwoSidedStream {
   using TwoSidedStream::TwoSidedStream;
 };
 
-// One plain pointer, shared by a writer and a reader, to a stream of bytes that may be far longer
-// than memory.
+// One plain pointer, shared by a writer and a reader, to a stream that may be longer than memory.
 //
 // One side writes from the first byte on, the other reads the same bytes at the same address,
 // without a call per item or block. The side that runs ahead waits inside its own load or store.
@@ -353,8 +349,7 @@ class GuardStream : public TwoSidedStream {
 };
 
 // A RemapStream whose producer and consumer are different processes, each with a plain pointer of
-// its own. Either may die at any moment: the other one then meets an error instead of waiting for
-// ever.
+// its own. Either may die at any moment: the other one meets an error instead of waiting.
 //
 //   auto stream = penstock::ProcessStream::open({.bytes = 10 * penstock::TiB}, Side::producer);
 //   // the other process, which has got stream->fd() by inheritance or over a socket (SCM_RIGHTS):
@@ -433,8 +428,7 @@ class ProcessStream : public TwoSidedStream {
 // Thread safety: recovery points are per thread and nest; the innermost one gets the error.
 class RecoveryPoint {
  public:
-  // Returns the callable's result (a Result stays as it is), or the error of the stream that it was
-  // using.
+  // Returns the callable's result (a Result stays as it is), or the error of its stream.
   template <class Callable>
   static auto run(Callable&& callable) ->
       typename internal::AsResult<std::invoke_result_t<Callable&>>::type {
@@ -477,8 +471,7 @@ Result<size_t> prepare_write(void* address, size_t bytes);
 // Reads from a descriptor to memory until `bytes` are there or the data end; returns the number.
 Result<uint64_t> read(int fd, void* to, uint64_t bytes);
 Result<uint64_t> recv(int socket, void* to, uint64_t bytes, int flags = 0);
-// Writes all bytes. Waits for a descriptor in non-blocking mode. write() raises SIGPIPE as usual;
-// send() does not.
+// Writes all bytes. Waits for a descriptor in non-blocking mode. Only write() raises SIGPIPE.
 Result<uint64_t> write(int fd, const void* from, uint64_t bytes);
 Result<uint64_t> send(int socket, const void* from, uint64_t bytes, int flags = 0);
 
@@ -494,8 +487,7 @@ Result<uint64_t> send(int socket, const void* from, uint64_t bytes, int flags = 
 // Thread safety: all functions may be called from any thread, outside of signal handlers.
 namespace penstock::fault {
 
-// Returns whether both signals reach us first, or through a handler that, as far as can be seen,
-// chains to us.
+// Returns whether both signals reach us first, or through a handler that seems to chain to us.
 bool installed();
 
 // Puts our handlers (back) in front, and chains to those that were installed meanwhile.

@@ -1,7 +1,6 @@
 #pragma once
 
-// Records programs' accesses to files, and reads the records: `penstock trace` and `penstock
-// convert`.
+// Recording and reading of programs' accesses to files: `penstock trace` and `penstock convert`.
 //
 //   auto done = penstock::trace::capture({.output = "run.trace", .command = {"cp", "a", "b"}});
 //   if (!done) return report(done.error().message());
@@ -47,8 +46,7 @@ std::string_view name_of(Backend backend);
 // The recorded call. Stored on disk by number: never renumbered, new ones at the end.
 //
 // The comment beside each lists the members of Event that it uses (besides process, thread,
-// start_ns and latency_ns, which are always set). "descriptor" is the one that the call was given,
-// or made.
+// start_ns and latency_ns, which are always set). "descriptor" is the call's argument, or result.
 enum class Call : uint8_t {
   // Descriptors.
   open = 1,      // descriptor, file, flags; result: the file's size after it
@@ -178,8 +176,7 @@ struct Header {
   bool operator==(const Header&) const = default;
 };
 
-// Counts of things that the capture could not, or did not, see, for reports. The order is that on
-// disk.
+// Counts of things that the capture did not see, for reports. The order is that on disk.
 enum class Unseen : uint8_t {
   dropped_events,       // lost for lack of room (BPF), or in a process that was killed
   failed_calls,         // left out because they failed
@@ -208,8 +205,7 @@ struct Totals {
   bool operator==(const Totals&) const = default;
 };
 
-// Reads a trace from beginning to end, in bounded memory (one chunk) besides the tables of files
-// and strings.
+// Reads a trace in order, in bounded memory (one chunk) besides the tables of files and strings.
 //
 // For any bytes, it returns events that keep the rules (known calls and flags, ids that
 // were defined, offsets and sizes below 2^63) or an error of code `corrupt` that says where and
@@ -218,8 +214,7 @@ struct Totals {
 // Thread safety: none.
 class TraceReader {
  public:
-  // Opens a trace of our own format; open_trace() also takes foreign logs. "-" is stdin, also a
-  // pipe.
+  // Opens a trace of our own format; open_trace() takes foreign logs, too. "-": stdin, even a pipe.
   static Result<TraceReader> open(const std::string& path);
   // Opens a trace in memory, which must stay.
   static Result<TraceReader> of_memory(std::span<const std::byte> trace);
@@ -256,8 +251,7 @@ class TraceReader {
   std::unique_ptr<EventSource> source_;
 };
 
-// ---- Recording. ptrace needs no rights and takes any program; bpf needs root and costs the
-// program less.
+// ---- Recording. ptrace needs no rights and takes any program; bpf needs root and costs less.
 
 struct CaptureOptions {
   std::string output = "run.trace";
@@ -292,8 +286,7 @@ struct Captured {
 // permission (the program, or the process), unsupported, those of writing.
 Result<Captured> capture(const CaptureOptions& options);
 
-// ---- Logs of other programs: `fio --write_iolog`, and the text of `strace -f -ttt -T -yy -o
-// FILE`.
+// ---- Foreign logs: of `fio --write_iolog`, and text of `strace -f -ttt -T -yy -o FILE`.
 
 enum class LogKind {
   detect,  // by the first bytes
@@ -325,12 +318,10 @@ struct Request {
   Access access = Access::read;
   // Position relative to the accesses before it (in this order, of all processes):
   bool file_seek = false;  // not at the end of this file's last access (the first: not at 0)
-  // Not at the end of the last access of all: another file, or another place. The first request is
-  // one.
+  // Not at the end of the last access of all (another file or place); the first request is one.
   bool device_seek = false;
 
-  // Returns whether this is an fsync, fdatasync or the like, which brings the file's writes to the
-  // disk.
+  // Returns whether this is an fsync or the like, which brings the file's writes to the disk.
   bool is_sync() const { return bytes == 0; }
 
   bool operator==(const Request&) const = default;
@@ -391,8 +382,7 @@ struct Conversion {
 struct ConvertOptions {
   size_t reorder_requests = 4096;
   // Only files whose path begins with this (a folder, "/tmp/"); empty: all. Sizes and positions of
-  // other files are tracked, but their requests are not delivered or counted, nor do they break a
-  // run.
+  // other files are tracked, but their requests are not delivered or counted, and break no run.
   std::string under;
   // Also receives the events, in order, before they are processed; at that time files() and
   // string() of the trace know the ids in them. An error ends the conversion.

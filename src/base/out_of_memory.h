@@ -7,8 +7,7 @@
 
 namespace penstock {
 
-// Returns the error of a failed allocation. Its text fits std::string itself, so it allocates
-// nothing.
+// Returns the error of a failed allocation. Its text fits std::string without allocating.
 inline std::unexpected<Error> out_of_memory() noexcept {
   return std::unexpected(Error{.code = ErrorCode::out_of_memory, .attempted = "allocate memory"});
 }

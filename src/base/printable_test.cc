@@ -14,7 +14,7 @@ TEST(Printable, KeepsNamesAsTheyAre) {
   EXPECT_EQ(printable(""), "");
 }
 
-TEST(Printable, ShowsWhatWouldAct) {
+TEST(Printable, EscapesControlCharacters) {
   EXPECT_EQ(printable("a\nb\x1b[31mc\x7f"), "a\\x0ab\\x1b[31mc\\x7f");
   EXPECT_EQ(printable("a\u202Egpj.exe"), "a\\u{202e}gpj.exe");
   EXPECT_EQ(printable("zero\u200Bwidth\u2066"), "zero\\u{200b}width\\u{2066}");
@@ -43,7 +43,7 @@ TEST(Printable, LongNamesLoseTheirMiddle) {
   EXPECT_EQ(printable("\n\n", 3), "…");
 }
 
-TEST(ErrorMessage, ShowsNamesWithoutWhatWouldAct) {
+TEST(ErrorMessage, EscapesControlCharactersInNames) {
   const Error error{ErrorCode::not_found, "open\r", "a\x1b[2Jb\nc", 0, "\x1b]0;title\x07"};
   EXPECT_EQ(error.message(), "a\\x1b[2Jb\\x0ac: cannot open\\x0d (try: \\x1b]0;title\\x07)");
   // A long name is shown completely, because it may be needed.

@@ -16,8 +16,7 @@ constinit TrafficAccount traffic_outside_runs;
 
 }  // namespace
 
-// Each thread adds its own bytes before it reads the sum, so at least one of two concurrent calls
-// sees both.
+// Each thread adds its own bytes before it reads the sum, so one of two concurrent calls sees both.
 void MemoryAccount::charge(uint64_t bytes, MemoryKind kind) noexcept {
   (kind == MemoryKind::planned ? planned_bytes_ : small_bytes_).fetch_add(bytes);
   raise_to(peak_bytes_, this->bytes());

@@ -1,7 +1,6 @@
 #pragma once
 
-// The accounts of one run over files, for all its threads: the memory that it holds, and the bytes
-// that it moves.
+// The accounts of one run over files, for all its threads: its memory, and the bytes that it moves.
 //
 // A budget can limit the resident memory of the whole process, or the memory of one run. The system
 // measures the first, and a program that does nothing else needs no more. But a library is a guest:
@@ -36,8 +35,7 @@
 //
 // Traffic finds its account in the same way. An engine adds its requests to the run of the thread
 // that opened it, wherever they complete; reads and writes without an engine go to the run of the
-// thread that makes them. So the figures and the progress of runs in several threads are each run's
-// own.
+// thread that makes them. So each run has its own figures and progress.
 
 #include <atomic>
 #include <cstdint>

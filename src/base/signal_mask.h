@@ -37,8 +37,7 @@ class CallersSignals {
  private:
   sigset_t before_;
 };
-// Returns the mask of CallersSignals in this thread; nullptr if the library did not start the
-// thread.
+// Returns the mask of CallersSignals in this thread; nullptr if the library did not start it.
 const sigset_t* callers_signals() noexcept;
 void remember_callers_signals(const sigset_t* mask) noexcept;
 

@@ -41,8 +41,7 @@ inline Seeds stress_seeds(uint64_t schedules) {
           first + (alone ? 1 : number_from_environment("PENSTOCK_STRESS_TRIALS", schedules))};
 }
 
-// Returns the seed of this run's random inputs: a new, printed number each time; PENSTOCK_TEST_SEED
-// repeats a run.
+// Returns the seed of this run: a new, printed number each time; PENSTOCK_TEST_SEED repeats a run.
 inline uint64_t seed_of_run() {
   static const uint64_t seed = [] {
     const uint64_t chosen = number_from_environment("PENSTOCK_TEST_SEED", std::random_device()());

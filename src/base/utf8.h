@@ -7,8 +7,7 @@
 
 namespace penstock {
 
-// A character of UTF-8. Names of files are arbitrary bytes: `bytes` is 0 if no character begins
-// there.
+// A character of UTF-8. Names of files are any bytes: `bytes` is 0 if no character begins there.
 struct Utf8Character {
   size_t bytes = 0;
   uint32_t code = 0;

@@ -44,8 +44,7 @@ class BlockChecks {
   explicit BlockChecks(size_t block_bytes);
 
   void wrote(uint64_t offset, const std::byte* data, size_t bytes);
-  // Bracket a read: it is submitted, and has returned `bytes` bytes. False: they differ from those
-  // written.
+  // Bracket a read from its submission to its result. False: the data differ from those written.
   PartialReadIds begin_read(uint64_t offset, size_t bytes) noexcept;
   bool end_read(uint64_t offset, const std::byte* data, size_t bytes,
                 const PartialReadIds& ids) noexcept;

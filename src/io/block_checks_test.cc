@@ -62,8 +62,7 @@ struct Read {
   BlockChecks::PartialReadIds ids = {};
 };
 
-// Reads everything in pieces, a few at a time, which end in any order. Returns the number of
-// damaged reads.
+// Reads everything in pieces, which end in any order. Returns the number of damaged reads.
 int read_in_order(BlockChecks& checks, const std::vector<std::byte>& data, Random& random,
                   size_t piece_bytes_max) {
   int damaged_reads = 0;
@@ -83,7 +82,7 @@ int read_in_order(BlockChecks& checks, const std::vector<std::byte>& data, Rando
   return damaged_reads;
 }
 
-TEST(BlockChecks, OneBitIsNoticedWhateverThePiecesAre) {
+TEST(BlockChecks, NoticesOneBitForAnyPieces) {
   Random random(2);
   for (int round = 0; round < 60; ++round) {
     SCOPED_TRACE(round);
@@ -162,7 +161,7 @@ TEST(BlockChecks, BlocksBecomeLargerWithTheFile) {
 
 class ChecksOfFiles : public testing::TestWithParam<EngineKind> {};
 
-TEST_P(ChecksOfFiles, ARequestForWhatChangedFailsAndSaysWhere) {
+TEST_P(ChecksOfFiles, ARequestForDamagedBytesFailsWithTheirPlace) {
   const std::string directory = std::filesystem::temp_directory_path();
   auto file = File::create_temporary(directory);
   ASSERT_TRUE(file) << file.error().message();

@@ -31,16 +31,14 @@ class Descriptor {
   static Result<Descriptor> duplicate(int fd, std::string name,
                                       std::optional<uint64_t> offset = {});
 
-  // Reads at least a byte, or returns 0 at the end. Handles signals, short transfers and
-  // O_NONBLOCK.
+  // Reads at least a byte; 0 is the end. Handles signals, short transfers and O_NONBLOCK.
   Result<size_t> read(std::span<std::byte> into);
   // Writes all bytes. A pipe without a reader raises SIGPIPE as usual, or returns EPIPE if that is
   // ignored; a socket always returns EPIPE.
   Status write(std::span<const std::byte> from);
   // Ends waiting calls, and all later ones, with ErrorCode::cancelled.
   void interrupt() noexcept;
-  // Does the same when `*cancel` is set: waiting calls check it several times a second. It outlives
-  // this.
+  // Does the same when `*cancel` is set, which waiting calls poll. It outlives this.
   void set_cancel(const std::atomic<bool>* cancel) { cancel_ = cancel; }
 
   const std::string& name() const { return name_; }

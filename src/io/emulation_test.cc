@@ -88,8 +88,8 @@ class EmulatedEngine : public testing::TestWithParam<EngineKind> {
 INSTANTIATE_TEST_SUITE_P(Kinds, EmulatedEngine,
                          testing::Values(EngineKind::io_uring, EngineKind::threads));
 
-// Several requests in flight of a sequential run count as one run; nothing ends before its time;
-// the data arrive.
+// Requests in flight of a sequential run are one run; nothing ends before its time; the data
+// arrive.
 TEST_P(EmulatedEngine, RequestsInFlightStayInOrderAndTakeTheirTime) {
   constexpr size_t block_bytes = 64 * 1024;
   constexpr size_t blocks = 32;

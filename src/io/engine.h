@@ -113,8 +113,7 @@ class Engine {
   virtual unsigned in_flight() const noexcept = 0;
 };
 
-// Read or write a range with plain calls, with any alignment, through the seam for tests. For small
-// pieces.
+// Read or write a small range of any alignment with plain calls, through the seam for tests.
 Status read_exactly(const File& file, uint64_t offset, std::byte* data, size_t bytes);
 Status write_exactly(const File& file, uint64_t offset, const std::byte* data, size_t bytes);
 

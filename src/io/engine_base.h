@@ -6,16 +6,14 @@
 // has come back), and calls finished() when a request is complete. A write to a stream goes to its
 // outlet instead, whose thread calls served().
 //
-// If the system refuses an engine's resources, its user's thread serves requests itself
-// (serve_here).
+// If the system refuses an engine's resources, its user's thread serves requests (serve_here).
 //
 // While a device is emulated (emulation.h), a request that the real device has served stays in
-// flight until the emulated one has ended it: the requests in front of it are complete and its time
-// has come.
+// flight until the emulated one has ended it: those in front are complete and its time has come.
 //
 // Invariants: active_ counts requests that are not complete; on_emulated_ holds all requests in
-// flight that an emulated device has to end, in that order; completed_ holds complete, unreported
-// requests.
+// flight that an emulated device has to end, in that order; completed_ holds complete ones to
+// report.
 
 #include <vector>
 
@@ -47,7 +45,7 @@ class EngineBase : public Engine {
   unsigned in_flight() const noexcept final { return active_ + unreported_; }
 
   // Called by an outlet's thread when it has served the request; it uses neither afterwards. reap()
-  // then returns it.
+  // gets it.
   virtual void served(Request& request) noexcept = 0;
 
  protected:

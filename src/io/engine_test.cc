@@ -100,8 +100,7 @@ class EngineTest : public testing::TestWithParam<EngineKind> {
 };
 
 // Writes disjoint pieces in rounds, sharing pages at their ends, all in flight at once; then reads
-// anywhere. Every piece starts at any byte, in memory with the same or another displacement within
-// the sector.
+// anywhere. Every piece starts at any byte, in memory at the same or another place in the sector.
 void EngineTest::check_against_model(const Injection& injection, Caching caching) {
   SCOPED_TRACE(testing::Message() << "seed " << injection.seed);
   engine_.reset();
@@ -535,8 +534,7 @@ TEST(EngineChoice, ThreadsServeIfIoUringIsRefused) {
 
 // ---- refusals after the opening
 
-// Runs `work` in a child process, which it may spoil. Its result is 0 for success; 77: this system
-// cannot show it.
+// Runs `work` in a child process, which it may spoil. Its result: 0: success; 77: to be skipped.
 template <class Work>
 void expect_in_child(const Work& work) {
   pid_t child = ::fork();

@@ -1,5 +1,4 @@
-// Requests through pread and pwrite in a few threads, if io_uring is refused; or in the user's
-// thread.
+// Requests by pread and pwrite in a few threads, if io_uring is refused; or in the user's thread.
 //
 // A thread makes all steps of a request, then puts it on the list of ended requests; everything
 // else happens in the thread that uses the engine. Nobody spins: workers sleep until there is work,

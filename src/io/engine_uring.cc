@@ -23,8 +23,7 @@
 // io_uring_enter() does not take after some tries. Requests in flight then still come back through
 // the ring; if io_uring_enter() does not wait, poll() does.
 //
-// Requests of outlets come back beside the ring: while there is such a request, poll() waits for
-// both.
+// Requests of outlets come back beside the ring: while there are any, poll() waits for both.
 
 #include <liburing.h>
 #include <poll.h>
@@ -93,8 +92,7 @@ io_uring_sqe& UringEngine::next_entry() noexcept {
   return *entry;
 }
 
-// Returns false if the system does not take the entry, which then does nothing if it is still
-// taken.
+// Returns false if the system does not take the entry, which does nothing if taken later.
 bool UringEngine::hand_over(io_uring_sqe& entry) noexcept {
   constexpr int tries_max = 100;
   for (int tries = 0; tries < tries_max; ++tries) {

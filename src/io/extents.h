@@ -19,8 +19,7 @@ struct Extent {
 
 // Returns the extents of a file in the order of its bytes, with neighbours on the disk joined,
 // without holes. The system allocates all data first (FIEMAP with sync). Fails with `unsupported`
-// if the file system does not tell: some keep files in memory, compress them, or are a network
-// away.
+// if the file system does not tell: some keep files in memory, compress them, or are remote.
 Result<std::vector<Extent>> extents_of(const File& file);
 
 }  // namespace penstock::io

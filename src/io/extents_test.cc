@@ -15,7 +15,7 @@ std::string folder() {
   return std::filesystem::temp_directory_path();
 }
 
-TEST(Extents, CoverWhatWasWrittenAndLeaveHolesOut) {
+TEST(Extents, CoverWrittenDataAndLeaveHolesOut) {
   auto file = File::create_temporary(folder());
   ASSERT_TRUE(file.has_value());
   const std::vector<std::byte> data(MiB, std::byte{7});

@@ -161,8 +161,7 @@ Status File::set_size(uint64_t bytes) {
 
 // A direct write beyond the end of a file waits for all others, and all others for it: ext4 then
 // writes one request at a time (0.9 GB/s, but 1.9 with eight in flight inside the file). So the
-// file grows ahead of the writes, which costs no space on the disk, and publishing restores its
-// size.
+// file grows ahead of the writes, which costs no disk space, and publishing restores its size.
 void File::will_write(uint64_t end) const {
   if (!grows_ahead_) return;
   raise_to(end_, end);

@@ -48,8 +48,7 @@ using penstock::OutputRules;
 struct OutputOptions {
   Caching caching = Caching::direct;
   OutputRules rules = {};
-  // The run's inputs: they are neither overwritten while they are read, nor replaced once they
-  // changed.
+  // The run's inputs, which are not overwritten while they are read, nor replaced if they changed.
   std::shared_ptr<const InputGuard> inputs = {};
   uint64_t bytes = 0;  // expected length, if known
   // Ends waiting for a pipe's reader with ErrorCode::cancelled. It outlives the file.
@@ -71,14 +70,13 @@ class File {
   // it, waits instead, and can be stopped.
   static Result<File> open_input(const std::string& path, Caching wanted = Caching::direct);
   // Returns whether nearly all of the file is in the page cache: direct reads would wait for the
-  // disk, buffered ones would not. False if the system does not tell (before Linux 6.5, or by its
+  // disk, buffered ones would not. False if the system does not tell (before Linux 6.5, or by
   // policy).
   bool is_cached() const;
   // Makes a file that was opened for reading, buffered, direct.
   void read_directly();
-  // Creates a file in `directory` that nobody else can open, for reading and writing. Its space is
-  // free again when it is closed, even by a kill (O_TMPFILE, or a named file that is unlinked at
-  // once).
+  // Creates a file in `directory` that nobody else can open, for reading and writing. Closing it,
+  // even by a kill, frees its space (O_TMPFILE, or a named file that is unlinked at once).
   static Result<File> create_temporary(const std::string& directory,
                                        Caching wanted = Caching::direct);
   // Creates an output that appears under its final name only when it is complete: until publish()
@@ -252,8 +250,7 @@ Status make_private_directory(const std::string& path);
 // Brings the names made and removed in `directory` so far to the disk.
 Status sync_directory(const std::string& directory);
 
-// Removes named temporaries of killed runs from `directory`: those whose lock nobody holds. Returns
-// their number.
+// Removes and counts named temporaries of killed runs in `directory`: nobody holds their locks.
 size_t remove_stale_temporaries(const std::string& directory);
 
 }  // namespace penstock::io

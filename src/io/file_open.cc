@@ -101,8 +101,7 @@ std::unexpected<Error> in_use(const std::string& path) {
 // Returns whether the file or device of `status` may be written in place.
 Status may_write_over(const struct stat& status, const std::string& path,
                       const OutputOptions& options) {
-  // The input check comes first: a user who also reads the device should not be told how to disable
-  // the other check.
+  // The input check comes first: a user who also reads the device should not get the hint below.
   if (options.inputs) {
     if (auto apart = options.inputs->check_apart(status, path); !apart) return apart;
   }
@@ -388,8 +387,7 @@ Result<File> File::open_kept_output(const std::string& path, const std::string& 
   if (!replaces) return std::unexpected(replaces.error());
   auto file = open_named(*in_progress, path, bytes == 0, target->mode(), options.caching);
   if (!file) return file;
-  // The lock comes before the truncation. (Without locks in the file system, the caller is
-  // trusted.)
+  // The lock comes before the truncation. (A file system without locks trusts the caller.)
   auto locked = file->try_lock();
   if (locked && (!*locked || !file->has_name(*in_progress))) {
     return failure(ErrorCode::invalid_argument, "write a file that another process is writing",

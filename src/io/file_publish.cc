@@ -63,8 +63,7 @@ std::string File::keep_aside() {
                    AT_SYMLINK_FOLLOW) == 0)
         break;
     } else {
-      // A rename would replace a file of that name, so it is checked first; a link would not, but
-      // may be refused.
+      // A rename would replace a file of that name; a link would not, but may be refused.
       if (::access(kept.c_str(), F_OK) == 0) continue;
       if (::rename(name_.c_str(), kept.c_str()) == 0) break;
     }

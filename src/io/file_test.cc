@@ -93,8 +93,7 @@ void without_unnamed_files(const std::function<void()>& body) {
   under_filter(program, body);
 }
 
-// Runs `body` in a child in which linkat() is refused, as some sandboxes do. (Without /proc it fails,
-// too.)
+// Runs `body` in a child in which linkat() is refused, as in some sandboxes, and without /proc.
 void without_links(const std::function<void()>& body) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

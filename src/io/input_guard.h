@@ -31,8 +31,7 @@ struct Layer {
   uint64_t above = 0;  // the loop device that shows a file
 };
 
-// Returns the layers that a device or a file lies on, itself first. `block_devices` is the system's
-// list.
+// Returns the layers that a device or a file lies on, itself first. `block_devices`: the system's.
 inline constexpr const char* system_block_devices = "/sys/dev/block";
 std::vector<Layer> layers_of(const Layer& top,
                              const std::string& block_devices = system_block_devices);

@@ -80,13 +80,13 @@ TEST_F(Disks, PartitionsMeetTheirDiskAndNotEachOther) {
   EXPECT_FALSE(meet({first}, {second}));
 }
 
-TEST_F(Disks, MappedDevicesMeetWhatTheyLieOn) {
+TEST_F(Disks, MappedDevicesMeetTheDevicesBelow) {
   EXPECT_TRUE(meet({mapped}, {second}));
   EXPECT_TRUE(meet({mapped}, {disk}));
   EXPECT_FALSE(meet({mapped}, {first}));
 }
 
-TEST_F(Disks, LoopDevicesMeetTheirFileAndWhateverElseShowsIt) {
+TEST_F(Disks, LoopDevicesMeetTheirFileAndEachOther) {
   EXPECT_TRUE(meet({loop}, image("image")));
   EXPECT_TRUE(meet({in_loop}, image("image")));
   EXPECT_TRUE(meet({loop}, {again}));

@@ -118,8 +118,7 @@ NamedFile create_named(const std::string& directory, unsigned mode) {
 }
 
 bool can_be_linked(int fd, const std::string& directory) {
-  // No link is made, because the name is taken. Without /proc, or if the call is refused, errno
-  // differs.
+  // No link is made, because the name is taken. Without /proc, or if refused, errno differs.
   return ::linkat(AT_FDCWD, descriptor_path(fd).c_str(), AT_FDCWD, (directory + "/.").c_str(),
                   AT_SYMLINK_FOLLOW) != 0 &&
          errno == EEXIST;

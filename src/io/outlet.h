@@ -45,8 +45,7 @@ class Outlet {
 
   // Lets the thread serve a request and notify the engine. Returns false if it cannot.
   bool push(Request& request, EngineBase& engine) noexcept;
-  // Serves a request in this thread. After an error nothing more is written: each later request
-  // fails with it.
+  // Serves a request in this thread. After an error all later requests fail with it.
   void serve(Request& request) noexcept;
   // Ends waiting and later writes with ErrorCode::cancelled.
   void cancel() noexcept;

@@ -123,12 +123,12 @@ void RequestRingTest::check_against_model(uint64_t seed, Wait wait) {
   ASSERT_TRUE(ring.status()) << "the end of a file is no failure";
 }
 
-TEST_P(RequestRingTest, GivesInTurnWhatAModelHas) {
+TEST_P(RequestRingTest, AgreesWithAModelInTurn) {
   for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(15) && !HasFailure(); ++seed)
     check_against_model(seed, Wait::oldest);
 }
 
-TEST_P(RequestRingTest, GivesInAnyOrderWhatAModelHas) {
+TEST_P(RequestRingTest, AgreesWithAModelInAnyOrder) {
   for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(15) && !HasFailure(); ++seed)
     check_against_model(seed, Wait::any);
 }

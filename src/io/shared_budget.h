@@ -17,8 +17,8 @@ namespace penstock::io {
 // The budget is a file in /dev/shm, and stays there, 16 bytes long. A MiB of the budget is a byte
 // of the file: a process holds the MiB by a lock on the byte, so that a share is free again when
 // its process ends, however it ends. A process that wants a share draws a number, locks the byte of
-// that number, and waits until no lower one is locked: first come, first served. Nothing is held
-// while waiting.
+// that number, and waits until no lower one is locked: first come, first served. Waiting holds
+// nothing.
 class SharedBudget {
  public:
   struct Options {

@@ -1,5 +1,4 @@
-// Several shares in one process, because locks belong to open files. test/memory_pool_test.py runs
-// programs.
+// Several shares in one process, as locks belong to open files. test/memory_pool_test.py has more.
 
 #include "io/shared_budget.h"
 

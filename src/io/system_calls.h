@@ -48,8 +48,7 @@ void make_calls(Request& request) noexcept;
 // Returns the outlet of a write to a stream; nullptr otherwise.
 Outlet* outlet_of(const Request& request) noexcept;
 
-// Makes one read of a Descriptor: returns bytes, or a negative errno. `offset`: stream_position, or
-// a file's.
+// Makes one read of a Descriptor, at stream_position or an offset: bytes, or a negative errno.
 int64_t read_some(int descriptor, uint64_t offset, std::span<std::byte> into) noexcept;
 // Returns how many bytes a write may have, or a negative errno instead of the call.
 int64_t disturbed_write(size_t bytes) noexcept;

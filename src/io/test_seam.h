@@ -18,8 +18,7 @@ class TestSeam {
  public:
   // Cuts a step short, delays it or makes it fail. `buffered`: it goes through the page cache.
   virtual void disturb(Step& step, bool buffered) noexcept = 0;
-  // Returns an errno with which the next call of this operation fails instead of being made; 0: it
-  // is made.
+  // Returns an errno for the next call of this operation, which is not made; 0: it is made.
   virtual int error_of(Operation operation) noexcept = 0;
   // May change bytes that were read from a file with checks, or that are going to be compared.
   virtual void damage_checked(std::byte* data, size_t bytes) noexcept = 0;

@@ -8,8 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-// Newer than some headers; the kernel's size of the signal frame, including AVX-512 and AMX
-// registers.
+// Newer than some headers; the kernel's size of the signal frame with AVX-512 and AMX registers.
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
 #endif

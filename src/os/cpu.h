@@ -9,8 +9,7 @@
 
 namespace penstock::os {
 
-// The tiers; each includes the ones before it. avx512 means F, BW, DQ and VL together: Skylake-SP
-// and later.
+// The tiers; each includes the ones before it. avx512: F, BW, DQ and VL: Skylake-SP and later.
 enum class CpuTier { portable, avx2, avx512 };
 std::string_view name_of(CpuTier tier);
 
@@ -32,8 +31,7 @@ CpuFeatures machine_features();
 // Returns whether the processor reports a hypervisor.
 bool is_virtual_machine();
 
-// Returns the best tier that `features` allow and that is not above `named`; a name that is no tier
-// is ignored.
+// Returns the best tier that `features` allow, not above `named`; ignores a name that is no tier.
 CpuTier tier_of(const CpuFeatures& features, std::string_view named);
 // Returns `features` without those above the tier.
 CpuFeatures limited_to(CpuTier tier, CpuFeatures features);

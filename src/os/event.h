@@ -5,8 +5,7 @@
 
 namespace penstock::os {
 
-// A flag that wakes a thread in poll(). Thread safety: a move-only value; raise() and clear() from
-// any thread.
+// A flag that wakes poll(). Thread safety: a move-only value; raise() and clear() from any thread.
 class Event {
  public:
   static Result<Event> create();

@@ -24,8 +24,7 @@ class Generation {
   // False if the system has no memory for generations; Reservation::reserve() reports that.
   explicit operator bool() const noexcept { return number_ != 0; }
   static Generation now() noexcept;
-  // Returns whether this process was forked, once or several times, from the one of this
-  // generation.
+  // Returns whether this process is a descendant, by forks, of this generation's.
   bool is_past() const noexcept { return number_ != 0 && number_ != now().number_; }
 
  private:

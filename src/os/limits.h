@@ -1,7 +1,6 @@
 #pragma once
 
-// The limits and features of this system, as one plain struct for `penstock doctor` and for
-// messages.
+// The limits and features of this system, as a plain struct for `penstock doctor` and messages.
 
 #include <cerrno>
 #include <cstdint>

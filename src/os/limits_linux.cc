@@ -101,8 +101,7 @@ std::optional<CgroupPath> cgroup_path(const std::string& root, const std::string
 }
 
 // Calls see(folder, is version 2) for each folder from this process's cgroup up to the mount's top.
-// Inside a container the path may be the host's, and lie outside of the mount: then only the top
-// exists.
+// In a container the path may be the host's, outside of the mount: then only the top exists.
 template <class See>
 void for_each_cgroup(const std::string& root, const std::string& controller, See see) {
   const auto group = cgroup_path(root, controller);
@@ -116,8 +115,7 @@ void for_each_cgroup(const std::string& root, const std::string& controller, See
   }
 }
 
-// Returns the processors of "QUOTA PERIOD", in microseconds; nullopt without a limit ("max", or
-// -1).
+// Returns the processors of "QUOTA PERIOD" (microseconds); nullopt without a limit ("max", or -1).
 std::optional<uint32_t> cores_of(const std::string& quota_and_period) {
   std::istringstream words(quota_and_period);
   int64_t quota = 0, period = 0;

@@ -60,8 +60,7 @@ class MemoryFile {
 // that, however many views they have.
 uint64_t memory_file_bytes() noexcept;
 
-// Gives the pages of a view's part of the file back to the system; every view reads zeros there
-// from then on.
+// Gives the pages of a view's part of the file back to the system; then all views read zeros.
 [[nodiscard]] int discard_file_pages(std::byte* address, size_t bytes) noexcept;
 
 }  // namespace penstock::os

@@ -92,11 +92,9 @@ class ZeroedTable {
 // Gives pages back to the system; the mapping stays, empty.
 [[nodiscard]] int discard(std::byte* address, size_t bytes);
 [[nodiscard]] int protect(std::byte* address, size_t bytes, Protection access);
-// Moves pages from one address to another (mremap); the source becomes inaccessible reserved space
-// again.
+// Moves pages to another address (mremap); the source becomes inaccessible reserved space again.
 [[nodiscard]] int move_pages(std::byte* from, std::byte* to, size_t bytes);
-// Moves pages, but the source stays mapped, empty: this saves a system call, and no mapping is
-// split there.
+// Moves pages, but the source stays mapped, empty: one system call less, and no split mapping.
 [[nodiscard]] int move_pages_leaving_source(std::byte* from, std::byte* to, size_t bytes);
 // Touches pages for writing without changing their contents.
 [[nodiscard]] int populate(std::byte* address, size_t bytes);
@@ -118,8 +116,7 @@ void touch(std::byte* address, size_t bytes);
 // Makes the heap always give freed memory back to the system. By default glibc keeps more, the
 // larger the freed blocks are: after one of 10 MB, blocks of that size come from the arenas of the
 // requesting threads, and up to 20 MB stay there, for each thread that ever lived. A memory budget
-// loses those bytes. To be called once, before other threads start; does nothing for other
-// allocators.
+// loses those bytes. Call it once, before other threads start; no effect on other allocators.
 void keep_heap_trimmed();
 
 // The present and peak resident memory of this process, with every physical page counted once:
@@ -133,8 +130,7 @@ struct Resident {
   uint64_t peak_bytes;
 };
 Resident resident_memory();
-// Resets the peak to the present value (/proc/self/clear_refs); returns false if the system
-// refuses.
+// Resets the peak to the present value (/proc/self/clear_refs); false if the system refuses.
 bool reset_peak_resident_memory();
 
 }  // namespace penstock::os

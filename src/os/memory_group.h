@@ -1,7 +1,6 @@
 #pragma once
 
-// A memory cgroup, of either version of the interface: it counts and limits the memory of some
-// processes.
+// A memory cgroup, of either version, which counts and limits the memory of some processes.
 
 #include <cstdint>
 #include <filesystem>

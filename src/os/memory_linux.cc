@@ -57,8 +57,8 @@ int advise(std::byte* address, size_t bytes, int advice) {
 }
 
 // Unmaps a range. At the limit of mappings (vm.max_map_count) the kernel refuses to cut a mapping
-// in two, and a sandbox may refuse all. Then the addresses stay ours for good, and only their
-// memory is freed.
+// in two, and a sandbox may refuse all. Then the addresses stay ours, and only their memory is
+// freed.
 void unmap(std::byte* address, uint64_t bytes) {
   if (bytes == 0) return;
   if (errno_of([&] { return munmap(address, bytes); }) != 0)

@@ -237,7 +237,7 @@ TEST(ResidentMemory, CountsPagesOfAMemoryFileOnce) {
   EXPECT_LT(after.peak_bytes, before.peak_bytes + bytes + bytes / 4);
 }
 
-TEST(ResidentMemory, FollowsWhatIsTouchedAndKeepsThePeak) {
+TEST(ResidentMemory, FollowsTouchedPagesAndKeepsThePeak) {
   if (!reset_peak_resident_memory()) GTEST_SKIP() << "/proc/self/clear_refs cannot be written here";
   const Resident before = resident_memory();
   {

@@ -1,7 +1,6 @@
 #pragma once
 
-// Nodes of machines whose memory is near to some cores and far from others. Other machines have one
-// node.
+// Nodes of machines with memory near to some cores and far from others. Others have one node.
 
 #include <cstddef>
 #include <cstdint>

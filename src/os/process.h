@@ -19,8 +19,7 @@ struct ProcessId {
 // mappings, without memory contents.
 Status keep_memory_out_of_core_dumps();
 
-// Watches another process. Thread safety: a move-only value; the caller orders watch() and the
-// other members.
+// Watches another process. Thread safety: a move-only value; the caller orders watch() and others.
 class ProcessWatch {
  public:
   // Starts to watch. Returns 0 or an errno: ESRCH if the process has ended, or is not visible

@@ -1,7 +1,6 @@
 #pragma once
 
-// The system's counts of this process, for tests. (memory.h and limits.h have its memory and
-// mappings.)
+// The system's counts of this process, for tests. (memory.h and limits.h have others.)
 
 #include <chrono>
 #include <cstddef>

@@ -27,8 +27,7 @@ bool Semaphore::spin(uint32_t n) noexcept {
 
 bool Semaphore::acquire(uint32_t n) noexcept {
   if (spin(n)) return true;
-  // seq_cst, the partner of wake(): either the waker sees this waiter, or the futex call sees the
-  // changed value.
+  // seq_cst, pairs with wake(): the waker sees this waiter, or the futex call sees the new value.
   waiters_.fetch_add(1, std::memory_order_seq_cst);
   bool acquired = false;
   while (true) {

@@ -9,8 +9,7 @@ namespace penstock::os {
 // errno. A waiter spins for a few microseconds and then sleeps in the kernel.
 //
 // close() cancels or ends a stream: every present and future waiter returns `false`. Units that
-// were released before can still be acquired after close(), so that nothing which was handed over
-// is lost.
+// were released before can still be acquired after close(), so that none is lost.
 //
 // Thread safety: all members, from any thread; destruction when nobody is inside any more.
 // Invariant: value_ = 2 * count + closed. Waiters for several units have no precedence over waiters
@@ -23,8 +22,7 @@ class Semaphore {
   Semaphore(const Semaphore&) = delete;
   Semaphore& operator=(const Semaphore&) = delete;
 
-  // Acquires `n` units, and waits for them; returns false if the semaphore is closed and has too
-  // few units.
+  // Acquires `n` units, and waits for them; false if the semaphore is closed and has too few.
   [[nodiscard]] bool acquire(uint32_t n = 1) noexcept;
   [[nodiscard]] bool try_acquire(uint32_t n = 1) noexcept;
   // REQUIRES: the count stays at or under count_max.

@@ -72,7 +72,7 @@ TEST(Semaphore, ClosingLetsEveryWaiterGo) {
   EXPECT_FALSE(semaphore.acquire());
 }
 
-TEST(Semaphore, HandsOverWhatWasWrittenBefore) {
+TEST(Semaphore, ShowsStoresBeforeARelease) {
   constexpr int items = 20'000, slots = 4;
   Semaphore free_slots(slots), full_slots;
   int ring[slots];

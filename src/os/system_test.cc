@@ -144,7 +144,7 @@ TEST_F(CgroupTest, PageCacheThatTheSystemGivesUpIsUsable) {
   EXPECT_EQ(cgroup_memory(root_).usable_bytes(), 400000u);
 }
 
-TEST_F(CgroupTest, CoresAreWhatTheQuotaHasTimeFor) {
+TEST_F(CgroupTest, CoresFollowTheQuota) {
   EXPECT_EQ(cgroup_cores(root_), std::nullopt);
   put("/proc/self/cgroup", "0::/user/job\n");
   put("/sys/fs/cgroup/user/job/cpu.max", "max 100000\n");
@@ -227,7 +227,7 @@ TEST(ProcessWatch, SeesTheEndOfAProcessAndKnowsItsNumberFromAnotherOnes) {
 }
 
 // One descriptor is free: watching takes it, and none is left for reading the start time.
-TEST(ProcessWatch, DoesNotTakeForDeadWhatItCannotSee) {
+TEST(ProcessWatch, CountsAnInvisibleProcessAsRunning) {
   WaitingChild child;
   const int free_fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ASSERT_GE(free_fd, 0);

@@ -39,8 +39,7 @@ class Userfault {
   // Moves all pages of a range; `to` must be empty (EEXIST). Both mappings must be anonymous,
   // writable and of the same protection, `to` must be watched, and the pages must belong to this
   // process only and not be pinned: EBUSY, after a second in which the I/O that has pinned them may
-  // end. If it fails halfway, `watcher_of_from`, which has to watch `from`, moves the moved pages
-  // back.
+  // end. If it fails halfway, `watcher_of_from`, which has to watch `from`, moves them back.
   [[nodiscard]] int move(std::byte* from, std::byte* to, size_t bytes,
                          Userfault& watcher_of_from) noexcept;
   [[nodiscard]] int move(std::byte* from, std::byte* to, size_t bytes) noexcept {

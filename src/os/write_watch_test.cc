@@ -68,7 +68,7 @@ TEST_P(WriteWatchOn, AllCountsAsWrittenAtFirst) {
   EXPECT_TRUE(std::none_of(second.begin(), second.end(), [](bool w) { return w; }));
 }
 
-TEST_P(WriteWatchOn, ReportsWhatWasWrittenAndNothingElse) {
+TEST_P(WriteWatchOn, ReportsExactlyTheWrittenPages) {
   (void)written(pages);
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(seed);

@@ -1,7 +1,6 @@
 #pragma once
 
-// Internals of RewiredHash (penstock/containers.h): the directory of slots, and the entries of a
-// page.
+// Internals of RewiredHash (penstock/containers.h): the slots' directory, and a page's entries.
 
 #include <bit>
 #include <cstddef>
@@ -41,8 +40,7 @@ class HashDirectory {
 
   // Splits the bucket of `hash`, of depth l, into two of depth l + 1: those of its slots in which
   // bit l is set show a new page, which is returned with undefined contents. Errors, which change
-  // nothing: out_of_memory, out_of_mappings; invalid_argument if the directory cannot become
-  // larger.
+  // nothing: out_of_memory, out_of_mappings; invalid_argument if the directory cannot grow.
   Result<std::byte*> split(uint64_t hash, uint32_t bucket_depth);
 
  private:
@@ -147,7 +145,7 @@ class HashBucket {
   static constexpr uint8_t grave = 1;  // 0: empty; from 128 on: an entry
 
   static uint64_t zeros_of(uint64_t bytes) { return (bytes - lowest_bits) & ~bytes & highest_bits; }
-  // Returns bits 25 to 31 and a set high bit; the directory uses the lower bits, the groups the higher
+  // Returns bits 25 to 31 and a set high bit; the directory uses lower bits, the groups higher
   // ones.
   static uint64_t tag_of(uint64_t hash) { return (hash >> 25 & 0x7f) | 0x80; }
   uint32_t group_of(uint64_t hash) const {

@@ -1,6 +1,6 @@
 // A fault that belongs to nobody ends the process exactly as it would without the library: each
 // scenario runs in two traced children, with and without a registered region, and the last signal
-// that each saw, where it was then, and the way it ended are compared.
+// that each saw, its address and the way it ended are compared.
 
 #include <elf.h>
 #include <gtest/gtest.h>

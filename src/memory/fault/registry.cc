@@ -43,8 +43,7 @@
 // the process with a message. That itself needs little stack (see dispatch()).
 //
 // Memory errors. A page that the hardware has lost raises SIGBUS whenever it is touched, although
-// it is present: a handler would serve it for ever. So the dispatcher reports it to the handler as
-// unservable.
+// it is present: a handler would serve it for ever. So the handler is told that it is unservable.
 //
 // Costs: four atomic operations, a binary search and one system call (the signal mask) a fault, 0.1
 // us of the 1.3 us that a signal takes.
@@ -146,8 +145,7 @@ Slot* enter(const std::byte* address) {
   return slot;
 }
 
-// seq_cst, pairs with wait_for_visitors(): either this sees that somebody waits, or the waiter sees
-// the count.
+// seq_cst, pairs with wait_for_visitors(): either this sees a waiter, or the waiter sees the count.
 void leave(Slot& slot) {
   if (slot.visitors.fetch_sub(1, std::memory_order_seq_cst) == 1 &&
       slot.awaited.load(std::memory_order_seq_cst))
@@ -204,8 +202,7 @@ bool same_function(const struct sigaction& a, const struct sigaction& b) {
 }
 
 // Returns the actions with a newest one. A program that sets a signal to its default, or ignores
-// it, wants none of the older handlers any more. A handler that is installed again moves to the
-// top.
+// it, wants none of the older handlers any more. A handler installed again moves to the top.
 const Previous* with_newest(const Previous& old, const struct sigaction& action) {
   auto next = std::make_unique<Previous>();
   if (is_function(action))
@@ -264,8 +261,7 @@ struct Chaining {
   const void* frame = nullptr;
   size_t level = 0;  // previous handlers that were passed by, from the newest on
 };
-// initial-exec: the first touch of another kind of thread-local variable may allocate, even in a
-// signal handler.
+// initial-exec: the first touch of other thread-local variables may allocate.
 [[gnu::tls_model("initial-exec")]] constinit thread_local Chaining chaining;
 
 void chain(int signal, siginfo_t* info, void* context, const void* frame) {
@@ -333,8 +329,7 @@ sigset_t fault_signals() {
   bool served;
   {
     const KeepErrno keep;
-    // Our flags let faults inside handlers through; a handler that chains to us may have blocked
-    // them.
+    // Our flags let faults in handlers through; a handler that chains to us may have blocked them.
     unblock_faults();
     served = serve(*info, context);
   }
@@ -343,13 +338,11 @@ sigset_t fault_signals() {
   chain(signal, info, context, frame);
 }
 
-// Bound early, because the linker looks functions up at their first call and needs 3 KiB of stack
-// for that.
+// Bound early, because looking functions up at their first call takes 3 KiB of stack.
 ssize_t (*volatile const bound_write)(int, const void*, size_t) = ::write;
 long (*volatile const bound_syscall)(long, ...) = ::syscall;
 
-// Ends the process with a message. REQUIRES: little stack is left, so it calls no function that
-// takes much.
+// Ends the process with a message. It needs little stack, and so do the functions that it calls.
 [[gnu::noinline, gnu::cold]] void end_for_small_stack(int signal) {
   static constexpr char message[] =
       "penstock: the alternate signal stack of a thread (sigaltstack) is too small to serve a "

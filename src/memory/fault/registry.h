@@ -27,9 +27,8 @@ struct Fault {
 
 enum class Outcome {
   retry,  // served: run the instruction again
-  // Not ours after all: goes on as if no region had been found. If the fault is served for another
-  // thread, that thread gets a signal, and its own call of on_fault with a context; a system call
-  // gets EFAULT.
+  // Not ours after all: goes on as if no region had been found. If served for another thread, that
+  // thread gets a signal, and its own call of on_fault with a context; a system call gets EFAULT.
   decline,
 };
 
@@ -89,11 +88,9 @@ class Registration {
 
 // Unblocks SIGSEGV and SIGBUS in this thread. If an access raises a signal that its thread has
 // blocked, the kernel calls no handler: it ends the process without a message. So all calls by
-// which a thread gets a stream's pointer do this: Registration::add(), and those that return the
-// pointer.
+// which a thread gets a stream's pointer do this, and Registration::add().
 void unblock_faults() noexcept;
-// Unblocks them only at the first call in each thread: a call that returns a pointer may stand in a
-// loop.
+// Unblocks them only at the first call in each thread, for calls that may stand in a loop.
 void unblock_faults_once() noexcept;
 template <class T>
 T* for_this_thread(T* pointer) noexcept {
@@ -101,8 +98,7 @@ T* for_this_thread(T* pointer) noexcept {
   return pointer;
 }
 
-// Returns whether both signals reach us first, or through a handler that, as far as can be seen,
-// chains to us.
+// Returns whether both signals reach us first, or through a handler that seems to chain to us.
 bool installed();
 // Puts our handlers (back) in front, and chains to those that were installed meanwhile.
 // Registration does so by itself.

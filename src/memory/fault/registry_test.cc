@@ -61,8 +61,7 @@ struct Region {
   Registration registration;
 };
 
-// Runs the body in a child with handlers as if the library had never been used. Returns the wait
-// status.
+// Runs the body in a child, with handlers as without the library. Returns the wait status.
 template <class Body>
 int status_of_child(Body body) {
   const pid_t child = fork();
@@ -77,7 +76,7 @@ int status_of_child(Body body) {
   return status;
 }
 
-TEST(Registry, ReadAndWriteFaultsAreToldApart) {
+TEST(Registry, DistinguishesReadAndWriteFaults) {
   Region region(2);
   region.add();
   EXPECT_EQ(*region.at(100), 0);
@@ -217,8 +216,7 @@ struct Talker final : Handler {
   Opener& opener;
 };
 
-// Returns the end of a fault on such a stack, in a child: 's'erved, 'e'nded by the kernel, or with
-// a 'm'essage.
+// Returns the end of a fault on such a stack, in a child: 's'erved, 'e'nded, or with a 'm'essage.
 char end_on_alternate_stack(size_t bytes) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
@@ -240,8 +238,7 @@ char end_on_alternate_stack(size_t bytes) {
   return std::strstr(text, "too small to serve a fault") != nullptr ? 'm' : 'e';
 }
 
-// Some sizes are too small for the kernel, some for dispatch(), some for the handler, and some
-// suffice.
+// Some sizes are too small for the kernel, for dispatch() or for the handler, and some suffice.
 TEST(Registry, AnAlternateStackThatIsTooSmallEndsTheProcess) {
   if (os::shadowed) GTEST_SKIP() << "sanitizers have large frames, and handlers of their own";
   std::string ends;
@@ -433,7 +430,7 @@ TEST(Registry, HandlersReportFaultsInAForkedChild) {
   EXPECT_EQ(asked.times, 0);
 }
 
-TEST(Registry, AChildEndsWhatItInheritedWhileThreadsOfTheParentWereInside) {
+TEST(Registry, AChildEndsInheritedRegionsWhileThreadsOfTheParentAreInside) {
   Region region;
   region.add();
   std::atomic<int> stage{0};

@@ -17,8 +17,7 @@ BlockId BlockList::pop(Head& head) noexcept {
   while (true) {
     const auto block = static_cast<BlockId>(seen);
     if (block == no_block) return no_block;
-    // `next` may be stale if another thread has popped the block meanwhile; then the exchange
-    // fails.
+    // `next` is stale if another thread has popped the block meanwhile; then the exchange fails.
     const uint64_t next = next_[block].load(std::memory_order_relaxed);
     const uint64_t changed = ((seen >> 32) + 1) << 32 | next;
     if (head.compare_exchange_weak(seen, changed, std::memory_order_acquire)) return block;

@@ -25,12 +25,10 @@ class BlockList {
   Taken take() noexcept;
   void give(BlockId block, bool has_memory) noexcept;
 
-  // Calls discard(block), which returns whether it freed the memory, for each free block with
-  // memory.
+  // Calls discard(block), which returns whether it freed memory, for each free block that has any.
   template <class Discard>
   void trim(Discard discard) noexcept {
-    // A count bounds the loop, because blocks that keep their memory, or are given meanwhile, come
-    // round again.
+    // A count bounds the loop, as blocks that keep their memory, or are given meanwhile, return.
     for (uint32_t left = blocks_free(); left > 0; --left) {
       const BlockId block = pop(with_memory_);
       if (block == no_block) return;

@@ -2,8 +2,7 @@
 
 namespace penstock::pool {
 
-// Returns whether MADV_COLLAPSE makes pages of a memory file one huge page here; tried at the first
-// call.
+// Returns whether MADV_COLLAPSE makes pages of a memory file one huge page here; tries it once.
 bool file_pages_collapse();
 
 }  // namespace penstock::pool

@@ -13,8 +13,8 @@ LateUnmaps::LateUnmaps(size_t block_bytes, uint32_t batch_blocks)
 
 int LateUnmaps::add(std::byte* view) noexcept {
   const os::SemaphoreLock lock(mutex_);
-  // A full batch that could not be flushed before gets another try; if that fails too, the caller
-  // keeps the view.
+  // A full batch that could not be flushed gets another try; if it fails, the caller keeps the
+  // view.
   if (count_ == batch_blocks_) {
     if (const int error = flush_locked()) return error;
   }

@@ -22,8 +22,7 @@ class LateUnmaps {
   LateUnmaps(size_t block_bytes, uint32_t batch_blocks);
 
   // Adds a view, and flushes a full batch. Returns 0, or an errno: then the caller keeps the view.
-  // A batch of one is unmapped when this returns 0; a larger one that cannot be unmapped is retried
-  // later.
+  // A batch of one is unmapped when this returns 0; a larger one may be retried later.
   int add(std::byte* view) noexcept;
   int flush() noexcept;
   // Forgets all views in a range that is about to be unmapped as a whole.

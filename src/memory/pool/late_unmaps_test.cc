@@ -8,7 +8,7 @@ namespace penstock::pool {
 namespace {
 
 // The system refuses to unmap an unaligned address.
-TEST(LateUnmaps, TellsWhenAViewThatMustGoAtOnceCannot) {
+TEST(LateUnmaps, ReportsAViewThatCannotBeUnmappedAtOnce) {
   auto range = os::Reservation::reserve(4 * os::page_bytes);
   ASSERT_TRUE(range);
   LateUnmaps strict(os::page_bytes, 1);

@@ -43,8 +43,7 @@ class MremapPool final : public ArenaPool {
     const bool huge = wants_huge_pages(options);
     // A kernel without huge pages refuses both advices, and needs neither.
     const bool advised = os::advise_huge(arena->begin(), arena->bytes(), huge) == 0;
-    // Otherwise a child would share every page, and the first write to it would copy: memory that
-    // nobody counts.
+    // Otherwise a child would share every page, and the first write would copy it, uncounted.
     if (const int error = os::exclude_from_fork(arena->begin(), arena->bytes()))
       return system_error(error, "keep a pool out of child processes", "mremap pool");
     // A sparse pool takes memory only where it is touched: so one call makes all homes accessible.

@@ -15,8 +15,7 @@ Result<os::ZeroedTable<uint64_t>> zeros(uint64_t bits) {
                                          "page pool");
 }
 
-// Returns the bits of a word for the pages from `from` on: `count` of them, or as many as the word
-// has.
+// Returns the bits of a word for the pages from `from` on: `count`, or as many as the word has.
 uint64_t mask_of(uint32_t from, uint32_t count) {
   const uint64_t ones = count >= word_bits ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
   return ones << from % word_bits;

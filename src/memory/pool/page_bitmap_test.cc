@@ -71,7 +71,7 @@ void compare_with_model(uint64_t seed) {
   }
 }
 
-TEST(PageBitmap, FindsWhatALoopOverAllPagesFinds) {
+TEST(PageBitmap, FindsTheSameRunsAsALoop) {
   const uint64_t seed = std::random_device()();
   for (uint64_t round = 0; round < trials(100); ++round) compare_with_model(seed + round);
 }
@@ -87,7 +87,7 @@ TEST(PageBitmap, AnEmptySetHasNoRun) {
 }
 
 // After many short runs a long one is found by the following searches, each of which is bounded.
-TEST(PageBitmap, ASearchGoesOnWhereTheLastOneGaveUp) {
+TEST(PageBitmap, ASearchContinuesAfterTheLastOne) {
   constexpr uint32_t short_runs = 3 * PageBitmap::runs_searched_max;
   PageBitmap bitmap = bitmap_of(4 * short_runs);
   for (uint32_t i = 0; i < short_runs; ++i) bitmap.insert({2 * i, 1});

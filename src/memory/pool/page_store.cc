@@ -16,8 +16,7 @@
 //   3. blank, behind the caller's page, or else the longer of a run of ready and one of blank ones.
 //
 // So with pages of 2 MiB a page with memory always goes before one without. With pages of 4 KiB,
-// where memory costs 0.3 us a page and a mapping 2, single ready pages go only if there is nothing
-// better.
+// where memory costs 0.3 us a page and a mapping 2, single ready pages go last.
 //
 // References are counted in a table beside the file, without the lock: showing a page once more, or
 // once less, is one atomic addition. Only dropping a page's last reference takes the lock, once for

@@ -6,7 +6,7 @@
 //   PageRun run = store.take_run(10);       // up to ten neighbours, one reference on each
 //   store.map(address, run, Protection::read_write, true);
 //   ...
-//   store.release(run);                     // whoever drops the last reference frees the page
+//   store.release(run);                     // dropping the last reference frees the page
 //
 // rewire::Range maps pages at addresses and counts the mappings; nothing else needs map() and
 // claim_mappings().
@@ -76,13 +76,11 @@ class PageStore {
   // references is visible (acquire, pairs with release()).
   uint32_t references(PageId page) const noexcept;
 
-  // Returns the page's home address, always readable and writable. A forked child does not inherit
-  // it.
+  // Returns the page's home address, always readable and writable; not inherited by a fork.
   std::byte* home(PageId page) const noexcept {
     return home_.begin() + uint64_t{page} * page_bytes_;
   }
-  // Maps the run's pages at `to` with one mmap(), in place of the mapping there. Returns 0 or an
-  // errno.
+  // Maps the run's pages at `to`, in place of the mapping there: one mmap(). Returns 0 or an errno.
   [[nodiscard]] int map(std::byte* to, PageRun run, Protection access, bool populate) noexcept;
 
   // Counts mappings of ranges on this store. Returns false if that would exceed mappings_max().
@@ -95,8 +93,7 @@ class PageStore {
   void trim() noexcept;
 
   // Returns true in a process that was forked from the one that opened the store: there the ranges
-  // can be read, but nothing is taken, mapped or released, because the original would not know of
-  // it.
+  // can be read, but nothing is taken, mapped or released: the original would not know.
   bool is_inherited() const noexcept { return made_.is_past(); }
 
   uint32_t pages_free() const noexcept { return free_.load(std::memory_order_relaxed); }

@@ -53,7 +53,7 @@ uint64_t smaps_bytes(const void* address, const std::string& name) {
   return 0;
 }
 
-TEST(PageStore, RefusesWhatCannotBe) {
+TEST(PageStore, RefusesInvalidOptions) {
   const auto code = [](const PageStore::Options& options) {
     const auto store = PageStore::open(options);
     return store ? ErrorCode::io : store.error().code;
@@ -74,7 +74,7 @@ TEST(PageStore, RefusesWhatCannotBe) {
   EXPECT_EQ(code({.bytes_max = 2 * MiB, .node = 1000}), ErrorCode::invalid_argument);
 }
 
-TEST(PageStore, HoldsTheMachinesMemoryWhenNothingElseIsSaid) {
+TEST(PageStore, HoldsTheMachinesMemoryByDefault) {
   if (os::shadowed) GTEST_SKIP() << "a sanitizer's shadow leaves no room for it";
   const auto store = PageStore::open({});
   ASSERT_TRUE(store) << store.error().message();

@@ -92,11 +92,9 @@ class Pool {
   virtual Mechanism mechanism() const = 0;
   virtual int fault_signal() const = 0;  // SIGSEGV or SIGBUS
 
-  // Reserves address space of at least `bytes`, aligned to the block (and to 2 MiB for blocks of
-  // that size).
+  // Reserves at least `bytes` of address space, aligned to the block (to 2 MiB for such blocks).
   virtual Result<os::Reservation> reserve(uint64_t bytes) = 0;
-  // Must be called before a Reservation of this pool is destroyed (unregisters it if the mechanism
-  // needs that).
+  // Must be called before a Reservation of this pool is destroyed (it may have to be unregistered).
   virtual void release(os::Reservation& range) = 0;
 
   // Returns the source of fault events in `range`, with PoolOptions::system_calls; each range has
@@ -110,8 +108,7 @@ class Pool {
   // there, and nobody maps one meanwhile; later one may be mapped there again.
   virtual int free_page_tables(std::span<std::byte> piece) noexcept;
 
-  // Takes a free block, which is then at home; no_block if all are taken or the system has no
-  // memory.
+  // Takes a free block, which is then at home; no_block if there is none, or no memory.
   virtual BlockId take() noexcept = 0;
   // REQUIRES: the block is at home.
   virtual void give(BlockId block) noexcept = 0;
@@ -126,8 +123,8 @@ class Pool {
   [[nodiscard]] virtual int unmap(BlockId block, std::byte* from) noexcept = 0;
   // Moves the block home while other threads use it; it has `protection` at `from` until it is
   // gone. Their accesses fault or reach the block, no store that the protection forbids succeeds,
-  // and no store is lost. After an error the block is where it was, but possibly inaccessible or
-  // read-only there.
+  // and no store is lost. After an error it is where it was, but possibly inaccessible or
+  // read-only.
   [[nodiscard]] virtual int unmap_in_use(BlockId block, std::byte* from,
                                          Protection protection) noexcept {
     (void)protection;

@@ -208,7 +208,7 @@ void on_fault(int signal, siginfo_t* info, void*) {
   siglongjmp(after_fault, 1);
 }
 
-TEST_P(PoolContract, TouchingWhatIsNotMappedRaisesTheSignalItSays) {
+TEST_P(PoolContract, TouchingAnUnmappedPlaceRaisesItsFaultSignal) {
   const auto pool = open(2);
   auto range = pool->reserve(4 * pool->block_bytes()).value();
   struct sigaction ours = {}, segv, bus;
@@ -445,7 +445,7 @@ TEST_P(PoolOfHugePages, ReallyHasHugePages) {
   pool->release(range);
 }
 
-TEST_P(PoolOfHugePages, HasThemWhereLargerBlocksHave) {
+TEST_P(PoolOfHugePages, HasThemIfLargerBlocksHave) {
   PoolOptions larger = options(4);
   larger.block_bytes *= 2;
   EXPECT_EQ(open(4)->pages(), Pool::open(larger).value()->pages());
@@ -551,7 +551,7 @@ INSTANTIATE_TEST_SUITE_P(All, PoolOfPages, testing::ValuesIn(cases({4 * KiB})), 
 INSTANTIATE_TEST_SUITE_P(All, PoolOfHugePages, testing::ValuesIn(cases({2 * MiB, 4 * MiB})),
                          name_of_case);
 
-TEST(Pool, RefusesWhatCannotBe) {
+TEST(Pool, RefusesInvalidOptions) {
   EXPECT_FALSE(Pool::open({.block_bytes = 3000, .blocks_max = 1}));
   EXPECT_FALSE(Pool::open({.block_bytes = 2048, .blocks_max = 1}));
   EXPECT_FALSE(Pool::open({.block_bytes = 4 * GiB, .blocks_max = 1}));

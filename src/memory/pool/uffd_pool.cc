@@ -20,8 +20,7 @@
 // table at the destination. But a fault in a range that allows huge pages first clears a whole new
 // one, and only then finds that the fault is ours; and a fault in a range that does not allow them
 // leaves a page table behind, for which the huge page is split. The former is the lesser evil (see
-// pool.cc): ranges of huge blocks allow huge pages, and users move blocks ahead of the faults if
-// they can.
+// pool.cc): ranges of huge blocks allow huge pages, and users move blocks ahead of faults.
 //
 // A page that is pinned, by I/O in flight or as a registered buffer, does not move: EBUSY (see
 // os::Userfault::move()). This is right: the I/O would continue in a block that the other side has.
