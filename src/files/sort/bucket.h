@@ -1,7 +1,7 @@
 #pragma once
 
-// What both sorts, of numbers and of strings, say of a bucket: which it is, where it goes, and what
-// was stored.
+// Types that the sorts of numbers and of strings share: a bucket's identity, the target of its
+// sorted items, and the account of the stored ones.
 
 #include <compare>
 #include <cstdint>
@@ -21,14 +21,14 @@ struct BucketId {
   auto operator<=>(const BucketId&) const = default;
 };
 
-// Where sorted items go. Outputs that are no regular file take them in order.
+// File and offset at which sorted items are stored. A file that is not regular takes them in order.
 struct Target {
   const io::File* file = nullptr;
   uint64_t offset = 0;
 };
 
-// Whether output must be written from front to back: to a pipe, and where items are dropped so that
-// places are not known.
+// Whether the output must be written from front to back: to a pipe, or if repeats are dropped,
+// which leaves the offsets unknown.
 inline bool in_order(const SortOptions& options, const Target& target) {
   return options.unique || !target.file->seekable();
 }
@@ -36,7 +36,7 @@ inline bool in_order(const SortOptions& options, const Target& target) {
 struct Stored {
   uint64_t bytes = 0;
   uint64_t items = 0;
-  ItemSum sum = {};  // of what was sorted for it: repeats that were dropped count, too
+  ItemSum sum = {};  // checksum of the sorted items, including dropped repeats
 
   Stored& operator+=(const Stored& other) {
     bytes += other.bytes;

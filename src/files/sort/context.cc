@@ -9,7 +9,7 @@
 namespace penstock::external {
 namespace {
 
-// Of this process, all threads.
+// Processor time of all threads of this process.
 double processor_seconds() {
   timespec time{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What all parts of one sort share: the options, the error that ends it, the pulse that reports
-// progress, the account of what each phase asked of the disk, and that of what held the memory.
+// State that all parts of one sort share: the options, the error that ends it, the pulse that
+// reports progress, the account of each phase's disk traffic, and the occupancy of memory.
 
 #include <chrono>
 #include <vector>
@@ -21,14 +21,14 @@ class Context : public files::RunContext {
 
   const SortOptions& options;
 
-  // The run goes on to another phase, or comes back to one. `phase`: a literal.
+  // Begins or continues the phase `phase`, a string literal, with the given bytes to process.
   void set_phase(const char* phase, uint64_t total_bytes) EXCLUDES_LOCK(mutex_);
-  // The same, of as many bytes as before.
+  // Begins or continues a phase; the expected bytes stay as they are.
   void set_step(const char* phase) EXCLUDES_LOCK(mutex_);
-  // The same, for good: all that comes belongs to it, whatever its parts call themselves.
+  // Begins a phase and keeps it: later calls of set_phase() and set_step() do not change it.
   void pin_phase(const char* phase) EXCLUDES_LOCK(mutex_);
-  // The time that each phase took so far, in the order in which they first came. Processor seconds are those of
-  // all threads of the process.
+  // Accounts of the phases so far, in the order in which they first began. Processor seconds are
+  // those of all threads of the process.
   std::vector<SortPhase> phases() EXCLUDES_LOCK(mutex_);
 
   OccupancyRecord& occupancy() { return occupancy_; }
@@ -37,7 +37,7 @@ class Context : public files::RunContext {
   std::vector<Staircase> staircases() EXCLUDES_LOCK(mutex_);
 
  private:
-  // What went by since the last call belongs to the present phase.
+  // Books the time and traffic since the last call to the current phase.
   void book() REQUIRES_LOCK(mutex_);
 
   Mutex mutex_;

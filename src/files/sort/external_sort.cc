@@ -14,18 +14,18 @@
 #include "io/temporaries.h"
 #include "items/checker.h"
 
-// How a run goes. README.md of this folder tells it in words.
+// Outline of a run. README.md of this folder describes the steps.
 //
 //   look:      at the inputs: sizes, a sample (plan/sort_input.cc)
-//   decide:    which way (plan/sort_planner.cc)                          -> SortPlan
-//   sort:      that way, or another one where a look finds more than the sample did (dispatch.cc, ways/)
-//   compare:   the checksum of what was sorted with that of what was read
+//   decide:    the way of the sort (plan/sort_planner.cc)                   -> SortPlan
+//   sort:      that way, or another one if the data contradict the sample (dispatch.cc, ways/)
+//   compare:   the checksum of the sorted items with that of the items read
 //   publish:   the output gets its name
 //
-// -m is not among the ways: ways/merge_only.cc.
+// `-m` is not among the ways: ways/merge_only.cc.
 //
-// Memory at any time: the first phase's reader and blocks, or the second phase's blocks and
-// sorters, never both; each is planned within usable_memory().
+// Memory at any time holds either the first phase's reader and blocks or the second phase's blocks
+// and sorters, never both; each is planned within usable_memory().
 
 namespace penstock::external {
 namespace {
@@ -39,7 +39,7 @@ class Run {
 
   Status prepare();
   Result<SortStats> go();
-  // To a temporary.
+  // Sorts into an unnamed temporary file.
   Result<files::SortedCopy> go_to_temporary();
   const SortPlan& plan() const { return decision_.plan; }
 
@@ -57,14 +57,14 @@ class Run {
   SortStats stats_of(const Stored& stored);
   void remove_stale() const;
 
-  SortOptions options_;  // whose format the header makes whole
+  SortOptions options_;  // the run's options; the header completes the format
   const std::vector<std::string> temp_directories_ =
       io::temp_directories_or_default(options_.temp_directories, options_.output);
   Context context_;
   SortInput input_;
   SortDecision decision_;
-  std::unique_ptr<Resume> resume_;  // where the sort can be resumed
-  uint64_t total_bytes_ = 0;        // of reading and writing, as far as it is planned
+  std::unique_ptr<Resume> resume_;  // set if the sort can be resumed
+  uint64_t total_bytes_ = 0;        // planned bytes to read and write
   Outcome done_;
 };
 
@@ -119,7 +119,7 @@ void Run::tell_about_temporaries() const {
   if (!notice.empty()) options_.notice(notice);
 }
 
-// Removes what killed runs left where the file system knows no unnamed files.
+// Removes files of killed runs, if the file system does not support unnamed files.
 void Run::remove_stale() const {
   if (io::names_a_file(options_.output))
     io::remove_stale_temporaries(io::directory_of(options_.output));
@@ -128,7 +128,7 @@ void Run::remove_stale() const {
   }
 }
 
-// What a later run has to find again: files that have names, and steps that can be told apart.
+// Checks what a resumed run depends on: inputs and an output with names, and steps with a journal.
 Status Run::check_resumable() const {
   if (!options_.resume) return {};
   auto refuse = [](const char* attempted, std::string subject, const char* hint) {
@@ -150,8 +150,8 @@ Status Run::check_resumable() const {
   return {};
 }
 
-// What an earlier run left is used, whatever this one would do. Without it an input that is empty
-// or fits has no steps: its sort begins anew.
+// Uses the state of an earlier run if there is any, whatever this run's plan. Without such a state
+// the sort of an empty input, or of one that fits in memory, has no steps and begins anew.
 Status Run::open_resume() {
   const bool has_steps = plan().method != Method::empty && plan().method != Method::in_memory;
   std::error_code ignored;
@@ -170,8 +170,8 @@ Status Run::open_resume() {
   return {};
 }
 
-// The phases as the plan calls them: of an input that fits, a distribution that writes nothing is
-// the read.
+// Measured phases under the plan's names: for an input that fits in memory, the distribution writes
+// nothing and is the plan's "read".
 std::vector<SortPhase> Run::measured_phases() {
   auto phases = context_.phases();
   if (done_.method != Method::in_memory) return phases;
@@ -196,8 +196,8 @@ Result<SortStats> Run::go() {
   return stats_of(*stored);
 }
 
-// Every item that was read came out of a bucket, and no other. If not, memory lost it or changed it
-// between the two: temporaries have checks of their own.
+// Checks that exactly the items read came out of the buckets. Temporaries have checks of their own,
+// so that a difference means that memory lost or changed an item.
 Status Run::compare(const ItemSum& sorted) const {
   if (!done_.read || *done_.read == sorted) return {};
   if (resume_ != nullptr) resume_->distrust();
@@ -223,7 +223,7 @@ Result<io::File> Run::open_output() {
   return resume_ != nullptr ? resume_->open_output(how) : files::open_output(options_, how);
 }
 
-// Each block of the file is compared with its check when it is read (io/block_checks.h).
+// Reads the output back; each block is compared with its check on the way (io/block_checks.h).
 Status Run::verify(const io::File& output, const Stored& stored) {
   context_.set_step("verify");
   const uint64_t header_bytes = input_.header.size();
@@ -247,7 +247,7 @@ Status Run::verify(const io::File& output, const Stored& stored) {
                  options_.output, "look at the disk and the memory (dmesg)");
 }
 
-// The header, and what is sorted.
+// Writes the header, and sorts the items behind it.
 Result<Stored> Run::sort_to(io::File& output) {
   const std::string& header = input_.header;
   if (!header.empty()) {
@@ -327,7 +327,7 @@ SortStats Run::stats_of(const Stored& stored) {
   return stats;
 }
 
-// The output has to be a file that is read back as it was written.
+// Fails unless the output is a file that can be read back exactly as it was written.
 Status check_verifiable(const SortOptions& options) {
   const std::string with = options.merge_only   ? "-m"
                            : options.resume     ? "--resume"
@@ -373,7 +373,7 @@ Result<SortStats> sort_files(const SortOptions& options) {
 Result<files::SortedCopy> sort_to_temporary(const SortOptions& given) {
   SortOptions options = given;
   options.temp_directories = io::temp_directories_or_default(given.temp_directories, given.output);
-  // A name that the disk has to have room for, and that messages show.
+  // The disk must have room for this name, and messages show it.
   options.output = options.temp_directories.front() + "/sorted";
   options.sink = nullptr;
   options.keeps_first_row = true;

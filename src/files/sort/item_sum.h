@@ -1,8 +1,8 @@
 #pragma once
 
-// Did all items that a sort has read come out of it, and no others? Their sum (sorting/sort/item_mix.h)
-// does not depend on the order: what was read and what was sorted are summed up, thread by thread
-// and bucket by bucket, and compared once, when all is sorted.
+// Checksum that shows whether exactly the items read came out of a sort. The sum (sorting/sort/item_mix.h)
+// does not depend on the order of the items: threads and buckets sum up their own, and the totals
+// of the items read and of the items sorted are compared once, at the end.
 //
 // Numbers are summed up by their encoded keys, records and lines by their bytes; a line's newline
 // does not count, because the last line of an input may lack it.
@@ -27,7 +27,7 @@ ItemSum sum_of(std::span<const T> numbers) {
   return sum;
 }
 
-// A record, a row, or a line with its newline or without.
+// Checksum of a record, a row, or a line with or without its newline.
 inline ItemSum sum_of_item(const items::Format& format, std::string_view item) {
   if (format.lines()) item = items::without_line_end(format, item);
   return {.items = 1, .words = sorting::mix_of_bytes(item.data(), item.size())};

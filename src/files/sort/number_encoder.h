@@ -1,6 +1,6 @@
 #pragma once
 
-// Numbers of an input as keys that compare like numbers without a sign, a chunk at a time.
+// Encoder of input numbers into keys that compare like unsigned numbers, a chunk at a time.
 
 #include <algorithm>
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace penstock::external {
 
-// Thread safety: one thread. What encode() gives is valid until the next call, or is the input.
+// Thread safety: one thread. The result of encode() is valid until the next call, or is the input.
 template <class T>
 class NumberEncoder {
  public:
-  // `is_plain`: they compare so as they are.
+  // `is_plain`: the input's numbers already compare like unsigned numbers.
   NumberEncoder(items::Type type, bool descending, bool is_plain)
       : type_(type), descending_(descending), is_plain_(is_plain) {}
   NumberEncoder(const NumberEncoder& other)
@@ -23,7 +23,7 @@ class NumberEncoder {
   NumberEncoder(items::Type type, bool descending)
       : NumberEncoder(type, descending, items::keys_are_plain(type, descending)) {}
 
-  // All items where they are plain, otherwise the first of them. Not empty where count > 0.
+  // Returns all items if they are plain, otherwise a first part of them, not empty if count > 0.
   std::span<const T> encode(const std::byte* items, size_t count) {
     if (is_plain_) return {reinterpret_cast<const T*>(items), count};
     const size_t here = std::min(count, std::size(encoded_));

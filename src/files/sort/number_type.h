@@ -1,13 +1,13 @@
 #pragma once
 
-// The type that a number, or a pair of them, has in memory while it is sorted.
+// C++ type of a number, or a pair of numbers, while it is sorted in memory.
 
 #include "items/codec.h"
 #include "sorting/sort/item.h"
 
 namespace penstock::external {
 
-// Calls use<T>() with it: uint32_t, uint64_t or KeyValue.
+// Calls use<T>() with that type: uint32_t, uint64_t or KeyValue.
 template <class Use>
 auto with_number_type(items::Type type, Use use) {
   switch (items::item_bytes_of(type)) {

@@ -8,7 +8,7 @@
 namespace penstock::external {
 namespace {
 
-// A sort that is over in a quarter of a second has a picture, too.
+// Short enough that a sort of a quarter of a second still has a picture.
 constexpr double first_bin_s = 0.001;
 
 }  // namespace
@@ -61,7 +61,7 @@ void OccupancyRecord::add(const BucketTimes& bucket) {
   kept.push_back(shown);
 }
 
-// Bytes times the part of each bin in which they were there.
+// Adds to each bin the bytes times the part of the bin in which memory held them.
 void OccupancyRecord::add_stage(BucketStage stage, double begin_s, double end_s, uint64_t bytes,
                                 bool grows) {
   double begin = (begin_s - occupancy_.start_s) / occupancy_.bin_s;
@@ -89,7 +89,7 @@ void OccupancyRecord::double_bins() {
   occupancy_.bin_s *= 2;
 }
 
-// Without the bins behind the last bucket, and in the order of the output.
+// Leaves out the bins behind the last bucket, and returns the buckets in the order of the output.
 Occupancy OccupancyRecord::taken() {
   MutexLock lock(mutex_);
   Occupancy taken = std::exchange(occupancy_, {});

@@ -1,11 +1,11 @@
 #pragma once
 
-// What held the memory of a sort: over time, bucket by bucket, and as staircases of buckets.
+// Record of what held the memory of a sort: over time, by bucket, and as staircases of buckets.
 //
-// The naive way writes a line for every event of every bucket; a sort of terabytes has many. What
-// is kept here has one size whatever the sort's. Of memory over time there are bins, and twice as
-// long a time makes each of them twice as long. Of buckets there are a few hundred, and twice as
-// many buckets keep every second one.
+// A line for every event of every bucket would grow with the sort, and a sort of terabytes has many
+// buckets. This record has a fixed size: memory over time is kept in bins whose duration doubles
+// when the time does, and of the buckets a few hundred are kept, every second one of which is
+// dropped when their number doubles.
 
 #include <array>
 #include <chrono>
@@ -33,17 +33,20 @@ class OccupancyRecord {
   struct BucketTimes {
     uint64_t offset_bytes = 0;
     uint64_t bytes = 0;
-    uint64_t region_bytes = 0;  // of memory
+    uint64_t region_bytes = 0;  // memory that held the bucket
     Clock::time_point begin = {}, read = {}, waited = {}, sorted = {}, written = {};
     bool grows = false;  // its memory was filled evenly while it was read
   };
 
-  // From now on the input is read to so much memory, in which all of its buckets stay.
+  // Records that, from now on, the input is read into memory of this size and all its buckets stay
+  // there.
   void expect_input(uint64_t memory_bytes) EXCLUDES_LOCK(mutex_);
-  // Buckets will be read, sorted and written within so much memory, from now on. Since when those
-  // that are there already have been read: since expect_input(), if that was called before.
+  // Records that, from now on, buckets are read, sorted and written within this memory. Returns the
+  // time since when the buckets in memory have been read: that of expect_input(), if it was called
+  // before.
   Clock::time_point expect_buckets(uint64_t memory_bytes) EXCLUDES_LOCK(mutex_);
-  // One is written. REQUIRES: its times are in order, and none before expect_buckets().
+  // Adds a bucket that was written. REQUIRES: its times are ascending, none before
+  // expect_buckets().
   void add(const BucketTimes& bucket) EXCLUDES_LOCK(mutex_);
 
   Occupancy taken() EXCLUDES_LOCK(mutex_);
@@ -64,7 +67,7 @@ class OccupancyRecord {
   Mutex mutex_;
   bool expecting_ GUARDED_BY(mutex_) = false;
   std::optional<Clock::time_point> input_since_ GUARDED_BY(mutex_);
-  uint64_t stride_ GUARDED_BY(mutex_) = 1;  // of the buckets, every so many are kept
+  uint64_t stride_ GUARDED_BY(mutex_) = 1;  // one in this many buckets is kept
   Occupancy occupancy_ GUARDED_BY(mutex_);
 };
 

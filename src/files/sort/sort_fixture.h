@@ -1,7 +1,7 @@
 #pragma once
 
-// What the tests of whole sorts have in common: a folder, files in it, generated inputs, and the
-// least budget that is one for this program.
+// Fixture of the tests of whole sorts: a folder, files in it, generated inputs, and the least
+// budget that this program can sort within.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -55,7 +55,7 @@ class SortFixture : public testing::Test {
     std::ofstream(file, std::ios::binary | std::ios::trunc)
         .write(data.data(), static_cast<std::streamsize>(data.size()));
   }
-  // Calls take(data) with one piece after the other.
+  // Calls take(data) for one piece after the other.
   template <class Take>
   static void generate(const items::Format& format, generate::Distribution distribution,
                        uint64_t bytes, Take take) {
@@ -93,8 +93,9 @@ class SortFixture : public testing::Test {
     EXPECT_TRUE(result) << result.error().message();
     return *result;
   }
-  // Disks that are full and reads that fail, at one request after the other, until sort() makes fewer: each
-  // run ends with that error, and without an output.
+  // Runs sort() with a full disk, then with a read error, at an ever later request, until sort()
+  // makes fewer requests than that. Each failing run has to report the error and to leave no
+  // output.
   template <class Sort>
   void expect_clean_ends(Sort sort) const {
     for (auto [error, operation] :
@@ -119,12 +120,12 @@ class SortFixture : public testing::Test {
     return std::max<uint64_t>(32 * MiB, os::resident_memory().bytes * 32 / 31 + spare_bytes);
   }
 
-  // What a sort may use beyond what the test program itself takes.
+  // Memory that a sort may use beyond that of the test program itself.
   static constexpr uint64_t spare_bytes = 20 * MiB;
 
   const TemporaryFolder folder_;
   const std::filesystem::path directory_ = folder_.path();
-  // So that the least budget is below what the program has.
+  // Raises the program's memory above the least budget.
   std::vector<char> ballast_ = std::vector<char>(16 * MiB, 1);
 };
 

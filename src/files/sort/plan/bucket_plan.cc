@@ -14,77 +14,80 @@
 #include "memory/stream/file_reader.h"
 #include "sorting/sort/in_place/in_place_sort.h"
 
-// How a sort divides its memory. What pulls at what:
+// How a sort divides its memory. The forces that pull at it:
 //
 //   many buckets   each is small, so that reading, sorting and writing overlap well; but each holds
 //                  a block that is partly filled, and splitting costs more
-//   large blocks   requests that the disk likes; but the more of memory is partly filled, the less
-//                  of the input can stay there
+//   large blocks   make large, fast requests; but more of the memory is partly filled, and less of
+//                  the input can stay there
 //
-// A bucket is the share of the arena that lets every sorter work on one while one is read, one is
-// written and one waits. Blocks are then as large as partly filled ones may be: a sixteenth of the
-// arena when the input is not much larger, for then every block that stays in memory is a part of
-// the work saved; a quarter when it is.
+// A bucket is the share of the arena that lets every sorter work on one bucket while one more is
+// read, one is written and one waits. Blocks are then as large as partly filled ones may be: a
+// sixteenth of the arena if the input is not much larger, because every block that stays in memory
+// saves a part of the work; a quarter if it is.
 //
-// With little memory for much input buckets are as many as there are blocks of the least size for,
-// and larger than their share: fewer sorters, with more threads each. What is even larger than that
-// is distributed twice.
+// With little memory for much input there are as many buckets as blocks of the least size allow,
+// and these are larger than their share: fewer sorters work on them, with more threads each. A
+// bucket that does not fit even so is distributed twice.
 //
-// Numbers take as much of the arena while they are sorted as before; beside it their sort takes
-// what sorting::extra_bytes() says, and an output in order has blocks of its own. A record or line
-// takes a pair of 16 bytes beside itself while it is sorted, and none while it is distributed: so
-// of what the arena holds when the distribution ends, a part that grows as items become short has
-// to go after all. And what is sorted is gathered from there into blocks of the output, of which
-// each sorter has a few. How long items are is a sample's guess. A bucket that turns out to hold
-// shorter ones than that takes more of the arena; what is more than all of it is distributed again.
+// Numbers take the same arena memory while they are sorted as before. Beside the arena their sort
+// takes sorting::extra_bytes(), and an output in order has blocks of its own. A record or line
+// takes a pair of 16 bytes beside itself while it is sorted, and none while it is distributed: a
+// part of what the arena holds when the distribution ends must be spilled after all, the more the
+// shorter the items are. The sorted items are gathered from the arena into blocks of the output, of
+// which each sorter has a few. The length of items is estimated from a sample. A bucket of shorter
+// items takes more of the arena; one that exceeds all of it is distributed again.
 //
-// What lies in temporaries has to be known, a few bytes for each block, and for input that is some
-// thousand times as large as the memory that is more than a trifle: 64 KiB each of a terabyte are
-// 16 million blocks. Larger blocks have shorter lists, but there are fewer buckets for which they
-// suffice. So plans are made for blocks of each size, and the best is the one with the fewest
-// passes; among those, the one with the smallest blocks whose lists take no more than an eighth of
-// the memory. Where no size will do, the memory is too small, and the sort does not begin.
+// The blocks in temporaries are kept in lists, a few bytes for each block. For an input some
+// thousand times as large as the memory that matters: a terabyte in blocks of 64 KiB has 16 million
+// of them. Larger blocks have shorter lists, but suffice for fewer buckets. So plans are made for
+// each block size, and the best is the one with the fewest passes; among those, the one with the
+// smallest blocks whose lists take no more than an eighth of the memory. If no size will do, the
+// memory is too small, and the sort does not begin.
 
 namespace penstock::external {
 namespace {
 
-// So many cuts meet every key twice that has an eighth of the input, and so give it a bucket of its
-// own: what is split again becomes eight times smaller at least.
+// Least number of buckets. Their cuts meet every key twice that makes up an eighth of the input,
+// which gives that key a bucket of its own: a bucket that is split again becomes at least eight
+// times smaller.
 constexpr uint32_t buckets_min = 16;
-// Of the sample's estimate of a bucket, and of its items.
+// Safety factors on a bucket's estimated size and on its estimated number of items.
 constexpr double size_error = 1.25;
 constexpr double items_error = 1.125;
 constexpr uint64_t fixed_bytes = 1 * MiB;  // stacks, requests, lists_free_bytes
-// With fewer buckets larger blocks are no gain; and what takes more distributions is not planned.
+// Least number of buckets of a plan with larger blocks than the least, and most levels that are
+// planned.
 constexpr uint32_t large_block_buckets_min = 8;
 constexpr uint32_t splits_max = 6;
-// Where a bucket is distributed again, also where each piece of it lies; a reader has a copy.
+// List entry of a piece of a bucket that is distributed again; the reader has a copy of the list.
 constexpr uint64_t extent_list_bytes = 2 * sizeof(stream::Extent);
-// What lists leave at least of any memory.
+// Least memory that lists leave for everything else.
 constexpr uint64_t beside_lists_bytes_min = files::planned_bytes_min / 2;
-// A pipe whose length nobody knows may hold so many times the memory, or as much as has lists in an
-// eighth of it; then they are longer than planned, and the sort ends.
+// Planned length of a pipe's input, in memories, unless its lists exceed `1 / lists_divisor` of the
+// memory, in which case less is planned for. The sort fails if its lists then outgrow the plan.
 constexpr uint64_t pipe_listed_multiple = 2048;
 constexpr uint64_t lists_divisor = 8;
-// What the least -S leaves before there is a sample.
+// Least memory that the longest item is derived from: the least -S leaves as much before the
+// sample.
 constexpr uint64_t item_memory_bytes_min = 16 * MiB;
 constexpr uint64_t pair_bytes = sizeof(sorting::KeyValue);
 
-// What there is to divide.
+// Constraints on a plan.
 struct Needs {
   const SortOptions& options;
   const BucketInput& input;
   uint64_t memory_bytes;
   size_t block_bytes_least;
-  double region_share = 1;    // an input's bytes while they are sorted, of those that it has
-  uint64_t sorted_bytes = 0;  // of the arena, for all of the input while it is sorted, at most
+  double region_share = 1;    // sorted bytes over input bytes, of an item in the arena
+  uint64_t sorted_bytes = 0;  // most arena bytes that all of the input takes while it is sorted
 
   bool numeric() const { return options.format.numeric(); }
   uint32_t buckets_max() const { return numeric() ? 4096 : 2048; }
-  uint64_t bucket_bytes_min() const { return numeric() ? 4 * MiB : 1 * MiB; }  // of the input
+  uint64_t bucket_bytes_min() const { return numeric() ? 4 * MiB : 1 * MiB; }  // of input
 };
 
-// What a sorter takes beside the arena.
+// Memory of a sorter beside the arena.
 uint64_t sorter_bytes(const Needs& needs, uint64_t region_bytes, unsigned threads) {
   const items::Format& format = needs.options.format;
   if (format.numeric()) {
@@ -95,8 +98,8 @@ uint64_t sorter_bytes(const Needs& needs, uint64_t region_bytes, unsigned thread
           {.order = {}, .stable = std::is_same_v<T, sorting::KeyValue>, .threads = threads});
     });
   }
-  // As many items as there may be: lines may be much shorter than the sample said. Where blocks are
-  // compressed, a sorter has one more.
+  // Plans for the most items that the region can hold: lines may be much shorter than the sample's.
+  // A sorter of compressed blocks has one more block.
   const uint64_t least_bytes = format.fixed()   ? format.record_bytes
                                : format.lines() ? 2
                                                 : RowHead::bytes;
@@ -104,15 +107,15 @@ uint64_t sorter_bytes(const Needs& needs, uint64_t region_bytes, unsigned thread
          files::block_within(needs.memory_bytes / 64);
 }
 
-// What the second phase takes beside the arena, with buckets that take so much of it.
+// Memory of the second phase beside the arena, with buckets that take `region_bytes` of it.
 uint64_t sorters_bytes(const BucketPlan& plan, const Needs& needs, uint64_t region_bytes) {
   const unsigned outputs = needs.numeric() ? 1 : plan.sorters;
   return outputs * plan.output_blocks * plan.output_block_bytes +
          plan.sorters * sorter_bytes(needs, region_bytes, plan.sorter_threads);
 }
 
-// Each fills one of so many blocks; a quarter is left for those that are filled next while full
-// ones are on their way.
+// Most buckets for this many blocks. Each bucket fills one; a quarter is left for the next ones
+// while full blocks are being written.
 uint64_t buckets_within(uint64_t blocks) {
   return blocks * 3 / 4;
 }
@@ -125,16 +128,17 @@ void split_numbers_alone(BucketPlan& plan, const Needs& needs) {
   plan.split_bytes = plan.buckets * split_bytes_per_bucket;
 }
 
-// Texts are looked at by all threads anyway, and then it is known what a bucket gets of a window (split/text_window.h).
-// Numbers that several threads distribute are read twice, to be counted first (split/number_window.h).
-// That pays from four threads on, and where each bucket gets a stretch of every window that is long beside
-// its edges. More than eight threads wait for each other: 16 took twice as long as 8.
+// Sets the number of distributing threads. All threads parse texts anyway, and then know how much
+// of a window each bucket gets (split/text_window.h). Numbers that several threads distribute are
+// read twice, to be counted first (split/number_window.h). That pays from four threads on, if each
+// bucket gets a part of every window that is long beside its unaligned edges. More than eight
+// threads wait for each other: 16 took twice as long as 8.
 void set_split_threads(BucketPlan& plan, const Needs& needs) {
   constexpr unsigned threads_max = 8, number_threads_min = 4;
   constexpr uint64_t bytes_per_thread = 64 * KiB;
   constexpr uint64_t stretch_bytes_min = 1 * KiB;
   constexpr uint64_t memory_share = 32;
-  constexpr uint64_t text_bytes_per_bucket = 80;  // of each thread
+  constexpr uint64_t text_bytes_per_bucket = 80;  // for each thread
   const unsigned threads = std::clamp(needs.options.threads, 1u, threads_max);
   plan.split_threads = threads;
   plan.split_bytes = plan.buckets * split_bytes_per_bucket;
@@ -143,7 +147,8 @@ void set_split_threads(BucketPlan& plan, const Needs& needs) {
     return;
   }
   const uint64_t bytes_of_all = threads * (plan.split_bytes + bytes_per_thread);
-  // Where repeats of a key are dropped, it matters which pair is the first.
+  // If repeats of a key are dropped, the first of its pairs in the input must be the one that is
+  // kept.
   const bool first_matters =
       needs.options.unique && needs.options.format.record_bytes == sizeof(sorting::KeyValue);
   if (threads < number_threads_min || first_matters ||
@@ -153,7 +158,7 @@ void set_split_threads(BucketPlan& plan, const Needs& needs) {
   plan.split_bytes = bytes_of_all;
 }
 
-// What the two phases leave for the arena.
+// Memory that the two phases leave for the arena.
 uint64_t arena_bytes_for(const BucketPlan& plan, const Needs& needs, uint64_t region_bytes) {
   const uint64_t reader_bytes = (plan.read_blocks + 1) * plan.read_block_bytes;
   const uint64_t requests_bytes = needs.memory_bytes / files::block_bytes_min * sizeof(io::Request);
@@ -168,7 +173,7 @@ void set_sorters(BucketPlan& plan, uint64_t sorters, unsigned threads) {
   plan.sorter_threads = std::max(1u, threads / plan.sorters);
 }
 
-// As the sample says, and with its error.
+// Size of a region by the sample, with its safety factor.
 uint64_t region_bytes_expected(const BucketPlan& plan, const Needs& needs) {
   return static_cast<uint64_t>(size_error * static_cast<double>(needs.sorted_bytes) / plan.buckets);
 }
@@ -177,7 +182,7 @@ uint64_t largest_bucket_bytes(const BucketPlan& plan, uint64_t input_bytes) {
   return static_cast<uint64_t>(size_error * static_cast<double>(input_bytes) / plan.buckets);
 }
 
-// Plans for all of it to stay in memory, if it can.
+// Plans to keep all of the input in memory. Returns false if it does not fit.
 bool plan_to_keep(BucketPlan& plan, const Needs& needs) {
   const unsigned threads = needs.options.threads;
   plan.buckets = static_cast<uint32_t>(
@@ -192,14 +197,14 @@ bool plan_to_keep(BucketPlan& plan, const Needs& needs) {
   if (plan.arena_bytes > room_bytes) return false;
   plan.fits = true;
   plan.held_bytes = plan.kept_bytes = needs.input.bytes;
-  // A block is cleared as a whole, however little is read into it.
+  // A block is cleared as a whole, even if little is read into it.
   const size_t enough_bytes =
       files::block_within(std::bit_ceil(std::max<uint64_t>(needs.input.bytes, 1)));
   if (enough_bytes < plan.read_block_bytes) {
     plan.read_block_bytes = enough_bytes;
     if (!needs.numeric()) plan.item_bytes_max = enough_bytes;
   }
-  // Lines may be as long as what is left, which nothing else needs.
+  // Nothing else needs the remaining memory: lines may be as long as that.
   if (!needs.options.format.fixed()) {
     plan.item_bytes_max += std::min(
         round_down(room_bytes - plan.arena_bytes, plan.read_block_bytes), needs.input.bytes);
@@ -226,7 +231,7 @@ void plan_to_spill(BucketPlan& plan, const Needs& needs) {
     set_sorters(plan, std::clamp<uint64_t>(about_bytes / expected_bytes, 2, plan.sorters + 1) - 1,
                 threads);
   }
-  // The largest bucket leaves room for what its sort takes.
+  // The largest bucket leaves memory for its sorter.
   uint64_t largest_bytes = std::clamp(expected_bytes, share_bytes, about_bytes);
   plan.arena_bytes = arena_bytes_for(plan, needs, largest_bytes);
   while (largest_bytes > plan.arena_bytes && largest_bytes > io::sector_bytes) {
@@ -242,22 +247,24 @@ void plan_to_spill(BucketPlan& plan, const Needs& needs) {
   const uint64_t blocks = plan.arena_bytes / plan.block_bytes;
   plan.write_blocks = static_cast<uint32_t>(
       std::clamp<uint64_t>(blocks / 16, 4, std::max<uint64_t>(4, 64 * MiB / plan.block_bytes)));
-  // Whatever is left of the arena: every bucket fills a block, and some are being written.
+  // The rest of the arena limits the buckets: each fills a block, and some blocks are being
+  // written.
   plan.buckets = static_cast<uint32_t>(std::min<uint64_t>(
       plan.buckets,
       std::max<uint64_t>(1,
                          buckets_within(blocks - std::min<uint64_t>(blocks, plan.write_blocks)))));
-  // A window of numbers may come to the end of every bucket's block, and then takes another one for each.
+  // A window of numbers may fill the block of every bucket, and then takes another one for each.
   if (blocks < 2 * plan.buckets + ceil_div(split_window_bytes_max, plan.block_bytes))
     split_numbers_alone(plan, needs);
-  // A bucket that is larger than the sample said is still sorted, with more of the margin.
+  // A bucket larger than the sample's estimate is still sorted, at the expense of overlap.
   plan.region_bytes_max = std::min(2 * largest_bytes, plan.arena_bytes - plan.arena_bytes / 64);
   plan.splits = 1;
   for (uint64_t bytes = needs.sorted_bytes / plan.buckets;
        bytes > plan.region_bytes_max && plan.splits <= splits_max;
        bytes /= std::max(plan.buckets, 2u))
     ++plan.splits;
-  // (What is being written when the distribution ends has room beside pairs.)
+  // Numbers that are being written when the distribution ends are not kept; texts leave room for
+  // pairs.
   const uint64_t unkept =
       (needs.numeric() ? plan.write_blocks : 0) + plan.buckets + plan.buckets / 2;
   plan.held_bytes = blocks > unkept ? (blocks - unkept) * plan.block_bytes : 0;
@@ -281,7 +288,7 @@ BucketPlan plan_within(const SortOptions& options, uint64_t memory_bytes, const 
     const double error = options.format.fixed() ? 1 : items_error;
     needs.sorted_bytes = static_cast<uint64_t>(static_cast<double>(input.bytes) *
                                                (1 + error * (needs.region_share - 1)));
-    // How long an item may be does not depend on what a sample has left of the least memory.
+    // The longest item does not depend on how much of the least memory the sample left.
     plan.read_block_bytes = files::block_within(std::max(memory_bytes, item_memory_bytes_min) / 64);
     plan.item_bytes_max = plan.read_block_bytes;
     plan.output_block_bytes = std::min<size_t>(files::block_within(memory_bytes / 128), 1 * MiB);
@@ -292,10 +299,10 @@ BucketPlan plan_within(const SortOptions& options, uint64_t memory_bytes, const 
   return plan;
 }
 
-// What the lists of so much input may take.
+// Most memory of the lists for this input.
 uint64_t lists_bytes_of(const BucketPlan& plan, uint64_t input_bytes) {
   if (plan.fits) return 0;
-  // The last block of each bucket is not full.
+  // The last block of each bucket is partly filled.
   uint64_t bytes = (ceil_div(input_bytes, plan.block_bytes) + plan.buckets) * list_bytes_per_block;
   if (plan.splits > 1) {
     const size_t extent_bytes =
@@ -305,7 +312,7 @@ uint64_t lists_bytes_of(const BucketPlan& plan, uint64_t input_bytes) {
   return bytes;
 }
 
-// Of two plans for the same, with other blocks.
+// Whether `plan` is better than `than`, a plan of the same input with other blocks.
 bool is_better(const BucketPlan& plan, const BucketPlan& than, uint64_t memory_bytes) {
   if (plan.splits > splits_max) return false;
   if (plan.block_bytes > files::block_bytes_min && plan.buckets < large_block_buckets_min)
@@ -315,8 +322,8 @@ bool is_better(const BucketPlan& plan, const BucketPlan& than, uint64_t memory_b
   return than.lists_bytes > memory_bytes / lists_divisor && plan.lists_bytes < than.lists_bytes;
 }
 
-// The best that what the lists leave of the memory allows. Less memory makes smaller blocks, and
-// more of them to know of, so that it is planned until both agree. `listed_bytes`: of the input.
+// The best plan within the memory that its lists leave. Less memory makes smaller blocks and longer
+// lists, so it plans until both agree. `listed_bytes`: input bytes that the lists must suffice for.
 BucketPlan plan_beside_lists(const SortOptions& options, uint64_t memory_bytes,
                              const BucketInput& input, uint64_t listed_bytes) {
   BucketPlan best = plan_within(options, memory_bytes, input, files::block_bytes_min);
@@ -326,7 +333,7 @@ BucketPlan plan_beside_lists(const SortOptions& options, uint64_t memory_bytes,
     for (uint64_t lists_bytes = 0; lists_bytes + beside_lists_bytes_min <= memory_bytes;) {
       BucketPlan plan = plan_within(options, memory_bytes - lists_bytes, input, least);
       const uint64_t needed_bytes = lists_bytes_of(plan, listed_bytes);
-      // (A little is part of every plan.)
+      // Every plan includes some memory for lists.
       plan.lists_bytes = std::max(lists_bytes, lists_free_bytes);
       if (needed_bytes <= plan.lists_bytes) {
         if (is_better(plan, best, memory_bytes)) best = plan;
@@ -342,7 +349,7 @@ BucketPlan plan_beside_lists(const SortOptions& options, uint64_t memory_bytes,
 
 BucketPlan plan_buckets(const SortOptions& options, uint64_t memory_bytes,
                         const BucketInput& input) {
-  // The input may be longer where its length is not known.
+  // An input of unknown length may be longer than expected.
   uint64_t listed_bytes =
       input.known ? input.bytes : std::max(input.bytes, pipe_listed_multiple * memory_bytes);
   for (;;) {
@@ -387,7 +394,7 @@ uint64_t region_bytes_of(const items::Format& format, uint64_t bytes, uint64_t i
   return round_up(std::max(pairs_offset(bytes) + items * pair_bytes, bytes), io::sector_bytes);
 }
 
-// Half of what a plan with all of the memory would read in: it will have less.
+// Half the block size of a plan with all of the memory: the distribution will have less.
 size_t extent_bytes_for(uint64_t memory_bytes, size_t block_bytes) {
   return std::min(block_bytes, files::block_within(memory_bytes / 128));
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// How a sort divides its memory among buckets, their blocks, and those who sort them. All figures
-// in bytes unless the name says otherwise.
+// Division of a sort's memory among buckets, their blocks, and the sorters. All figures are in
+// bytes unless the name says otherwise.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,87 +12,88 @@
 
 namespace penstock::external {
 
-// What is known of each block in a temporary, as long as its bucket waits: its number, 4 bytes
-// (split.h), and its check and how long it is, 8 (StoredBlock, or io/block_checks.h). What lists
-// have in reserve while they grow is a quarter of that (append_to_list()).
+// Memory for each block in a temporary, as long as its bucket waits: its number, 4 bytes (split.h),
+// its check and its length, 8 (StoredBlock, or io/block_checks.h), and a quarter of that in
+// reserve while lists grow (append_to_list()).
 inline constexpr uint64_t list_bytes_per_block = (4 + 8) * 5 / 4;
-// What one of several threads that distribute takes of the input at a time, at most.
+// Most input bytes that one of several distributing threads takes at a time.
 inline constexpr size_t split_window_bytes_max = 512 * KiB;
-// Lists of so much are planned for in any case.
+// Memory for lists that every plan includes.
 inline constexpr uint64_t lists_free_bytes = 64 * KiB;
 
 struct BucketPlan {
-  bool fits = false;     // expected: nothing goes to temporaries
-  uint32_t buckets = 0;  // to cut for
+  bool fits = false;     // all of the input is expected to stay in memory
+  uint32_t buckets = 0;  // number of buckets to cut the input into
   uint64_t arena_bytes = 0;
-  size_t block_bytes = 0;       // in which buckets grow, and are written to temporaries
-  uint32_t write_blocks = 0;    // free or being written, at least, while something is spilled
-  size_t read_block_bytes = 0;  // of the input
+  size_t block_bytes = 0;       // unit in which buckets grow and are written to temporaries
+  uint32_t write_blocks = 0;    // least number of free or written blocks during a spill
+  size_t read_block_bytes = 0;  // block of the input's reader
   uint32_t read_blocks = 8;
-  uint64_t item_bytes_max = 0;  // which the reader can come back to
-  unsigned split_threads = 1;   // that distribute side by side
-  uint64_t split_bytes = 0;     // their lines and tables
-  // The second phase: sorts side by side, each by so many threads.
+  uint64_t item_bytes_max = 0;  // longest item: how far the reader can seek back
+  unsigned split_threads = 1;   // threads that distribute side by side
+  uint64_t split_bytes = 0;     // memory of the distributing threads' lines and tables
+  // The second phase runs `sorters` sorts side by side, each with `sorter_threads` threads.
   unsigned sorters = 1;
   unsigned sorter_threads = 1;
-  uint64_t sorters_bytes = 0;  // what these take beside the arena, for the largest bucket planned
-  uint64_t region_bytes_max = 0;  // of the arena, for a bucket that is sorted as it is
-  // Of an output that sorters fill in blocks: one is filled while the others are written. Of one
-  // that is written from the arena: its requests.
+  uint64_t sorters_bytes = 0;     // memory beside the arena, for the largest planned bucket
+  uint64_t region_bytes_max = 0;  // most arena bytes of a bucket that is not split again
+  // Output blocks that sorters fill: one is filled while the others are written. For an output that
+  // is written from the arena: the size of its requests.
   size_t output_block_bytes = 0;
   uint32_t output_blocks = 0;
-  uint32_t splits = 0;  // how often an item is distributed; 0: all of it stays in memory
-  // For the lists of what lies in temporaries, beside all of the above. Where the memory does not
-  // suffice for them, nothing may begin.
+  uint32_t splits = 0;  // distributions of each item; 0: all of the input stays in memory
+  // Memory for the lists of the blocks in temporaries, beside all of the above. If `holds` is false
+  // the memory does not suffice for them, and the sort must not begin.
   uint64_t lists_bytes = 0;
   bool holds = true;
-  // What memory holds of the input while it is distributed, and what it expects to stay between the
-  // phases, where there is less room: while it is sorted an item takes so much more of it.
+  // Input bytes that memory holds while they are distributed, and that are expected to stay there
+  // between the phases. The latter are fewer: a sorted item takes `region_share` times its bytes.
   uint64_t held_bytes = 0;
   uint64_t kept_bytes = 0;
   double region_share = 1;
-  // Of the input, what is sorted in the arena at a time.
+  // Input bytes that the arena holds while they are sorted.
   uint64_t bytes_in_arena() const {
     return static_cast<uint64_t>(static_cast<double>(arena_bytes) / region_share);
   }
 };
 
-// What is sorted.
+// Input of a distribution.
 struct BucketInput {
   uint64_t bytes = 0;     // expected
-  bool known = true;      // for certain
-  double item_bytes = 0;  // on average, expected
-  bool in_order = false;  // the output takes items in order only
+  bool known = true;      // whether `bytes` is certain
+  double item_bytes = 0;  // expected average
+  bool in_order = false;  // whether the output takes items only in order
 };
 
 BucketPlan plan_buckets(const SortOptions& options, uint64_t memory_bytes,
                         const BucketInput& input);
-// Of each level that distributes, as it would be planned: the first one's input, and the largest
-// bucket of each other, with the memory that the lists of those before leave. The last plan says
-// whether all hold.
+// Plans of all levels of distribution: of the input at the first level, then of the largest bucket
+// of the level before, with the memory that the lists of the levels above leave. The last plan's
+// `holds` says whether all plans hold.
 std::vector<BucketPlan> plan_levels(const SortOptions& options, uint64_t memory_bytes,
                                     BucketInput input);
-// How often items of such an input are distributed before their bucket can be sorted.
+// Number of distributions that an item goes through before its bucket can be sorted.
 uint32_t splits_of(const SortOptions& options, const BucketPlan& plan, const BucketInput& input);
 
-// What a bucket takes of the arena while it is sorted. Of numbers its items, and what aligns it to
-// its place in the output; of records and lines its items, and behind them their pairs.
+// Arena memory that a bucket takes while it is sorted: for numbers, its items and the padding that
+// aligns it to its place in the output; for records and lines, its items and behind them their
+// pairs.
 uint64_t region_bytes_of(const items::Format& format, uint64_t bytes, uint64_t items);
-// Where the pairs begin.
+// Offset of the pairs in a region.
 uint64_t pairs_offset(uint64_t bytes);
 
-// ---- lists of what is known of each block in a temporary
+// ---- lists with an entry for each block in a temporary
 
-// The pieces in which a bucket is read that is distributed again, with so much memory.
+// Size of the pieces in which a bucket that is distributed again is read.
 size_t extent_bytes_for(uint64_t memory_bytes, size_t block_bytes);
-// What stays for its distribution beside the list of them.
+// Memory that the list of these pieces leaves for the bucket's distribution.
 uint64_t memory_beside_extents(uint64_t memory_bytes, uint64_t bucket_bytes, size_t block_bytes);
-// Fails where the plan does not hold.
+// Fails if the plan does not hold.
 Status check_lists(const BucketPlan& plan, uint64_t input_bytes);
-// How many blocks a distribution may write before it has more lists than planned for.
+// Number of blocks that a distribution may write before its lists exceed the plan.
 uint64_t listed_blocks_max(const BucketPlan& plan);
 
-// As push_back(), but at most a quarter is in reserve.
+// Appends like push_back(), but keeps at most a quarter of the list in reserve.
 template <class T>
 void append_to_list(std::vector<T>& list, T value) {
   if (list.size() == list.capacity()) list.reserve(list.size() + list.size() / 4 + 4);

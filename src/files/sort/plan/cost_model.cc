@@ -19,33 +19,34 @@
 #include "os/limits.h"
 #include "os/memory.h"
 
-// The naive model takes the longest of what the disk, the processors and the first use of memory
-// take, since all of them work side by side. They would if between them lay buffers without end.
-// Here lie a few blocks, and whoever is ahead waits: a bucket is spilled at once and the distribution
-// waits for a block; a sorter waits for the bucket that is read. So two resources that take a second
-// each take not one second together but 1.4. What fits the phases of all formats and budgets, most
-// of them within a tenth (bench `prediction`), is
+// The disk, the processors and the first use of memory work side by side, so that a phase would
+// take as long as the slowest of them, if there were endless buffers between them. Here there are a
+// few blocks, and the resource that is ahead waits: a bucket is spilled at once and the
+// distribution waits for a block; a sorter waits for the bucket that is read. So two resources that
+// take a second each take 1.4 seconds together. The formula that fits the phases of all formats and
+// budgets, most of them within a tenth (bench `prediction`), is
 //
 //     seconds = (disk^2 + processor^2 + memory^2)^(1/2)
 //
-// which is the longest one where it is by far the longest, as it should be. Where the files lie in
-// memory the disk's time is the processors' time, which all of them share.
+// which is the longest time if that is by far the longest, as it should be. If the files lie in
+// memory the disk's time is processor time, which all processors share.
 //
-//   disk        equation 1 of the model, over the speeds and the delay that were measured; and for
-//               each request that goes elsewhere the time until who waits for it is awake
-//   processor   what a few MiB of this input took, by the very code that will do it, and a few
-//               microseconds for each request. Two pieces are sorted, and what the larger one took
-//               more is what its bytes take: threads, rings and first pages are in both. Memory is
-//               used before that
-//   memory      the system clears a page at its first use, and on a virtual machine the host may have
-//               to find it first: 0.16 to 2.3 seconds a GiB on one and the same machine. It is measured
-//               before the trials, on more than the run has used and freed before. What the host does
-//               with the rest nobody can see, so the plan tells a range (SortPlan::seconds_high).
+//   disk        equation 1 of the model, with the measured speeds and switch delay; and for each
+//               request that is not adjacent the time until the waiting thread is awake
+//   processor   measured on a few MiB of this input, with the very code of the sort, and a few
+//               microseconds for each request. Two pieces are sorted, and the difference between
+//               the larger and the smaller one is the price of the bytes: threads, rings and first
+//               pages are in both. Memory is used before that
+//   memory      the system clears a page at its first use, and on a virtual machine the host may
+//               have to find it first: 0.16 to 2.3 seconds a GiB on one and the same machine. It is
+//               measured before the trials, on more memory than the run has used and freed before.
+//               The host's behaviour with the rest is not observable, so the plan has a range
+//               (SortPlan::seconds_high).
 //
-// How the rates grow. A distribution of numbers takes the same for any number of buckets. One of
-// records and lines looks each key up, and writes to as many places as there are buckets, which fall
-// out of the caches. A sort takes a little more where a bucket is larger. Of texts in one bucket the sort comes
-// first, by all threads, and then the copy to the output, by one, beside the disk.
+// How the rates grow: a distribution of numbers takes the same time for any number of buckets. One
+// of records and lines looks each key up, and writes to as many places as there are buckets, which
+// fall out of the caches. A sort takes a little more for a larger bucket. Texts in one bucket are
+// sorted first, by all threads, and then copied to the output, by one, beside the disk.
 
 namespace penstock::external {
 namespace {
@@ -55,21 +56,22 @@ using Clock = std::chrono::steady_clock;
 constexpr uint64_t trial_bytes_min = 8 * MiB;
 constexpr uint64_t trial_bytes_max = 16 * MiB;
 constexpr uint32_t trial_places = 256;
-// The number of buckets of a trial.
+// Number of buckets of a trial.
 constexpr double trial_buckets = 16;
 
-// How the rates of items in a long run follow from those of a trial.
+// Relation between the rates of a trial and those of a long run.
 struct ItemCosts {
   // Factors on a trial's rates: in a long run caches and branches are warm.
   double split_of_trial;
   double sort_of_trial;
-  // The least share of the usual rates that a trial is believed. (A clock may tick too seldom, and a
-  // neighbour take the processor; the difference of two trials of texts is less certain.)
+  // Least share of the usual rates that a trial may report. (The clock may be coarse, and another
+  // process may take the processor; the difference of two trials of texts is less certain.)
   double trial_least;
-  // Growth of the rates with each doubling: of the buckets, and of the bytes that are sorted at once.
+  // Growth of the rates with each doubling of the buckets, and of the bytes that are sorted at
+  // once.
   double split_growth;
   double sort_growth;
-  // Share of a distribution's rate that a look whether items are in order takes.
+  // Share of a distribution's rate that a check of the order takes.
   double look_share;
 };
 constexpr ItemCosts number_costs = {.split_of_trial = 0.75,
@@ -96,29 +98,31 @@ const ItemCosts& costs_of(const items::Format& format) {
 }
 
 constexpr double split_lanes_max = 3;
-// Share of a sort's rate that a merge takes.
+// A merge's rate as a share of a sort's.
 constexpr double merge_share = 1;
-// Of what a bucket of texts takes, its copy to the output, which is one thread's.
+// Share of the copy to the output, by one thread, in the sort of a bucket of texts.
 constexpr double text_copy_share = 0.2;
-// How much is looked at.
+// Least input that is measured at all, and the size of the disk's probe.
 constexpr uint64_t looked_at_bytes_min = 512 * MiB;
 constexpr uint64_t probe_share = 32;
 constexpr uint64_t probe_bytes_min = 32 * MiB;
 constexpr uint64_t probe_bytes_max = 64 * MiB;
-// More than the run has used and freed before, so that it is memory as the sort will find it.
+// Exceeds the memory that the run has used and freed before, so that the pages are as the sort will
+// find them.
 constexpr uint64_t touched_bytes_max = 32 * MiB;
-constexpr uint64_t touched_piece_bytes = 4 * MiB;  // of whole huge pages
-// Of what is sorted, and of the memory.
+constexpr uint64_t touched_piece_bytes = 4 * MiB;  // whole huge pages
+// Size of a trial as shares of the input and of the memory.
 constexpr uint64_t trial_share = 64;
 constexpr uint64_t trial_memory_share = 3;
-// Where files lie in memory: how often one looks again, and by which share that has to be faster.
+// Repeated measurements if files lie in memory, and the share of the best time so far that a
+// further one must beat.
 constexpr unsigned disk_looks_max = 4;
 constexpr double faster = 0.8;
 
-// Where a host finds memory page by page.
+// First use of memory on a host that finds it page by page.
 constexpr double cold_touch_seconds_per_byte = 2.3 / static_cast<double>(GiB);
 
-// The last thread ends after the others.
+// Factor for threads that do not end together: the last one counts.
 constexpr double uneven = 1.1;
 
 double per_gib(double seconds) {
@@ -130,8 +134,8 @@ const SortPhase* find_phase(const std::vector<SortPhase>& phases, const char* na
   return found == phases.end() ? nullptr : &*found;
 }
 
-// What a sort of the first bytes of a piece took of the processors. (Of the whole process: what
-// other threads of a program do meanwhile is in it.)
+// Processor time of a sort of the first bytes of a piece. It is that of the whole process,
+// including other threads of a program that calls the library.
 struct Trial {
   uint64_t bytes = 0;
   double split_seconds = 0;
@@ -165,18 +169,19 @@ std::optional<Trial> try_sort(const SortOptions& options, const files::Piece& pi
                .sort_seconds = sorted->processor_seconds};
 }
 
-// What is known without a look.
+// Typical costs of a machine that was not measured.
 MachineRates usual_machine() {
   return {.touch_seconds_per_byte = per_gib(0.2), .request_seconds = 15e-6, .wake_seconds = 25e-6};
 }
 
-// A rate of `than` that grows by such a share with each doubling, at `size`.
+// Growth of a rate measured at size `than` to size `size`, by `share` with each doubling.
 double growth(double share, double size, double than) {
   return std::max(1.0, 1 + share * std::log2(std::max(size, 1.0) / than));
 }
 
-// Uses memory for the first time, as the sort will, piece by piece: seconds a byte of the piece in
-// the middle. (Whoever else wants the processor meanwhile takes from one or two.)
+// Seconds a byte of the first use of memory: memory is used as the sort will use it, piece by
+// piece, and the median piece counts. (Another process that takes the processor spoils one or two
+// pieces.)
 double measure_touch(uint64_t bytes) {
   BlockArena memory;
   const uint64_t piece_bytes = std::min(bytes, touched_piece_bytes);
@@ -192,23 +197,24 @@ double measure_touch(uint64_t bytes) {
   return *middle / static_cast<double>(piece_bytes);
 }
 
-// Of items of such a format, of a machine of these days: a processor of a cloud, whose other half is as busy, with AVX-512.
+// Typical rates of items on a current machine: a cloud's processor whose other hyperthread is busy,
+// with AVX-512.
 ItemRates usual_rates(const items::Format& format, double item_bytes) {
   if (format.numeric()) {
-    const double share = item_bytes < 8 ? 1.7 : 1;  // there are more of them
+    const double share = item_bytes < 8 ? 1.7 : 1;  // a byte holds more items
     return {.split_seconds_per_byte = share * per_gib(0.55),
             .sort_seconds_per_byte = share * per_gib(1.2),
             .sorted_bytes = 32e6};
   }
-  // What an item takes, and what its bytes do.
+  // Rates have a part for each item and a part for each byte.
   const double items_per_byte = 1 / std::max(item_bytes, 1.0);
   return {.split_seconds_per_byte = 70e-9 * items_per_byte + per_gib(0.5),
           .sort_seconds_per_byte = 100e-9 * items_per_byte + per_gib(0.4),
           .sorted_bytes = 16e6};
 }
 
-// Sorts a few MiB of the input, twice, as the sort would; the output is a temporary. Nothing: no
-// piece is a file that can be read twice, or what was cut out of one cannot be sorted.
+// Sorts a few MiB of the input twice, with a temporary as output. Returns nullopt if no piece is a
+// file that can be read twice, or if the part that was cut out of it cannot be sorted.
 std::optional<ItemRates> try_items(const SortOptions& options, const SortInput& input,
                                    const std::string& directory) {
   const auto piece = std::ranges::find_if(input.pieces, [](const files::Piece& one) {
@@ -237,7 +243,7 @@ std::optional<ItemRates> try_items(const SortOptions& options, const SortInput& 
       .sorted_bytes = static_cast<double>(more->bytes) / 4};
 }
 
-// The best of some looks; another one is taken while each is a fifth faster than the best before.
+// Best of some measurements; another is taken while each is a fifth faster than the best before.
 template <class Look, class Seconds>
 auto best_of(unsigned looks_left, Look look, Seconds seconds) -> decltype(look()) {
   auto best = look();
@@ -322,8 +328,9 @@ double Costs::seconds_of_requests(const SortPhase& phase, uint64_t request_bytes
   return machine_.request_seconds * std::max(requests, static_cast<double>(phase.seeks));
 }
 
-// A thread that distributes numbers alone has nobody beside it but the one that uses memory first. Several
-// wait for their turns, and for each other's memory. (Texts that are copied side by side were measured with two alone.)
+// A thread that distributes numbers alone has only the one beside it that uses memory first.
+// Several threads wait for their turns, and for each other's memory. (Texts that are copied side by
+// side were measured with two threads only.)
 PhaseWork Costs::split_work(const SortPhase& phase, const BucketPlan& plan) const {
   const double rate = items_.split_seconds_per_byte *
                       growth(costs_of(options_.format).split_growth, plan.buckets, trial_buckets);
@@ -343,7 +350,7 @@ PhaseWork Costs::sort_work(const SortPhase& phase, const BucketPlan& plan) const
       .processor_seconds = seconds + seconds_of_requests(phase, JobRequests::bytes_max),
       .lanes = lanes(plan.sorters * plan.sorter_threads)};
   if (options_.format.numeric()) return work;
-  // One bucket is sorted by all threads, and then copied by one, while it is written.
+  // A single bucket is sorted by all threads, and then copied by one while it is written.
   if (plan.buckets == 1) {
     work.ahead_seconds = (1 - text_copy_share) * seconds;
     work.processor_seconds -= work.ahead_seconds;
@@ -368,7 +375,7 @@ PhaseWork Costs::merge_work() const {
 }
 
 bool Costs::pays_to_try_compression(uint64_t spilled_bytes) const {
-  // To a half, say.
+  // Assumes that compression halves the data.
   const uint64_t spared_bytes = spilled_bytes / 2;
   return external::seconds_of({.seeks = compression_trial_places}, *device_, 1, 0) <=
          external::seconds_of({.bytes_read = spared_bytes, .bytes_written = spared_bytes}, *device_,
@@ -398,7 +405,7 @@ void Costs::predict(Step& step, const MachineRates& machine) const {
   phase.processor_seconds = work.processor_seconds + work.ahead_seconds + phase.memory_seconds;
   const double ahead = work.ahead_seconds / work.ahead_lanes;
   const double processor = work.processor_seconds / work.lanes;
-  // (The host finds it for one thread at a time.)
+  // The host finds memory for one thread at a time.
   const double memory = phase.memory_seconds;
   if (machine.files_in_memory) {
     phase.processor_seconds += phase.disk_seconds;

@@ -1,6 +1,6 @@
 #pragma once
 
-// How long a phase of a sort takes: what each resource would take alone, and all of them together.
+// Seconds of a phase of a sort: of each resource alone, and of all of them together.
 
 #include <cstdint>
 #include <optional>
@@ -15,75 +15,74 @@
 
 namespace penstock::external {
 
-// What a machine does, beside its disk. Seconds of one processor.
+// Costs of the machine beside its disk, in seconds of one processor.
 struct MachineRates {
   unsigned processors = 1;
   double touch_seconds_per_byte = 0;  // the first use of memory
-  double request_seconds = 0;         // to submit a request, and to look after it
-  // How long the disk rests where a request does not follow the one before it.
+  double request_seconds = 0;         // to submit a request and complete it
+  // Delay before a waiting thread runs again, for a request that is not adjacent to the one before.
   double wake_seconds = 0;
-  // The files lie in memory: what the disk takes the processors take.
+  // Whether the files lie in memory, so that the processors do the disk's work.
   bool files_in_memory = false;
 };
 
-// What the items of an input take of one processor, in seconds a byte.
+// Costs of an input's items, in seconds of one processor for a byte.
 struct ItemRates {
   double split_seconds_per_byte = 0;
-  double sort_seconds_per_byte = 0;  // of a bucket of sorted_bytes
+  double sort_seconds_per_byte = 0;  // for a bucket of sorted_bytes
   double sorted_bytes = 1;
 };
 
-// What a phase does beside its traffic.
+// Work of a phase beside its disk traffic.
 struct PhaseWork {
-  double processor_seconds = 0;  // of all threads together
-  double lanes = 1;              // threads that share it evenly
-  // What the threads do before the disk has anything to do, and those that share it. It is no part of
+  double processor_seconds = 0;  // sum over all threads
+  double lanes = 1;              // threads that share the work evenly
+  // Work before the disk has anything to do, and the threads that share it. It is not part of
   // processor_seconds.
   double ahead_seconds = 0;
   double ahead_lanes = 1;
-  uint64_t touched_bytes = 0;  // of memory that nobody has used yet
+  uint64_t touched_bytes = 0;  // memory that is used for the first time
 };
 
-// A phase, and what it does beside its traffic.
+// A phase with its traffic and its work.
 struct Step {
   SortPhase phase;
   PhaseWork work = {};
-  uint32_t inputs = 1;  // streams of the disk
+  uint32_t inputs = 1;  // disk streams that are read
   uint32_t outputs = 1;
 };
 
-// What one sort knows of the machine and of its items.
-// Thread safety: one thread.
+// Costs of one sort on this machine. Thread safety: one thread.
 class Costs {
  public:
   Costs(Context& context, const SortInput& input,
         const std::optional<bowtie::DeviceProfile>& device);
 
-  // Looks at the disk, where nobody said what it can do, at memory, and at items unless they are
-  // copied. It takes 0.1 to 0.2 seconds on a fast disk. Where there is little to sort, or it is
-  // passed over, what is usual has to do.
+  // Measures the disk if no device is given, the first use of memory, and the items unless they are
+  // only copied. It takes 0.1 to 0.2 seconds on a fast disk. It uses typical costs instead if the
+  // input is small or `passed_over`.
   void look(bool passed_over, bool copied);
-  // Nothing: nobody looked at it.
+  // The given or measured device; nullopt if there is neither.
   const std::optional<bowtie::DeviceProfile>& device() const { return device_; }
-  // What a trial of compression told, for those who plan the same with other budgets.
+  // Result of the compression trial, which plans with other budgets reuse.
   std::optional<CompressionTrial> compression;
-  // So that small sorts have a prediction, too.
+  // Assumes a typical disk, so that small sorts have a prediction, too.
   void assume_disk();
 
-  // To distribute; to sort the buckets of that, and write them; to look whether everything is in
-  // order; to merge.
+  // Work of the distribution, of the sort of its buckets, of the check of the input's order, and of
+  // the merge.
   PhaseWork split_work(const SortPhase& phase, const BucketPlan& plan) const;
   PhaseWork sort_work(const SortPhase& phase, const BucketPlan& plan) const;
   PhaseWork look_work() const;
   PhaseWork merge_work() const;
-  // Whether compression may save more time than its looks at the input take, each of which is a seek.
-  // REQUIRES: a device.
+  // Whether compression may save more time than its trial takes, which seeks for each sample of the
+  // input. REQUIRES: a device.
   bool pays_to_try_compression(uint64_t spilled_bytes) const;
 
-  // Fills in what the resources take, what bounds the phase, and its seconds. REQUIRES: a device.
+  // Sets the resources' times of the step, what bounds it, and its seconds. REQUIRES: a device.
   void predict(Step& step) const { predict(step, machine_); }
   double seconds_of(Step step) const;
-  // With memory that the host of a virtual machine has to find first.
+  // Seconds if the host of a virtual machine has to find the memory first.
   double seconds_at_most(Step step) const;
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// A short look at a disk, by the device that penstock disk measures with: its
-// speeds in sequence, right now, and nothing of its switch delay.
+// Short measurement of a disk's current sequential speeds, with the device that `penstock disk`
+// uses. It does not measure the switch delay.
 
 #include <cstdint>
 #include <string>
@@ -21,7 +21,7 @@ struct DiskProbe {
   unsigned depth = 8;  // requests in flight; memory: depth * request_bytes
 };
 
-// Writes a temporary file in `directory` from one end to the other and reads it back.
+// Writes a temporary file in `directory` from start to end and reads it back.
 Result<DiskSpeed> probe_disk(const std::string& directory, const DiskProbe& probe);
 
 }  // namespace penstock::external

@@ -15,10 +15,10 @@
 namespace penstock::external {
 namespace {
 
-// Of a sample's keys: what the C library maps for itself instead of taking it from the heap.
+// Sample keys of this size are mapped by the C library, not taken from the heap.
 constexpr size_t long_key_bytes = 128 * KiB;
 
-// Of what comes in order, how many inputs are looked at.
+// Number of sequential inputs that are looked at before the sort is decided.
 constexpr uint32_t looks_max = 8;
 
 size_t number_of(const SortInput& input, const io::File& file) {
@@ -26,8 +26,9 @@ size_t number_of(const SortInput& input, const io::File& file) {
   return static_cast<size_t>(place - input.files.begin());
 }
 
-// The first input's is the output's, and the others have the same columns. `file` holds something. (Files
-// come before what comes in order, whatever their numbers.)
+// Keeps the header of the first input, which is the output's, and checks that the others have the
+// same columns. REQUIRES: `file` is not empty. (Files are opened before sequential inputs are read,
+// whatever their numbers.)
 Status keep_header(const items::Format& format, SortInput& input, const std::string& header,
                    const io::File& file) {
   const size_t number = number_of(input, file);
@@ -46,8 +47,8 @@ Status keep_header(const items::Format& format, SortInput& input, const std::str
   return {};
 }
 
-// The format whose header is the first row. Nothing where nobody asks for that row, and where rows have a header already
-// or are none.
+// The format that takes the first row for a header. Returns nullopt unless the options ask for the
+// first row of CSV without a header.
 std::optional<items::Format> with_first_row_as_header(const SortOptions& options) {
   const items::Format& format = options.format;
   if (!options.keeps_first_row || !format.csv || format.header_lines > 0) return {};
@@ -113,11 +114,12 @@ Status Look::check_usable_memory(uint64_t least_bytes) const {
       "at least " + std::to_string(files::budget_for(files::usable_bytes_min) / MiB + 1) + "M");
 }
 
-// What comes in order is read as far as a quarter of the memory goes before anything is decided; the
-// reader can come back that far. The first few such inputs share that quarter: each has as much as the
-// others, and what those in front of it left over. (A reader has all its blocks from the beginning.)
-// Inputs behind them are opened when their turn comes: each costs a thread, a decoder and addresses. So
-// are those behind one that goes on: their writer may be the same, and wait until that is read.
+// Reads up to a quarter of the memory from sequential inputs before anything is decided; the
+// readers can seek back that far. The first few of these inputs share the quarter: each may use as
+// much as the others, and what the inputs before it left over. (A reader allocates all its blocks
+// at the beginning.) Later inputs are opened when their turn comes, because each costs a thread, a
+// decoder and addresses. So are the inputs behind one that has not ended: one writer may feed both,
+// and wait until the first is read.
 Status Look::look_at_what_comes_in_order() {
   auto in_order =
       static_cast<uint32_t>(std::ranges::count(input_.pieces, true, &files::Piece::in_order));
@@ -134,7 +136,7 @@ Status Look::look_at_what_comes_in_order() {
     const uint32_t share = std::max(1u, blocks_left / (looks - looked_at));
     auto ended = look_at(piece, block_bytes, share, bowtie::stream_address_bytes() / looks);
     if (!ended) return std::unexpected(ended.error());
-    if (*ended && piece.bytes == 0) {  // it takes no look from the others
+    if (*ended && piece.bytes == 0) {  // an empty input leaves its share to the others
       at = input_.pieces.erase(at - 1);
       --in_order;
       continue;
@@ -150,12 +152,12 @@ Status Look::look_at_what_comes_in_order() {
     piece.header = input_.header;
     piece.header_file = input_.files[*input_.header_number]->path();
   }
-  // What decoders take that are not there yet.
+  // Decoders that are opened later still need their memory.
   if (looked_at < in_order) input_.ahead_bytes += input_.decoding_bytes;
   return {};
 }
 
-// The first blocks of a piece, or all of it: true.
+// Reads the first blocks of a piece. Returns true if that is all of it.
 Result<bool> Look::look_at(files::Piece& piece, size_t block_bytes, uint32_t blocks,
                            uint64_t bytes_max) {
   constexpr uint32_t read_ahead_blocks = 4;
@@ -177,7 +179,7 @@ Result<bool> Look::look_at(files::Piece& piece, size_t block_bytes, uint32_t blo
   const std::byte* const begin = piece.reader->begin();
   bool ended = false;
   for (uint32_t block = 0; block < blocks && !ended; ++block) {
-    // To the end of the block: the reader comes back so many of them.
+    // Reads to the end of the block: the reader can seek back by whole blocks.
     const size_t wanted = block == 0 ? block_bytes - head_bytes % block_bytes : block_bytes;
     const size_t bytes = piece.reader->available(begin + piece.bytes, wanted);
     piece.bytes += bytes;
@@ -218,7 +220,7 @@ void Look::add_sample(files::Sample sample) {
   all = std::move(sample);
 }
 
-// What comes in order has been sampled already, where it was looked at.
+// Samples the files. Sequential inputs were sampled when they were looked at.
 Status Look::sample_files() {
   std::vector<files::Piece> files;
   for (const files::Piece& piece : input_.pieces) {
@@ -233,9 +235,9 @@ Status Look::sample_files() {
   return {};
 }
 
-// A sample is thousands of strings, which leave the heap larger than it was. Long ones do not: they
-// have pages of their own, which go back before anything else is held. (The blocks of what comes in
-// order are resident by now as far as it has been read, and counted with the rest.)
+// Counts the memory that is left. A sample is thousands of strings, which leave the heap larger
+// than it was. Long strings do not: they have pages of their own, which are unmapped before the
+// sort begins. (The blocks of sequential inputs that were read are resident by now, and counted.)
 Status Look::count_memory_again() {
   input_.sampled = MemoryCharge(input_.sample.memory_bytes());
   uint64_t usable_bytes = files::usable_memory(options_.memory_bytes);
@@ -255,13 +257,13 @@ bool SortInput::any_in_order() const {
 
 namespace {
 
-// Of a file.
+// Reads the header of a file, and its first row if that is asked for.
 Status take_header(const SortOptions& options, SortInput& input, files::Piece& piece) {
   const auto header = files::read_header(options.format, *piece.file, piece.bytes);
   if (!header) return std::unexpected(header.error());
   const auto first = with_first_row_as_header(options);
   if (first && input.first_row.empty() && piece.bytes > header->bytes) {
-    // As much of the memory as the rows of an input that comes in order may have.
+    // A row may take as much memory as a row of a sequential input.
     const auto row = files::read_header(*first, *piece.file, piece.bytes, options.memory_bytes / 4);
     if (!row) {
       return failure(ErrorCode::unsupported, "find the end of the first row", piece.file->path(),

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a sort reads, and what is known of it before anything is decided.
+// Input of a sort, and the facts about it that are known before the sort is decided.
 
 #include <functional>
 #include <memory>
@@ -15,43 +15,43 @@
 
 namespace penstock::external {
 
-// Bytes unless the name says otherwise.
+// Figures are in bytes unless the name says otherwise.
 struct SortInput {
   std::vector<std::unique_ptr<io::File>> files;
-  std::shared_ptr<const io::InputGuard> guard;  // of all that the options name
-  std::string header;                           // the head of the first input that holds anything
-  std::optional<size_t> header_number;          // that input's, once one is known
+  std::shared_ptr<const io::InputGuard> guard;  // all files that the options name
+  std::string header;                           // head of the first input that is not empty
+  std::optional<size_t> header_number;          // number of the input it is from
   std::function<Status(const std::string& header)> take_header;
-  // The row that stands first in the inputs, with its line end: of CSV without a header.
+  // First row of the inputs, with its line end, of CSV without a header.
   std::string first_row;
-  size_t first_row_number = 0;       // the input that it is from
-  std::vector<files::Piece> pieces;  // none of them empty, when it has been looked at
-  uint64_t bytes = 0;                // of what comes in order: what was looked at
-  bool known = true;                 // that is all
+  size_t first_row_number = 0;       // number of the input that `first_row` is from
+  std::vector<files::Piece> pieces;  // none of them is empty after look_at_input()
+  uint64_t bytes = 0;                // of sequential inputs, only the bytes that were looked at
+  bool known = true;                 // whether `bytes` is the whole input
   files::Sample sample;
-  MemoryCharge sampled;         // what it took: the heap keeps that when its keys go
-  uint64_t usable_bytes = 0;    // what the budget leaves, by that look
-  uint64_t ahead_bytes = 0;     // that readers of what comes in order have not used yet
-  uint64_t decoding_bytes = 0;  // what decompression takes of the one that takes most
+  MemoryCharge sampled;         // memory of the sample: the heap keeps it when the keys are freed
+  uint64_t usable_bytes = 0;    // memory that the budget left at the last look
+  uint64_t ahead_bytes = 0;     // memory that readers of sequential inputs have yet to use
+  uint64_t decoding_bytes = 0;  // memory of the decompressor that takes the most
 
-  // Whether a piece comes in order, and cannot be read twice.
+  // Whether a piece is sequential: it is read in order and only once.
   bool any_in_order() const;
 };
 
-// Opens what the options name. Of files nothing is read but their headers. Fails where a file cannot
-// hold whole items, or where headers differ.
+// Opens the inputs that the options name. Reads only the headers of files. Fails if a file's size
+// is no multiple of the item size, or if headers differ.
 //
-// `take_header` is called once, when the first header is known, which may be later, when what comes
-// in order is looked at.
+// `take_header` is called once, when the first header is known, which may be as late as
+// look_at_input() if the inputs are sequential.
 using TakeHeader = std::function<Status(const std::string& header)>;
 Result<SortInput> open_sort_input(const SortOptions& options, TakeHeader take_header);
 
-// Reads what comes in order as far as a quarter of the memory goes (its readers can come back that
-// far), takes a sample, counts the memory. Fails where too little of that is left. `device`: nothing where
-// nothing is known.
+// Reads up to a quarter of the memory from sequential inputs (their readers can seek back that
+// far), takes a sample and counts the memory. Fails if too little memory is left. `device` is empty
+// if the disk is not known.
 Status look_at_input(Context& context, const std::optional<bowtie::DeviceProfile>& device,
                      SortInput& input);
-// Once its pieces have been replaced by other files: samples these, and counts the memory again.
+// Samples the files that replaced the input's pieces, and counts the memory again.
 Status look_at_files(Context& context, const std::optional<bowtie::DeviceProfile>& device,
                      SortInput& input);
 

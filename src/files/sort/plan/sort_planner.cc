@@ -21,27 +21,28 @@
 namespace penstock::external {
 namespace {
 
-// What an input of unknown length is taken for.
+// Assumed length of an input of unknown length, in memories.
 constexpr uint64_t pipe_memory_multiple = 8;
-// The executor's distribution has to be so much faster than the usual one, by the model: it has a
-// higher price per item, of which the model knows nothing.
+// Least factor by which the executor's distribution must be faster than the usual one by the model,
+// which does not know the executor's higher price per item.
 constexpr double long_runs_gain_min = 1.25;
-// Of the first K items: with more than this share of the input, looking which they may be saves
-// less than it costs; and how much more than the share is kept, beside what a sample may err.
+// Largest share of the input for which the first K items are filtered before they are sorted: with
+// more, the filter saves less than it costs. `top_margin` is a factor on the kept share, beside the
+// sample's error.
 constexpr double top_share_max = 0.5;
 constexpr double top_margin = 1.05;
-// Of fewer keys descents tell nothing.
+// Least number of keys in a sample whose descents mean anything.
 constexpr size_t sample_size_min = 1024;
-// What is smaller and fits in memory is sorted there, whatever its order.
+// Least size of a sorted input that is copied even if it fits in memory.
 constexpr uint64_t copied_bytes_min = 256 * MiB;
-// Most runs take between so much and so much of what was predicted, if memory is as it was seen.
+// Range of the measured time over the predicted time of most runs, if memory behaves as measured.
 constexpr double spread_low = 0.85;
 constexpr double spread_high = 1.2;
-// Compression has to save so much, by a model that errs.
+// Least factor by which compression must be faster by the model, which errs.
 constexpr double compression_gain_min = 1.05;
 
-// What a distribution is planned for. The output, which is not open yet, is looked at as bucket.h
-// says.
+// The input of a distribution. The output is not open yet: its options say whether it is written in
+// order (in_order() in bucket.h).
 BucketInput distributed(const SortOptions& options, const SortInput& input, uint64_t bytes) {
   return {.bytes = bytes,
           .known = input.known,
@@ -51,7 +52,7 @@ BucketInput distributed(const SortOptions& options, const SortInput& input, uint
 
 class Planner {
  public:
-  // With so much memory, of what the input has for its own budget.
+  // `usable_bytes`: the memory to plan for; it may differ from the input's own budget.
   Planner(Context& context, Costs& costs, const SortInput& input, const SortOptions& options,
           uint64_t usable_bytes)
       : context_(context),
@@ -65,7 +66,7 @@ class Planner {
   }
 
   SortDecision decide_all();
-  // By what is known, of a sort that nobody does yet.
+  // Decides without trials, for a budget that is not this sort's.
   SortPlan decide_tentatively();
 
  private:
@@ -96,10 +97,10 @@ class Planner {
   const SortInput& input_;
   const uint64_t usable_bytes_;
   Costs& costs_;
-  bool tries_ = true;  // what has to be read for it
+  bool tries_ = true;  // whether compression may be tried on the input
   SortDecision decision_;
   SortPlan& plan_ = decision_.plan;
-  std::vector<Step> steps_;  // of which the phases are made
+  std::vector<Step> steps_;  // steps that become the plan's phases
 };
 
 SortDecision Planner::decide_all() {
@@ -127,8 +128,8 @@ SortPlan Planner::decide_tentatively() {
   return std::move(plan_);
 }
 
-// With a quarter and a half of the memory, and with more, until all of it fits. (What is
-// compressed becomes about as much smaller with other blocks.)
+// Plans the sort with a quarter and a half of the memory, and with more until the input fits. The
+// compression ratio is taken to be the same with other block sizes.
 void Planner::look_for_alternatives() {
   const bool differs = plan_.method == Method::distribute || plan_.method == Method::in_memory;
   if (!differs || !plan_.device || !input_.known || options_.top) return;
@@ -157,7 +158,7 @@ void Planner::look_for_alternatives() {
   }
 }
 
-// One whose name comes again is the same phase, of another level.
+// Adds a phase to the plan. A phase name that repeats is the same phase at a deeper level.
 void Planner::plan_phase(SortPhase phase, PhaseWork work, uint32_t inputs, uint32_t outputs) {
   auto same = std::ranges::find_if(
       steps_, [&](const Step& other) { return other.phase.name == phase.name; });
@@ -178,8 +179,8 @@ bool Planner::fits() const {
          plan_buckets(options_, usable_bytes_, distributed(options_, input_, input_.bytes)).fits;
 }
 
-// What was done before anything was decided has its time already. Not where somebody named a disk,
-// which may be another one.
+// Turns the steps into the plan's phases. Phases that ran before the decision appear with the time
+// that they took, unless the options name a device, which may be another disk than this one.
 void Planner::sum_up_plan() {
   if (plan_.device && options_.device == nullptr && !plan_.device_is_assumed) {
     for (SortPhase& done : context_.phases()) {
@@ -220,12 +221,12 @@ void Planner::decide() {
     return;
   }
   if (decide_top()) return;
-  // (Merging them has no steps that could be taken over.)
+  // A merge has no steps that a resumed run could skip.
   const bool can_tell = !options_.resume && input_.known && !input_.any_in_order() &&
                         input_.sample.size() >= sample_size_min;
   const bool few_stretches = can_tell && input_.sample.descents <= sample_descents_max;
   const bool can_copy = !writes_in_order();
-  // A copy uses little memory, and of records and lines it makes no keys.
+  // A copy uses little memory and, for records and lines, makes no keys.
   const bool all_in_order = few_stretches && can_copy && input_.sample.descents == 0;
   const bool stays = fits();
   if (stays && !(all_in_order && input_.bytes >= copied_bytes_min)) {
@@ -238,7 +239,7 @@ void Planner::decide() {
     plan_.method = Method::merge;
     decision_.copies = all_in_order;
     decision_.copies ? decide_copy() : decide_merge();
-    // Should there be more of them than the sample saw, the input is sorted after all.
+    // If there are more stretches than the sample saw, the input is sorted after all.
     plan_.temp_bytes = stays ? 0 : input_.bytes;
   } else {
     plan_.method = Method::distribute;
@@ -279,14 +280,15 @@ void Planner::decide_merge() {
              costs_.merge_work(), plan_.buckets, 1);
 }
 
-// The first K items are not all of them, and memory holds them.
+// Whether memory holds the first K items, and these are not all items.
 bool Planner::first_items_fit() const {
   if (!options_.top) return false;
   if (input_.known && *options_.top >= input_.bytes / options_.format.record_bytes) return false;
   return top_fits(options_, usable_bytes_, input_.sample.item_bytes, *options_.top);
 }
 
-// False: the first K items are nothing special, because they are all.
+// Returns false if the first K items need no plan of their own, because all items are sorted
+// anyway.
 bool Planner::decide_top() {
   if (!options_.top) return false;
   const uint64_t count = *options_.top;
@@ -311,7 +313,7 @@ bool Planner::decide_top() {
   decision_.cuts = true;
   if (fits()) return false;
   const auto bytes = static_cast<double>(expected_bytes(options_, input_));
-  // Of repeats a sample does not know how many there are.
+  // A sample cannot tell how many items are repeats.
   const bool can_tell =
       input_.known && !input_.any_in_order() && !options_.unique && input_.sample.size() > 0;
   if (const double share = top_bytes / bytes; can_tell && share < top_share_max) {
@@ -339,7 +341,8 @@ bool Planner::decide_top() {
   return true;
 }
 
-// The buckets of an input that fits are written as they become sorted, unless in order.
+// Plans an input that fits in memory: its buckets are written as they become sorted, unless the
+// output is written in order.
 void Planner::plan_in_memory() {
   const auto files = static_cast<uint32_t>(input_.pieces.size());
   const BucketInput input = distributed(options_, input_, input_.bytes);
@@ -363,20 +366,21 @@ void Planner::plan_in_memory() {
   plan_step(std::move(sorted));
 }
 
-// Whether buckets are read and written in turns: a pipe has no place to seek to.
+// Whether buckets are read and written in turns. An output that is not a file cannot seek.
 bool Planner::takes_turns() const {
   return seeks_slowly(plan_.device) && (decision_.cuts || io::names_a_file(options_.output));
 }
 
-// Sorters of records and lines write each at its place, unless in order (bucket_pipeline.cc).
+// Sorters of records and lines write side by side unless the output is in order
+// (bucket_pipeline.cc).
 uint32_t Planner::writers(const BucketPlan& plan) const {
   return options_.format.numeric() || writes_in_order() || seeks_slowly(plan_.device)
              ? 1
              : plan.sorters;
 }
 
-// What the output holds at most, at any time. Where it is cut, it first has all that is sorted; and
-// what is no file gets its items from another temporary, which has them instead.
+// Sets the largest size of the output at any time. An output that is cut first holds all sorted
+// items; if it is not a file, another temporary holds them instead.
 void Planner::decide_output() {
   if (plan_.method == Method::empty) return;
   decision_.output_bytes_max = input_.bytes;
@@ -400,7 +404,7 @@ void Planner::decide_output() {
 void Planner::decide_distribution(uint64_t bytes) {
   const BucketInput input = distributed(options_, input_, bytes);
   BucketPlan plan = plan_buckets(options_, usable_bytes_, input);
-  // (Of numbers that are written from the arena, requests of their own are in flight.)
+  // Numbers are written from the arena, with their own requests in flight.
   BucketTraffic sorted{.output_bytes = bytes,
                        .request_bytes = plan.output_block_bytes,
                        .in_flight_bytes = JobRequests::depth * JobRequests::bytes_max,
@@ -446,7 +450,7 @@ void Planner::decide_distribution(uint64_t bytes) {
   plan_.temp_bytes = spilled + uint64_t{plan_.buckets} * io::sector_bytes;
   plan_.spilled_bytes = spilled;
 
-  // Or by the executor, where the device says that seeks are what it costs.
+  // The executor may distribute instead, if seeks dominate the cost on this device.
   if (seeks_slowly(plan_.device) && !input_.any_in_order() && !decision_.cuts && !options_.resume) {
     double usual_seconds = seconds_of(sort_step.phase, *plan_.device, 1, 1);
     for (const Step& split : splits)
@@ -458,7 +462,7 @@ void Planner::decide_distribution(uint64_t bytes) {
       plan_.why += "; in long runs, because this disk seeks slowly";
       plan_.buckets = long_runs->buckets;
       plan_.passes = 1 + long_runs->levels;
-      // A bucket that is distributed again lies there twice.
+      // A bucket that is distributed again is on the disk twice.
       plan_.temp_bytes = bytes + uint64_t{plan_.buckets} * io::sector_bytes +
                          (long_runs->levels > 1 ? 2 * bytes / plan_.buckets : 0) +
                          long_runs->heavy_bytes;
@@ -484,8 +488,8 @@ void Planner::decide_distribution(uint64_t bytes) {
   plan_step(std::move(sort_step));
 }
 
-// Looked for between what it has and what the machine has: by halves, since more memory never
-// makes more passes.
+// Searches between the budget and the machine's memory for the least memory that saves a pass. It
+// bisects, since more memory never takes more passes.
 void Planner::look_for_fewer_passes() {
   if (plan_.method != Method::distribute || !input_.known || plan_.long_runs) return;
   const uint64_t machine_bytes = os::machine_memory().memory_bytes;
@@ -495,7 +499,7 @@ void Planner::look_for_fewer_passes() {
     const BucketPlan plan = plan_buckets(options_, usable_bytes_ + more, input);
     return 1 + splits_of(options_, plan, input) < plan_.passes;
   };
-  // What the program itself takes differs a little from run to run.
+  // The program's own memory differs a little from run to run.
   const uint64_t spare_bytes = 16 * MiB;
   uint64_t too_little = 0, enough = machine_bytes - options_.memory_bytes;
   if (enough <= spare_bytes || !saves(enough - spare_bytes)) return;
@@ -507,8 +511,8 @@ void Planner::look_for_fewer_passes() {
   plan_.fewer_passes_memory_bytes = options_.memory_bytes + enough + spare_bytes;
 }
 
-// Nothing is compressed where the sort can be resumed, nor what is distributed more than once
-// (bucket_sort.cc): only if it was asked for.
+// Decides whether temporaries are compressed. A sort that can be resumed never compresses; one that
+// distributes more than once does only if the options ask for it (bucket_sort.cc).
 void Planner::decide_compression(std::vector<Step>& splits, Step& sorted, uint64_t spilled,
                                  const BucketPlan& plan) {
   const bool always = options_.compression == Compression::always;
@@ -540,7 +544,7 @@ void Planner::decide_compression(std::vector<Step>& splits, Step& sorted, uint64
   if (!always) {
     const double usual = costs_.seconds_of(splits.front()) + costs_.seconds_of(sorted);
     const double smaller = costs_.seconds_of(split_smaller) + costs_.seconds_of(sorted_smaller);
-    // Texts shrink by as much as was tried, more or less; of numbers a sample of all of them tells.
+    // Texts shrink about as much as the sample did; numbers were sampled all over the input.
     const bool numeric = options_.format.numeric();
     plan_.compresses =
         (numeric || trial->ratio <= 1 - 1.0 / shrinks_by) && usual > compression_gain_min * smaller;

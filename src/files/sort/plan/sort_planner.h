@@ -1,6 +1,6 @@
 #pragma once
 
-// What a sort decides before it begins, from what is known of its input.
+// Decision how to sort, from the facts about the input.
 
 #include <optional>
 
@@ -9,34 +9,35 @@
 
 namespace penstock::external {
 
-// A sample with no more descents may be of input that consists of a few sorted stretches.
+// Largest number of descents in a sample that may stem from an input of a few sorted stretches.
 inline constexpr uint64_t sample_descents_max = 32;
 
 struct SortDecision {
   SortPlan plan;
-  std::optional<LongRunsPlan> long_runs;  // where the plan says so
-  // The sample found nothing out of order, and the output is a file: it is written while that is
-  // looked at.
+  std::optional<LongRunsPlan> long_runs;  // set if the plan sorts in long runs
+  // Whether the output is written while the order of the input is checked: the sample found no
+  // descent, and the output is a file.
   bool copies = false;
-  // Of the first K items: they are too many for memory, so that all are sorted and the output is
-  // cut; and what share of the input is looked for before that (1: all of it is sorted).
+  // Whether all items are sorted and the output is cut after the first K, because memory cannot
+  // hold these. `kept_share` is the share of the input that may be among the first K and is kept
+  // for the sort (1: all of the input is sorted).
   bool cuts = false;
   double kept_share = 1;
-  uint64_t output_bytes_max = 0;  // on the disk, at any time
-  // By compression, if the data shrink as a few of them did: room that has to be there all the same, unless
-  // the caller says that they will (Compression::always).
+  uint64_t output_bytes_max = 0;  // largest size of the output on the disk at any time
+  // Temporary bytes that compression saves if all data shrink like the sample. The disk must have
+  // room for them all the same, unless the caller vouches for it (Compression::always).
   uint64_t temp_bytes_spared = 0;
 };
 
-// Where nobody said what the disk can do, it is looked at, too, if there is much to sort.
+// Decides how to sort. Probes the disk if `device` is empty and the input is large.
 SortDecision decide_sort(Context& context, const std::optional<bowtie::DeviceProfile>& device,
                          const SortInput& input);
 
-// How much there is to sort: of a pipe that goes on, what it is taken for.
+// Size of the input in bytes; an estimate for sequential inputs that were not read to their end.
 uint64_t expected_bytes(const SortOptions& options, const SortInput& input);
 bool fits_in_memory(const SortOptions& options, const SortInput& input);
-// Fails where the memory does not suffice for the lists of what lies in temporaries; the message
-// has the least -S that does.
+// Fails if the memory cannot hold the lists of the blocks in temporaries; the message names the
+// least -S that suffices.
 Status check_memory(const SortOptions& options, const SortInput& input, const SortPlan& plan);
 
 }  // namespace penstock::external

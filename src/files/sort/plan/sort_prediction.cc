@@ -11,37 +11,36 @@
 #include "io/file.h"
 #include "io/temporaries.h"
 
-// The naive prediction counts bytes alone, which is right for a disk without a switch delay and
-// wrong by any factor for one with it. What is counted here are the requests in the order in which
-// the phases submit them:
+// A count of bytes predicts a disk without a switch delay, and is wrong by any factor for a disk
+// with one. So this prediction counts requests in the order in which the phases submit them:
 //
-//   split     A block of the input is asked for when one has been consumed; in the time between two
-//             of these about as many bytes of buckets became full, and were written. While nothing
-//             is written yet, reads follow each other. From then on a read seeks (it comes after a
-//             write), the first write after it seeks, and of more writes those seek that go to
-//             another of the spill files than the one before. Where a bucket stays in memory until
-//             that is full (numbers), what it holds then is written in one run: when t bytes have
-//             been read, M of them kept, 1 - M / t of the buckets are on disk, and in all
-//             M ln(N / M) bytes went there so. Where memory holds all that is read, and only their
-//             sort takes more, the last buckets are written in the end, each in one run.
+//   split     A block of the input is requested when one has been consumed; meanwhile about as many
+//             bytes of buckets became full, and were written. While nothing is written yet, reads
+//             are adjacent. From then on a read seeks (it follows a write), the first write after it
+//             seeks, and each further write seeks if it goes to another spill file than the one
+//             before. If a bucket stays in memory until memory is full (numbers), its blocks are
+//             written in one run: after t bytes have been read, M of them kept, 1 - M / t of the
+//             buckets are on disk, and M ln(N / M) bytes went there in such runs. If memory holds all
+//             that is read, and only its sort takes more, the last buckets are written at the end,
+//             each in one run.
 //
-//   buckets   Of a spill file that several buckets share, blocks of one bucket lie apart, so that
-//             each is a seek; of one's own they follow each other. Reader and writer submit a
-//             bucket's requests one behind the other, as far as their queues hold them; beyond that
-//             they take turns, and each request seeks. Several writers at several places (texts, on
-//             a disk where it costs nothing) are nobody's plan: a request of one may come after any
-//             of another, or none ever does. Then what is counted is the most, all requests: that
-//             it is more than one is what the plan has to tell. Where reader and writer take turns
-//             (bucket_pipeline.cc), each turn of the writer is a seek, and so is each run that is read.
+//   buckets   In a spill file that several buckets share, the blocks of one bucket lie apart, and
+//             each costs a seek; in a file of its own they are adjacent. Reader and writer submit a
+//             bucket's requests in one batch, as far as their queues hold them; beyond that they
+//             alternate, and each request seeks. The order of several writers at several places
+//             (texts, on a disk where seeks are free) is unpredictable: a request of one may follow
+//             any request of another. The prediction is then the largest number, all requests: the
+//             plan only has to tell that it is more than one. If reading and writing take turns
+//             (bucket_pipeline.cc), each turn of the writer is a seek, and so is each run of reads.
 //
-// The test compares with what a run on an emulated device does.
+// A test compares the prediction with runs on an emulated device.
 
 namespace penstock::external {
 
 namespace {
 
-// What moves an arm, or waits for one. A disk without one takes microseconds, which make small
-// requests slower, and no order of them faster.
+// Least switch delay of a disk whose arm moves. A disk without an arm takes microseconds to switch,
+// which no order of the requests can save.
 constexpr double slow_switch_seconds = 1e-3;
 
 double divided(uint64_t bytes, uint64_t by) {
@@ -69,8 +68,8 @@ SortPhase predict_split(const char* name, const SplitTraffic& traffic) {
   }
   const double writes = (static_cast<double>(traffic.spilled_bytes) - in_one_run) /
                             static_cast<double>(traffic.write_block_bytes) +
-                        0.5 * traffic.buckets;  // the last block of each
-  // As much is read while something is written as is written.
+                        0.5 * traffic.buckets;  // the last block of each bucket is partly filled
+  // While blocks are written, as many bytes are read.
   const double reads =
       divided(std::min(traffic.input_bytes, traffic.spilled_bytes), traffic.read_block_bytes);
   const double turns = std::min(reads, writes);
@@ -87,14 +86,14 @@ SortPhase predict_buckets(const char* name, const BucketTraffic& traffic) {
   const double apart = 1 - 1.0 / std::max(1u, traffic.buckets_per_spill_file);
   const double blocks = divided(traffic.spilled_bytes, traffic.spilled_block_bytes);
   const double runs = traffic.spilled_bytes == 0 ? 0 : traffic.buckets + apart * blocks;
-  // Of a bucket, what neither queue holds.
+  // Share of a bucket that exceeds the queues.
   const double bucket_bytes = divided(traffic.output_bytes, traffic.buckets);
   const double in_turns =
       1 - std::min(1.0, static_cast<double>(traffic.in_flight_bytes) / std::max(1.0, bucket_bytes));
   const double reads = std::max(divided(traffic.spilled_bytes, traffic.request_bytes), runs);
   const double writes = divided(traffic.output_bytes, traffic.request_bytes);
   if (traffic.writers > 1) {
-    // A bucket begins and ends within a block of the output.
+    // A bucket begins and ends inside a block of the output.
     phase.seeks += static_cast<uint64_t>(std::ceil(reads + writes)) + traffic.buckets;
     return phase;
   }
@@ -106,7 +105,7 @@ SortPhase predict_buckets(const char* name, const BucketTraffic& traffic) {
     return phase;
   }
   const double turns = in_turns * std::min(reads, writes);
-  // A read in its turn seeks even where it would have gone on.
+  // Reads that alternate with writes seek even if they are adjacent.
   phase.seeks += static_cast<uint64_t>(std::max(runs, turns) +
                                        std::max(turns, static_cast<double>(traffic.buckets)));
   return phase;

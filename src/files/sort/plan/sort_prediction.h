@@ -1,7 +1,7 @@
 #pragma once
 
-// What the phases of a sort will ask of the disk: bytes, and seeks. With a device's speeds and
-// switch delay, seconds.
+// Prediction of a sort's phases: bytes and seeks, and seconds if the device's speeds and switch
+// delay are known.
 
 #include <cstdint>
 #include <optional>
@@ -12,44 +12,44 @@
 
 namespace penstock::external {
 
-// A distribution that reads on as blocks fill, and writes each of them when it is full.
+// Traffic of a distribution that reads as blocks fill, and writes each block when it is full.
 struct SplitTraffic {
   uint64_t input_bytes = 0;
   uint32_t input_files = 1;
   uint64_t spilled_bytes = 0;
-  uint64_t held_bytes = 0;  // what memory holds before it writes
-  uint64_t kept_bytes = 0;  // and in the end
+  uint64_t held_bytes = 0;  // input bytes that memory holds before it writes
+  uint64_t kept_bytes = 0;  // input bytes that stay in memory until the end
   uint64_t read_block_bytes = 1;
   uint64_t write_block_bytes = 1;
-  uint32_t spill_files = 1;  // to whose ends the blocks go
+  uint32_t spill_files = 1;  // files that the blocks are appended to
   uint32_t buckets = 1;
 };
 SortPhase predict_split(const char* name, const SplitTraffic& traffic);
 
-// Then the buckets, read, sorted and written side by side. With several writers its seeks are
-// about the most that there can be.
+// Traffic of the buckets, which are read, sorted and written side by side. With several writers the
+// predicted seeks are about the largest possible number.
 struct BucketTraffic {
   uint64_t output_bytes = 0;
   uint64_t spilled_bytes = 0;
   uint64_t spilled_block_bytes = 1;
   uint32_t buckets = 1;
   uint32_t buckets_per_spill_file = 1;
-  uint64_t request_bytes = 1;    // of the output, and of blocks that follow each other
-  uint64_t in_flight_bytes = 0;  // of reads, and as many of writes
-  // Side by side, each with requests of its own at a place of its own.
+  uint64_t request_bytes = 1;    // for the output and for adjacent blocks
+  uint64_t in_flight_bytes = 0;  // queued reads, and as many bytes of queued writes
+  // Number of writers side by side, each with its own requests and its own place in the output.
   uint32_t writers = 1;
-  // Of the output, what is read before it is written, where the disk goes from reading to writing
-  // in turns (bucket_pipeline.cc). 0: side by side.
+  // Output bytes that are read before they are written, if the disk alternates between reading and
+  // writing (bucket_pipeline.cc). 0: reads and writes run side by side.
   uint64_t turn_bytes = 0;
 };
 SortPhase predict_buckets(const char* name, const BucketTraffic& traffic);
 
-// What is known of the disk without a look at it: what the options say, or what is emulated.
+// The device of the options or of the emulation; nullopt if only a measurement could tell.
 std::optional<bowtie::DeviceProfile> known_device(const SortOptions& options);
-// Whether it is known to take time to go from one stream to another.
+// Whether the device is known to take long to switch between streams.
 bool seeks_slowly(const std::optional<bowtie::DeviceProfile>& device);
 
-// Equation 1 of the model, with so many streams.
+// Seconds by equation 1 of the model, with this many input and output streams.
 double seconds_of(const SortPhase& phase, const bowtie::DeviceProfile& device, uint32_t inputs,
                   uint32_t outputs);
 
