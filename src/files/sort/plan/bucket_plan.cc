@@ -26,7 +26,7 @@
 // sixteenth of the arena if the input is not much larger, because every block that stays in memory
 // saves a part of the work; a quarter if it is.
 //
-// With little memory for much input there are as many buckets as blocks of the least size allow,
+// If there is little memory for much input, blocks of the least size limit the number of buckets,
 // and these are larger than their share: fewer sorters work on them, with more threads each. A
 // bucket that does not fit even so is distributed twice.
 //
@@ -84,7 +84,8 @@ struct Needs {
 
   bool numeric() const { return options.format.numeric(); }
   uint32_t buckets_max() const { return numeric() ? 4096 : 2048; }
-  uint64_t bucket_bytes_min() const { return numeric() ? 4 * MiB : 1 * MiB; }  // of input
+  // Least size of a bucket, in bytes of the input.
+  uint64_t bucket_bytes_min() const { return numeric() ? 4 * MiB : 1 * MiB; }
 };
 
 // Memory of a sorter beside the arena.

@@ -26,7 +26,7 @@ struct SortInput {
   std::string first_row;
   size_t first_row_number = 0;       // number of the input that `first_row` is from
   std::vector<files::Piece> pieces;  // none of them is empty after look_at_input()
-  uint64_t bytes = 0;                // of sequential inputs, only the bytes that were looked at
+  uint64_t bytes = 0;                // known so far; sequential inputs: as far as read
   bool known = true;                 // whether `bytes` is the whole input
   files::Sample sample;
   MemoryCharge sampled;         // memory of the sample: the heap keeps it when the keys are freed

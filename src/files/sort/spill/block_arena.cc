@@ -36,11 +36,10 @@ std::jthread BlockArena::start_touching(uint64_t bytes) const {
 }
 
 // The system clears a page at its first use, and on a machine whose memory is full of cached files
-// it has to find room for it first: 0.4 to 9 GB/s, which can be slower than the disk. Contents
-// stay. By stores, as the first use would do it: to populate a step of 2 MiB keeps the address
-// space busy for as long as that takes, which was 6 ms where the host of a virtual machine had to
-// find the memory, and the input's blocks, which are mapped and unmapped all the time, waited for
-// each.
+// it has to evict some of these first: 0.4 to 9 GB/s, which can be slower than the disk. Pages are
+// touched by stores that keep their contents, because populating a step of 2 MiB locks the address
+// space meanwhile: that was 6 ms if the host of a virtual machine had to find the memory, and
+// delayed each map and unmap of the input's blocks.
 void BlockArena::touch(uint64_t bytes, const std::stop_token& stop) const {
   const uint64_t end = std::min(bytes, memory_.bytes());
   for (uint64_t at = 0; at < end && !stop.stop_requested(); at += os::huge_page_bytes) {
@@ -58,18 +57,18 @@ uint32_t BlockArena::take() {
   return touched_ < blocks_ ? touched_++ : no_block;
 }
 
-// Filling a gap leaves a gap where the block was, which is filled next, and so on, until one is
-// left that nothing belongs into. What is still out of place then goes around in circles; one block
-// of each steps aside into a gap.
+// Filling a gap leaves a gap at the block's old place, which is filled next, and so on, until a gap
+// is left that no block belongs into. The other misplaced blocks form cycles; one block of each
+// cycle steps aside into a gap.
 void BlockArena::arrange(const std::vector<uint32_t>& wanted) {
-  std::vector<uint32_t> place_of(blocks_, no_block);  // where a block's contents belong
+  std::vector<uint32_t> place_of(blocks_, no_block);  // place where a block's contents belong
   for (uint32_t to = 0; to < wanted.size(); ++to) {
     if (wanted[to] != no_block) place_of[wanted[to]] = to;
   }
-  std::vector<uint32_t> lies_at(wanted);  // where the contents wanted here lie now
+  std::vector<uint32_t> lies_at(wanted);  // block that now holds the contents wanted here
   uint32_t gap = no_block;
   for (uint32_t i = 0; i < blocks_; ++i) {
-    if (place_of[i] == no_block) gap = i;  // the last one, which is seldom wanted for anything else
+    if (place_of[i] == no_block) gap = i;  // the last such block is seldom wanted for anything else
   }
   PENSTOCK_CHECK(gap != no_block, "blocks are arranged with one to spare");
 

@@ -1,11 +1,11 @@
 #pragma once
 
-// The memory of a sort: one stretch on huge pages, used in two ways, one after the other.
+// Memory of a sort: one range on huge pages with two successive uses.
 //
-// While items are distributed it is cut into blocks that buckets take and give back (BlockArena).
-// While buckets are sorted it is a ring of regions, each as long as its bucket (RegionRing).
-// Nothing is ever mapped, moved or protected: requests and sorts work on plain addresses, and
-// direct requests want huge pages whatever the size of a block (on small ones they are half as
+// During the distribution it is cut into blocks that buckets take and release (BlockArena). During
+// the sort of the buckets it is a ring of regions, each as long as its bucket (RegionRing). Memory
+// is never mapped, moved or protected in between: requests and sorts work on plain addresses, and
+// direct requests want huge pages whatever the size of a block (on small pages they are half as
 // fast, io/README.md).
 
 #include <cstddef>
@@ -21,22 +21,22 @@
 
 namespace penstock::external {
 
-// Without memory until open(). Thread safety: one thread at a time. Invariant: a block is free or
-// taken; free ones that were taken before are given out first, so that memory is touched only as
-// far as it is needed.
+// An arena without memory until open(). Thread safety: one thread at a time. Invariant: a block is
+// free or taken; blocks that were taken before are taken first, so that no more memory is touched
+// than needed.
 class BlockArena {
  public:
   static constexpr uint32_t no_block = ~uint32_t{0};
 
-  // So much memory, cut into such blocks, all of them free; what it has of another size goes back
-  // first. Memory is committed, and resident only when touched. REQUIRES: nobody uses any block.
+  // Cuts memory of this size into free blocks; memory of another size is released first. The memory
+  // is committed, and becomes resident when it is touched. REQUIRES: no block is in use.
   Status open(uint64_t bytes, size_t block_bytes);
   void close() { *this = BlockArena(); }
 
-  // Makes so much of its memory resident, from the front, a step at a time, on a thread of its own
-  // until that is gone: on a core that has nothing else to do, ahead of the blocks' first use.
-  // Where the system has no thread to give, the first use does it. Thread safety: the thread runs
-  // beside all members but open() and close().
+  // Makes the first `bytes` of the memory resident, a step at a time, on a thread of its own that
+  // ends with the returned object: ahead of the blocks' first use, on an idle core. If the system
+  // has no thread to give, the first use does it. Thread safety: the thread runs beside all members
+  // but open() and close().
   std::jthread start_touching(uint64_t bytes) const;
 
   std::byte* begin() const { return memory_.begin(); }
@@ -45,12 +45,13 @@ class BlockArena {
   uint32_t blocks() const { return blocks_; }
   uint32_t blocks_free() const { return static_cast<uint32_t>(free_.size()) + blocks_ - touched_; }
   std::byte* block(uint32_t block) const { return begin() + uint64_t{block} * block_bytes_; }
-  uint32_t take();  // no_block: all are taken
+  uint32_t take();  // returns no_block if all blocks are taken
   void give(uint32_t block) { free_.push_back(block); }
 
-  // Copies the blocks in `wanted` so that wanted[i] lies at block i; `no_block` leaves a gap. Each
+  // Moves the blocks in `wanted` so that wanted[i] lies at block i; `no_block` leaves a gap. Each
   // block is copied once, and some once more. All blocks of the arena count as taken afterwards.
-  // REQUIRES: the blocks are distinct; those that are not wanted hold nothing, and there is one.
+  // REQUIRES: the blocks are distinct, at least one block is not wanted, and unwanted blocks hold
+  // nothing.
   void arrange(const std::vector<uint32_t>& wanted);
 
  private:
@@ -64,16 +65,16 @@ class BlockArena {
   std::vector<uint32_t> free_;
 };
 
-// Contiguous regions of a stretch of memory, given out in order, around and around; a region that
-// is released early is free again when all before it are.
+// Contiguous regions of a memory range, allocated in order, around and around; a region that is
+// released early is free again when all before it are released.
 //
 // Thread safety: one thread at a time. Invariant: regions do not overlap.
 class RegionRing {
  public:
   explicit RegionRing(uint64_t bytes) : bytes_(bytes) {}
 
-  // Where it begins; nothing when there is no room now. A region of at most bytes() has room when
-  // all others are released.
+  // Returns the start of the new region; nullopt if there is no room now. A region of at most
+  // bytes() has room when all others are released.
   std::optional<uint64_t> allocate(uint64_t bytes);
   bool has_room(uint64_t bytes) const { return place_for(bytes).has_value(); }
   void release(uint64_t begin);

@@ -8,31 +8,33 @@
 #include "base/bits.h"
 #include "io/file.h"
 
-// A bucket is a range of keys, so its numbers begin with the same bits: four or five of 64 where
-// keys are random, and half of them where they are times, or numbers of rows. Those at their ends may
-// be the same, too. None of that has to go to the disk and come back.
+// A bucket is a range of keys, so its numbers begin with the same bits: four or five of 64 for
+// random keys, and half of them for times or row numbers. Their last bits may be the same, too.
+// None of these has to go to the disk and come back.
 //
-// The naive way writes number by number into a stream of bits, and each waits for the one before it. Here a
-// vector of numbers moves at once: lane i holds every L-th number, and each lane has a stream
-// of its own, of words that stand in the block side by side (L = 8 for words of 8 bytes, 16 for 4):
+// Writing number by number into one stream of bits would let each number wait for the one before
+// it. Here a vector of numbers moves at once: lane i holds every L-th number, and each lane has a
+// stream of its own, of words that stand in the block side by side (L = 8 for words of 8 bytes, 16
+// for 4):
 //
-//   numbers   n0 n1 n2 n3 n4 n5 n6 n7 | n8 n9 ...           one vector | the next one
-//   packed    w0 w1 w2 w3 w4 w5 w6 w7 | ...                 w0: bits of n0, n8, n16 ... from its lowest
+//   numbers   n0 n1 n2 n3 n4 n5 n6 n7 | n8 n9 ...     one vector | the next one
+//   packed    w0 w1 w2 w3 w4 w5 w6 w7 | ...           w0: bits of n0, n8, n16 ... from its lowest
 //             ..., the last words, not full | trailer
 //
-//   trailer   for keys, and then for values where there are any:
-//             8 bytes  the bits that all share, where they stand in a number, and 0 for the others
-//             1        how many bits differ
-//             1        how many stand below them
+//   trailer   for keys, and then for values if there are any:
+//             8 bytes  the shared bits at their positions in a number, and 0 for the others
+//             1        number of bits that differ
+//             1        number of shared bits below them
 //             6        0
 //
-// So all lanes shift by the same count, which even the oldest processor does in one instruction: packing
-// runs at the memory's speed. Of pairs, a group is two vectors, of keys and of values, and a lane's
-// stream has a key and a value in turn.
+// So all lanes shift by the same count, which even the oldest processor does in one instruction:
+// packing runs at the memory's speed. A group of pairs is two vectors, one of keys and one of
+// values, and a lane's stream has a key and a value in turn.
 //
-// In place. A word of the stream is full when no fewer numbers have been read than it stands for, so
-// that packing writes behind what it reads. Unpacking goes from the end: the last bits of the stream are the
-// last numbers', and what has not been read yet stands in front of what is written.
+// In place. A word of the stream is full when no fewer numbers have been read than it stands for,
+// so that packing writes behind the position where it reads. Unpacking runs from the end: the last
+// bits of the stream are the last numbers', and unread words stand in front of the numbers that are
+// written.
 
 namespace penstock::external {
 namespace {
@@ -42,7 +44,7 @@ namespace {
 
 constexpr size_t vector_bytes = 64;
 
-// (gcc's vectors: the compiler takes what instructions it may.)
+// Vectors of gcc's extension: the compiler picks the instructions that it may use.
 template <class Word>
 struct VectorOf {
   using Type [[gnu::vector_size(vector_bytes)]] = Word;
@@ -70,11 +72,11 @@ void store(std::byte* at, Vector<Word> vector) {
   std::memcpy(at, &vector, vector_bytes);
 }
 
-// What all words of a column share.
+// The bits that all words of a column share.
 struct Column {
   uint64_t shared = 0;
-  uint8_t bits = 0;   // that differ
-  uint8_t below = 0;  // which stand there
+  uint8_t bits = 0;   // number of bits that differ
+  uint8_t below = 0;  // number of shared bits below them
   uint8_t unused[6] = {};
 };
 static_assert(sizeof(Column) == 16);
@@ -116,13 +118,13 @@ void store_group(std::byte* at, const Group<Word, columns>& group) {
   }
 }
 
-// A stream of each lane, from its first bit on.
+// Writes a stream for each lane, from its first bit on.
 template <class Word>
 class Packer {
  public:
   explicit Packer(std::byte* to) : to_(to) {}
 
-  // Nothing stands above the bits.
+  // REQUIRES: the bits of `words` above the lowest `bits` are 0.
   void add(Vector<Word> words, unsigned bits) {
     filling_ |= words << used_;
     used_ += bits;
@@ -144,10 +146,10 @@ class Packer {
 
   std::byte* to_;
   Vector<Word> filling_ = {};
-  unsigned used_ = 0;  // bits of it
+  unsigned used_ = 0;  // bits of filling_
 };
 
-// And from its last bit back.
+// Reads the lanes' streams from their last bits back.
 template <class Word>
 class Unpacker {
  public:
@@ -157,7 +159,8 @@ class Unpacker {
     if (left_ > 0) word_ = load<Word>(from_);
   }
 
-  // Something may stand above the bits. REQUIRES: bits > 0.
+  // Returns the last `bits` of each lane; higher bits of the words are undefined. REQUIRES: bits >
+  // 0.
   Vector<Word> take(unsigned bits) {
     if (bits <= left_) {
       left_ -= bits;
@@ -175,7 +178,7 @@ class Unpacker {
  private:
   const std::byte* from_;
   Vector<Word> word_ = {};
-  unsigned left_;  // bits of it, from its lowest on
+  unsigned left_;  // bits of word_, from its lowest on
 };
 
 template <class Word, size_t columns>
@@ -188,7 +191,7 @@ struct Packed {
     return ceil_div(groups * bits, uint64_t{word_bits<Word>});
   }
 
-  // The last group is filled up with the first item.
+  // Fills the last group up with the first item.
   static size_t groups_of(std::byte* block, size_t bytes) {
     const size_t groups = ceil_div(bytes, group_bytes);
     for (size_t at = bytes; at < groups * group_bytes; at += item_bytes)

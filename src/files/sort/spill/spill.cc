@@ -42,7 +42,7 @@ std::string Spill::path_of(const std::string& directory, const std::string& name
   return directory + "/" + name + "." + std::to_string(number);
 }
 
-// What a block does not use is never written, and takes no space on the disk.
+// The unused rest of a block is never written, and takes no space on the disk.
 stream::Extent Spill::place(uint32_t bytes) {
   const stream::Extent extent = {files_[next_].get(), ends_[next_], bytes};
   const bool dense = unit_bytes_ != block_bytes_;
@@ -50,7 +50,7 @@ stream::Extent Spill::place(uint32_t bytes) {
   next_ = (next_ + 1) % files_.size();
   PENSTOCK_CHECK(extent.offset / unit_bytes_ < ~uint32_t{0} / files_.size(),
                  "a block's number has 32 bits, which is for 16 TiB of sectors");
-  if (!dense) believe(number_of(extent), 0, 0);  // the list grows here, not where it is written
+  if (!dense) believe(number_of(extent), 0, 0);  // the list grows here, not during the write
   return extent;
 }
 
@@ -72,7 +72,7 @@ uint32_t Spill::number_of(const stream::Extent& extent) const {
 Status Spill::sync() const {
   for (const auto& file : files_) {
     if (file == nullptr) continue;
-    // It is longer on the disk than what was written (file.h): whoever comes later cannot know.
+    // The file is longer on the disk than the data (file.h), which a later run cannot know.
     auto bytes = file->size();
     if (!bytes) return std::unexpected(bytes.error());
     if (auto status = file->set_size(*bytes); !status) return status;
@@ -83,7 +83,7 @@ Status Spill::sync() const {
 
 void Spill::remove() {
   if (!named_) return;
-  std::error_code ignored;  // what stays is removed with its folder
+  std::error_code ignored;  // files that cannot be removed go with their folder
   for (const auto& file : files_) {
     if (file != nullptr) std::filesystem::remove(file->path(), ignored);
   }
@@ -142,13 +142,14 @@ void SpillSet::wait_until_free() {
   if (closer_.joinable()) closer_.join();
 }
 
-// Where freed blocks are discarded at once (a file system mounted with `discard`), to close a file
-// of 2 GiB took half a second, and longer beside other requests: half of the time of a reader that
-// waited for it. One at a time: what is not free yet is one part at most.
+// Closes a part on another thread. On a file system that discards freed blocks at once (mounted
+// with `discard`), closing a file of 2 GiB took half a second, and longer beside other requests:
+// half of the time of a reader that waited for it. Parts are closed one at a time, so that at most
+// one is not free yet.
 void SpillSet::close_aside(std::unique_ptr<Spill> spill) {
   spill->remove();
   wait_until_free();
-  // (Where there is no thread to be had, it is closed here.)
+  // If no thread is available, this thread closes it.
   (void)start_thread(closer_, [closing = std::move(spill)]() mutable { closing.reset(); });
 }
 

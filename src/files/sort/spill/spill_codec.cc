@@ -20,25 +20,25 @@
 #include "io/test_seam.h"
 #include "items/codec.h"
 
-// A disk that is slower than a processor compresses is waited for; there every byte that is not
-// written, and later not read, is time gained. A fast one is not, and then compressing takes a
-// processor that has better things to do. So the planner compares what both phases take with and
-// without it (plan/sort_planner.cc).
+// Compression saves time on a disk that is slower than a processor compresses, where every byte
+// that is not written, and later not read, is time gained. On a fast disk it takes a processor that
+// has better things to do. So the planner compares the times of both phases with and without it
+// (plan/sort_planner.cc).
 //
-// How well the data shrinks, and how fast, is tried on a piece of the input. (A bucket's blocks
-// hold items of like keys, which shrink a little better than what lies side by side in the input.)
+// The ratio and the speed are measured on samples of the input. (A bucket's blocks hold items of
+// similar keys, which shrink a little better than neighbours in the input.)
 
 namespace penstock::external {
 namespace {
 
 constexpr size_t stretch_bytes = 128 * KiB;
 
-// Packing is tried on so many bytes.
+// Size of the data that packing is tried on.
 constexpr size_t packed_bytes = 256 * KiB;
 
 using Clock = std::chrono::steady_clock;
 
-// The bits that differ in any of the words.
+// The bits in which any of the words differ.
 uint64_t differing(std::span<const uint64_t> words) {
   uint64_t differs = 0;
   for (const uint64_t word : words) differs |= word ^ words.front();
@@ -50,7 +50,7 @@ unsigned width_of(uint64_t differs) {
                       : static_cast<unsigned>(std::bit_width(differs) - std::countr_zero(differs));
 }
 
-// Of the keys in a bucket, in the mean over all of them.
+// Mean over the buckets of the number of bits in which their keys differ.
 double key_bits(std::vector<uint64_t> keys, uint32_t buckets, double key_bits_max) {
   if (keys.empty()) return key_bits_max;
   std::ranges::sort(keys);
@@ -66,7 +66,8 @@ double key_bits(std::vector<uint64_t> keys, uint32_t buckets, double key_bits_ma
   return bits / buckets;
 }
 
-// Of the values of pairs that lie so many bytes of the input apart, at most.
+// Number of bits in which the values of pairs differ that lie up to `apart_bytes` of the input
+// apart.
 Result<unsigned> value_bits(const std::vector<files::Piece>& pieces, uint64_t apart_bytes) {
   const auto piece = std::ranges::find_if(pieces, [](const files::Piece& one) {
     return one.file != nullptr && !one.in_order && one.bytes >= io::sector_bytes;
@@ -109,7 +110,7 @@ Status restore_block(const items::Format& format, std::byte* block, const Stored
     if (stored.bytes >= bytes) return true;
     if (format.numeric())
       return unpack_numbers(items::item_bytes_of(format.type), block, stored.bytes, bytes);
-    // Once: a block is never larger than the first one.
+    // This allocates once: no later block is larger than the first.
     if (spare.size() < bytes) spare.resize(bytes);
     std::memcpy(spare.data(), block, stored.bytes);
     return inflate_block(spare.data(), stored.bytes, block, bytes);
@@ -177,7 +178,7 @@ Result<CompressionTrial> try_packing(Context& context, const std::vector<files::
     bits += *of_values;
   }
   CompressionTrial trial{.ratio = bits / (8.0 * static_cast<double>(item_bytes))};
-  // Any numbers take about as long, and the best of a few times is one that nobody disturbed.
+  // All numbers take about as long to pack. The best of a few times is the one least disturbed.
   std::vector<std::byte> memory(packed_bytes);
   for (size_t at = 0; at < memory.size(); at += sizeof(uint32_t)) {
     const auto word = static_cast<uint32_t>(at);

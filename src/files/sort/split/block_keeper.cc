@@ -11,42 +11,43 @@
 #include "files/sort/spill/spill_codec.h"
 #include "io/crc32c.h"
 
-// The naive way writes everything that is distributed to temporaries and reads it back. Of an input
-// that is only somewhat larger than memory that is nearly all of the work, and none of it is needed
-// for what memory could have held.
+// Writing everything to temporaries and reading it back is nearly all of the work for an input that
+// is only somewhat larger than memory, and none of it is needed for the part that memory could have
+// held.
 //
 // Here a full block stays where it is until memory runs out. Then the bucket that will be sorted
 // last goes to its temporary, all of it at once, and from then on each of its blocks as it fills;
-// then the one before it, and so on:
+// then the bucket before it, and so on:
 //
 //        0                       spilled_from_              buckets
 //        |   kept: in memory     |   on disk, or on the way |
 //
-// So what stays in memory is what the second phase begins with: it has something to sort and to
-// write while it reads the rest. An input that is larger than memory by a little spills a little,
-// and more memory is never slower.
+// The second phase begins with the kept buckets: it can sort and write these while it reads the
+// rest. An input that is larger than memory by a little spills a little, and more memory is never
+// slower.
 //
 // A bucket is kept or spilled as a whole when the distribution ends. It may need more of the arena
-// while it is sorted than it fills now (pairs beside items, what aligns it to its place in the
-// output): the caller says how much, and what there is no room for then goes to temporaries, too.
+// while it is sorted than it fills now (pairs beside items, padding that aligns it to its place in
+// the output): the caller says how much, and buckets that do not fit then go to temporaries, too.
 //
-// Waiting. A write gives its block back when it has ended. At least write_blocks are free or being
-// written while anything is spilled, so that the disk has enough to do; who asks for a block waits
-// only when none is free, and that is how the disk slows a distribution down. Blocks never run out
-// for good: each bucket fills one, the others are kept (and can be spilled), free, being
-// written, or about to be.
+// Waiting. A write releases its block when it has ended. At least write_blocks are free or being
+// written while anything is spilled, which keeps the disk busy. A caller waits for a block only
+// when none is free: that is how the disk slows a distribution down. Blocks never run out for good:
+// each bucket fills one; the others are kept (and can be spilled), free, being written, or about to
+// be.
 //
-// Several threads. One at a time asks for blocks, but each fills what it was given later, beside the others.
-// So a block that leaves memory may still be being filled, and waits (leaving_) until all fills have ended
-// that had begun before. A fill needs nothing of the keeper, so it ends.
+// Several threads. One at a time asks for blocks, but each fills its blocks later, beside the
+// others. So a block that leaves memory may still be being filled, and waits (leaving_) until all
+// fills have ended that had begun before. A fill needs nothing of the keeper, so it ends.
 //
-// Numbers are packed where they stand. Other compression fills a spare block, one that is always free, with what the
-// full one shrinks to, and that one is spare then. A block that does not shrink is written as it is.
+// Compression. Numbers are packed in place. Other items are compressed into a spare block, which is
+// always free, and the full block becomes the spare one. A block that does not shrink is written as
+// it is.
 //
-// Where the sort shall be resumed (resume.h) nothing is kept: spilled_from_ is 0 from the start.
+// If the sort can be resumed (resume.h), nothing is kept: spilled_from_ is 0 from the start.
 //
 // Errors: distributions cannot always stop where they are, so after the first failed write all
-// blocks are given back as if they were written, until somebody looks at status().
+// blocks are released as if they were written, until the caller checks status().
 
 namespace penstock::external {
 namespace {
@@ -122,7 +123,7 @@ void BlockKeeper::provide(uint64_t blocks) {
   }
 }
 
-// The full blocks of this bucket, and of those behind it, go to temporaries.
+// Spills the full blocks of this bucket and of all behind it.
 void BlockKeeper::spill_down_to(uint32_t bucket) {
   while (spilled_from_ > bucket) {
     Growing& growing = growing_[--spilled_from_];
@@ -135,7 +136,7 @@ void BlockKeeper::spill_down_to(uint32_t bucket) {
   }
 }
 
-// Kept buckets keep the block.
+// A kept bucket keeps its last block.
 void BlockKeeper::close(uint32_t bucket, uint64_t block_bytes) {
   Growing& growing = growing_[bucket];
   if (growing.current == no_block) return;
@@ -156,8 +157,8 @@ void BlockKeeper::spill_rest(uint32_t bucket) {
   write(bucket, std::exchange(growing.current, no_block), growing.bytes - spilled);
 }
 
-// What memory does not hold goes as a whole: a bucket too large to be sorted there and what follows
-// it; then what there is no room for, each bucket in blocks of its own.
+// Spills whole buckets that memory cannot hold: first a bucket too large to be sorted there and all
+// behind it, then the last buckets until each one's region, in whole blocks, fits the arena.
 Result<Split> BlockKeeper::finish(const RegionBytes& region_bytes) {
   write_filled();
   for (uint32_t bucket = 0; bucket < spilled_from_; ++bucket) {
@@ -189,7 +190,7 @@ Result<Split> BlockKeeper::finish(const RegionBytes& region_bytes) {
   return split;
 }
 
-// The block is free again when it is written.
+// Writes the block, which is released when it is written.
 void BlockKeeper::write(uint32_t bucket, uint32_t block, uint64_t bytes) {
   leaving_.push_back({bucket, block, bytes, fills_.begun()});
   write_filled();
@@ -230,7 +231,7 @@ void BlockKeeper::start_write(uint32_t bucket, uint32_t block, uint64_t bytes) {
   Spill& spill = spills_.part(spill_of(bucket));
   const stream::Extent extent = spill.place(static_cast<uint32_t>(stored_bytes));
   append_to_list(growing.spilled, spill.number_of(extent));
-  // Whole sectors, whatever stands behind the items: all of it goes direct.
+  // Whole sectors are written, including bytes behind the items, so that the request is direct.
   ring_.submit({.operation = io::Operation::write,
                 .file = extent.file,
                 .offset = extent.offset,
@@ -241,7 +242,7 @@ void BlockKeeper::start_write(uint32_t bucket, uint32_t block, uint64_t bytes) {
   stored_bytes_ += stored_bytes;
 }
 
-// The block in which it is now.
+// Returns the block that holds the compressed data.
 uint32_t BlockKeeper::compress(uint32_t block, uint64_t bytes, uint64_t* stored_bytes) {
   if (options_.number_bytes > 0) {
     const size_t packed = pack_numbers(options_.number_bytes, arena_.block(block), bytes);

@@ -1,8 +1,8 @@
 #pragma once
 
-// Buckets that grow in blocks of an arena while a distribution goes on: what memory holds is kept,
-// the rest goes to temporaries, the last buckets first. What a block holds is the caller's
-// business: numbers or bytes of items that span blocks.
+// Buckets that grow in blocks of an arena during a distribution. Blocks that memory holds are kept,
+// the rest goes to temporaries, the last buckets first. The contents of a block are the caller's:
+// numbers, or bytes of items that span blocks.
 
 #include <deque>
 #include <functional>
@@ -19,69 +19,70 @@ namespace penstock::external {
 
 struct BlockKeeperOptions {
   uint32_t buckets = 1;
-  uint32_t write_blocks = 0;     // free or being written, at least, while something is spilled
-  bool expects_to_spill = true;  // otherwise temporaries are opened when they are needed after all
+  uint32_t write_blocks = 0;     // least number of free or written blocks during a spill
+  bool expects_to_spill = true;  // if false, temporaries are opened only when memory runs out
   bool compresses = false;
-  size_t number_bytes = 0;                     // of an item; 0: no numbers
-  uint64_t written_blocks_max = ~uint64_t{0};  // for more the plan has no lists
+  size_t number_bytes = 0;                     // size of an item; 0: items are not numbers
+  uint64_t written_blocks_max = ~uint64_t{0};  // the plan has no lists for more blocks
 };
 
-// Thread safety: one thread at a time. Invariants: each bucket gives room in one block at most; buckets from
-// spilled_from_ on keep no full block; a block that is being written belongs to nobody else.
+// Thread safety: one thread at a time. Invariants: each bucket fills one block at most; buckets
+// from spilled_from_ on keep no full block; a block that is being written has no other owner.
 class BlockKeeper {
  public:
   BlockKeeper(const BlockKeeperOptions& options, const SpillPlace& place, BlockArena& arena);
 
   Status open();
 
-  // The bucket's block is full, or it has none yet: a block to fill. Waits for the disk where all
-  // are being written. After an error what the blocks hold is thrown away.
+  // Takes the bucket's full block, if it has one, and returns an empty block to fill. Waits for the
+  // disk if all blocks are being written. After an error the contents of blocks are discarded.
   std::byte* next_block(uint32_t bucket);
   bool has_block(uint32_t bucket) const { return growing_[bucket].current != BlockArena::no_block; }
-  // Nothing more comes: the present block holds so many bytes.
+  // Ends the bucket: its last block holds `block_bytes`.
   void close(uint32_t bucket, uint64_t block_bytes);
-  // The same, and what it holds is not wanted.
+  // Releases the bucket's last block and discards its contents.
   void drop(uint32_t bucket);
 
-  // A thread begins a fill before it is given room in blocks, and ends it when it has filled that, while others
-  // fill theirs. A full block is written when all fills have ended that had begun by then.
-  // REQUIRES: provide() was called for the blocks that it is given.
+  // A thread begins a fill before it is given room in blocks, and ends it when it has filled that
+  // room, beside other fills. A full block is written when all fills that had begun by then have
+  // ended. REQUIRES: provide() was called for the blocks to fill.
   uint64_t begin_fill() { return fills_.begin(); }
   // Thread safety: any thread.
   void end_fill(uint64_t fill) { fills_.end(fill); }
-  // So many blocks are free afterwards. Waits for writes, and for fills of what is to be written.
+  // Frees blocks until this many are free. Waits for writes, and for fills of blocks to be written.
   // REQUIRES: can_provide(blocks).
   void provide(uint64_t blocks);
-  // Whether the arena has these beside one for each bucket, and the spare one of compression.
+  // Whether the arena has this many blocks beside one for each bucket and the spare one of
+  // compression.
   bool can_provide(uint64_t blocks) const {
     return blocks + spare_blocks() + options_.buckets <= arena_.blocks();
   }
   uint64_t bytes(uint32_t bucket) const { return growing_[bucket].bytes; }
 
-  // What a bucket takes of the arena while it is sorted; nothing: more than there is, so that it is
-  // sorted from temporaries, and all behind it.
+  // Returns the arena bytes that a bucket takes while it is sorted; nullopt if the arena is too
+  // small, so that this bucket and all behind it are sorted from temporaries.
   using RegionBytes = std::function<std::optional<uint64_t>(uint32_t bucket)>;
-  // When all are closed: where each bucket lies, empty ones too. What else there is to say of them
-  // is the caller's business. Each that is spilled keeps its part of the spills.
+  // Returns the location of every bucket, including empty ones; the caller fills in the rest. Each
+  // spilled bucket keeps its part of the spills. REQUIRES: all buckets are closed.
   Result<Split> finish(const RegionBytes& region_bytes);
 
-  // The first write that failed.
+  // Error of the first write that failed.
   Status status() const;
 
  private:
   struct Growing {
     uint32_t current = BlockArena::no_block;
-    uint64_t bytes = 0;  // of full blocks; when it is closed, all
+    uint64_t bytes = 0;  // in full blocks; in all blocks after close()
     std::vector<uint32_t> kept;
     std::vector<uint32_t> spilled;
     std::vector<StoredBlock> stored_blocks;
   };
 
-  // A block on its way to a temporary that may still be being filled.
+  // A full block to be written, which threads may still be filling.
   struct Leaving {
     uint32_t bucket, block;
     uint64_t bytes;
-    uint64_t fills;  // until so many have ended
+    uint64_t fills;  // number of fills that must have ended before the write
   };
 
   uint32_t spare_blocks() const { return options_.compresses && options_.number_bytes == 0; }
@@ -101,15 +102,15 @@ class BlockKeeper {
   const SpillPlace& place_;
   BlockArena& arena_;
   std::vector<Growing> growing_;
-  uint32_t spilled_from_;  // buckets from here on go to temporaries
+  uint32_t spilled_from_;  // this bucket and all behind it go to temporaries
   SpillSet spills_;
   uint64_t written_blocks_ = 0;
-  MemoryCharge lists_;  // of what is known of them, and of the requests
+  MemoryCharge lists_;  // memory of the lists of blocks, and of the requests
   uint64_t spilled_bytes_ = 0;
-  uint64_t stored_bytes_ = 0;  // of these, on the disk
+  uint64_t stored_bytes_ = 0;  // size of the spilled bytes on the disk
   Fills fills_;
   std::deque<Leaving> leaving_;  // in the order in which they are written
-  std::optional<Error> error_;   // the first, that of the ring included
+  std::optional<Error> error_;   // the first error, including the ring's
   io::RequestRing ring_;
 };
 

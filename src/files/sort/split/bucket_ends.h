@@ -1,6 +1,6 @@
 #pragma once
 
-// Where the next items of each bucket go: room in blocks of the keeper, which follow each other as they fill.
+// Ends of the buckets: the room for each bucket's next items, in successive blocks of the keeper.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,18 +13,18 @@
 
 namespace penstock::external {
 
-// Thread safety: one thread at a time. Invariant: room is given once, of each bucket from the front to the back.
+// Thread safety: one thread at a time. Invariant: room is given once, front to back in each bucket.
 class BucketEnds {
  public:
   BucketEnds(BlockKeeper& keeper, uint32_t buckets, uint64_t block_bytes)
       : keeper_(keeper), block_bytes_(block_bytes), ends_(buckets) {}
 
-  // How many blocks the bucket's next so many bytes ask for.
+  // Number of new blocks that the bucket's next bytes need.
   uint64_t blocks_for(uint32_t bucket, uint64_t bytes) const {
     const uint64_t room = room_in(bucket);
     return bytes > room ? ceil_div(bytes - room, block_bytes_) : 0;
   }
-  // Room for these: give(from, to), piece by piece.
+  // Calls give(from, to) for each piece of the room for these bytes.
   template <class Give>
   void give(uint32_t bucket, uint64_t bytes, const Give& give) {
     scatter::Room& end = ends_[bucket];
@@ -39,7 +39,7 @@ class BucketEnds {
       bytes -= here;
     }
   }
-  // Nothing more comes: what the last blocks hold is told to the keeper.
+  // Closes all buckets in the keeper, with the bytes in their last blocks.
   void close() {
     for (uint32_t bucket = 0; bucket < ends_.size(); ++bucket)
       if (keeper_.has_block(bucket)) keeper_.close(bucket, block_bytes_ - room_in(bucket));

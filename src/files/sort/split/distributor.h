@@ -1,7 +1,7 @@
 #pragma once
 
-// What a distribution does with the items of its format: which bucket an item belongs to, and how
-// it goes to that bucket's block.
+// Distribution of the items of one format: the bucket of an item, and its way to the bucket's
+// block.
 
 #include <memory>
 #include <optional>
@@ -20,23 +20,23 @@ struct ItemWindow {
   virtual ~ItemWindow() = default;
 
   const std::byte* begin = nullptr;
-  std::vector<size_t> ends;     // of the items, behind `begin`
-  bool lacks_line_end = false;  // the last one
-  ItemSum sum;                  // of all, when it was looked at
-  // Of the item behind them, at which the run ends.
+  std::vector<size_t> ends;     // end of each item, from `begin` on
+  bool lacks_line_end = false;  // the last item lacks its line end
+  ItemSum sum;                  // sum of all items, set by look()
+  // Fault of the row behind the items, which ends the run.
   std::optional<items::RowFault> fault;
-  // What the keeper calls it, where it is filled behind its turn.
+  // The keeper's number of the fill, if the window is filled after its turn.
   std::optional<uint64_t> fill_number;
 
   const std::byte* end() const { return ends.empty() ? begin : begin + ends.back(); }
 };
 
-// A window is found, looked at, put and filled, in this order. Thread safety: find() and put() by one
-// thread at a time, for windows in the order of the input; look() and fill() by any, for windows of their
-// own.
+// Distributes windows: find(), look(), put() and fill(), in this order. Thread safety: find() and
+// put() in one thread at a time, for windows in the order of the input; look() and fill() in any
+// thread, for windows of its own.
 class Distributor {
  public:
-  // `number_bytes`: of an item; 0: no numbers.
+  // `number_bytes`: size of an item; 0: items are not numbers.
   Distributor(const SplitInput& input, uint32_t buckets, size_t number_bytes = 0)
       : keeper({.buckets = buckets,
                 .write_blocks = input.plan.write_blocks,
@@ -48,23 +48,24 @@ class Distributor {
   virtual ~Distributor() = default;
 
   virtual std::unique_ptr<ItemWindow> new_window() const = 0;
-  // Whole items from [at, end): none, where the first one does not end there. `last`: nothing follows `end`.
+  // Finds whole items in [at, end), none if the first one does not end there. `last`: `end` is the
+  // end of the input.
   virtual void find(const std::byte* at, const std::byte* end, bool last, ItemWindow& window) = 0;
   virtual void look(ItemWindow& window) const = 0;
   virtual void put(ItemWindow& window) = 0;
-  // Writes the items to the room that put() has given them, where put() has not written them itself.
+  // Writes the items to the room that put() assigned, unless put() has written them itself.
   virtual void fill(ItemWindow&) {}
-  // Nothing more comes: what buckets' present blocks hold is told to the keeper.
+  // Closes all buckets in the keeper. No items follow.
   virtual void close() = 0;
-  // What there is to say of a bucket, beside where it lies: its items, what these take that are
-  // nowhere, its keys. When it is closed.
+  // Fills in everything but the bucket's location: its items, the bytes of those that are not
+  // stored, its keys. REQUIRES: close() was called.
   virtual void describe(uint32_t number, SplitBucket& bucket) const = 0;
 
   BlockKeeper keeper;
-  ItemSum read;  // what was put
+  ItemSum read;  // sum of the items that were put
 };
 
-// The samples are of keys.
+// Each takes a sample of keys.
 std::unique_ptr<Distributor> number_distributor(Context& context, const SplitInput& input,
                                                 std::vector<uint64_t> sample);
 std::unique_ptr<Distributor> string_distributor(Context& context, const SplitInput& input,

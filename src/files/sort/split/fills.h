@@ -1,6 +1,6 @@
 #pragma once
 
-// Pieces of work that begin in turn and end in any order: up to which have all ended?
+// Pieces of work that begin in order and end in any order, and the prefix of them that has ended.
 
 #include <cstdint>
 #include <deque>
@@ -9,10 +9,11 @@
 
 namespace penstock::external {
 
-// Thread safety: any thread. Invariant: open_[0] is the first that has not ended, or there is none.
+// Thread safety: any thread. Invariant: open_ begins with the first fill that has not ended, or is
+// empty.
 class Fills {
  public:
-  // Its number: they are counted.
+  // Returns the number of the new fill, counted from 0.
   uint64_t begin() EXCLUDES_LOCK(mutex_) {
     MutexLock lock(mutex_);
     open_.push_back(true);
@@ -26,7 +27,8 @@ class Fills {
     changed_.notify_all();
   }
 
-  // How many have begun, and how many of them have ended with all before them.
+  // Number of fills that have begun, and number of those that have ended together with all before
+  // them.
   uint64_t begun() const EXCLUDES_LOCK(mutex_) {
     MutexLock lock(mutex_);
     return ended_ + open_.size();
@@ -35,7 +37,7 @@ class Fills {
     MutexLock lock(mutex_);
     return ended_;
   }
-  // Until so many have ended.
+  // Waits until the first `count` fills have ended.
   void wait_for(uint64_t count) EXCLUDES_LOCK(mutex_) {
     MutexLock lock(mutex_);
     while (ended_ < count) changed_.wait(mutex_);

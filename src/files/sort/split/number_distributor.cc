@@ -12,33 +12,34 @@
 #include "sorting/scatter/lines.h"
 #include "sorting/sort/item.h"
 
-// The naive way copies every number to the end of its bucket and looks whether there is room, and a
-// number is so small that a branch and a copy for each cost more than the disk does. Here the inner
-// loop is the one of the sort in memory (sorting/scatter/lines.h): items gather in a line of 256 bytes
-// for each bucket, and full lines go past the caches into the bucket's block.
+// A number is so small that a branch and a copy to the end of its bucket cost more than the disk
+// does. The inner loop is therefore the one of the sort in memory (sorting/scatter/lines.h): items gather
+// in a line of 256 bytes for each bucket, and full lines go past the caches into the bucket's
+// block.
 //
-// One thread asks for room where a block ends, once in many thousand items, and everything else happens
+// One thread makes room when a block ends, once in many thousand items, and everything else happens
 // there: the full block is kept, or goes to its bucket's temporary, and a free one takes its place
-// (block_keeper.cc). It takes 2.4 GB/s, which a few disks side by side exceed.
+// (block_keeper.cc). It distributes 2.4 GB/s, which a few disks side by side exceed.
 //
-// So from some threads on (bucket_plan.cc) each of them counts a window, which takes a quarter more, is
-// given room for it in its turn, and fills that while others fill theirs (number_window.h): with 4 threads
-// 1.8 times, with 8 2.4 times as fast. What is given in turn keeps the order of equal keys, and each
-// bucket fills one block however many threads there are.
+// So from some threads on (bucket_plan.cc) each thread counts a window, which takes a quarter more,
+// is given room for it in turn, and fills that beside the others (number_window.h): 4 threads are
+// 1.8 times and 8 are 2.4 times as fast. Since room is given in turn, equal keys keep their order,
+// and each bucket fills one block whatever the number of threads.
 //
 // A bucket of one key whose items have no values is only counted.
 //
 // Errors: the inner loop cannot be left, so after the first failed write the rest of the window is
-// thrown away, and then the run ends.
+// discarded, and then the run ends.
 
 namespace penstock::external {
 namespace {
 
-// By range, if no bucket gets more than this many times its share by the sample; else by splitters.
+// Largest bucket of a map by range, as a multiple of its share of the sample; else splitters are
+// used.
 constexpr double uneven_max = 1.2;
 
-// Cuts the keys into equal ranges where these hold about equally much, which is faster to
-// classify, or else where the sample says.
+// Cuts the keys into equal ranges if these hold about equally many keys, which is faster to
+// classify, and otherwise at the sample's quantiles.
 scatter::BucketMap map_for(std::vector<uint64_t> sample, uint32_t buckets) {
   std::sort(sample.begin(), sample.end());
   if (sample.size() >= size_t{8} * buckets && sample.front() != sample.back()) {
@@ -52,7 +53,7 @@ scatter::BucketMap map_for(std::vector<uint64_t> sample, uint32_t buckets) {
   return scatter::BucketMap::by_splitters(number_bounds(std::move(sample), buckets));
 }
 
-// What both ways have in common.
+// Common part of the distributors with one and with several threads.
 template <class T>
 class NumberDistributor : public Distributor {
  public:
@@ -104,11 +105,11 @@ class NumberDistributor : public Distributor {
   const scatter::KeyRange keys_;
 
  protected:
-  std::vector<uint64_t> counted_;  // items that lie nowhere
-  std::vector<bool> constant_;     // buckets of one key
+  std::vector<uint64_t> counted_;  // items that are not stored
+  std::vector<bool> constant_;     // whether a bucket has one key
 };
 
-// By one thread.
+// Distributes with one thread.
 template <class T>
 class LoneNumberDistributor final : public NumberDistributor<T> {
  public:
@@ -158,13 +159,13 @@ class LoneNumberDistributor final : public NumberDistributor<T> {
   using NumberDistributor<T>::counted_;
   using NumberDistributor<T>::constant_;
 
-  // Of buckets of which only the first item is read again: what the others add up to.
+  // Sum of the repeats of a constant bucket, of which only the first item is read again.
   struct Rest {
     bool has_first = false;
     ItemSum sum;
   };
 
-  // So few at a time that what was just distributed is in the cache when it is added up.
+  // Adds few items at a time, so that they are still in the cache when they are summed up.
   void add_encoded(const T* encoded, size_t count) {
     constexpr size_t items_max = 8192 / sizeof(T);
     while (count > 0) {
@@ -187,7 +188,7 @@ class LoneNumberDistributor final : public NumberDistributor<T> {
     }
   }
 
-  // In the inner loop: the bucket has no block, or it is full.
+  // Called by the inner loop when the bucket has no block or a full one.
   void make_room(uint32_t bucket, scatter::Room& room) {
     if (unread_blocks_[bucket] != nullptr) {
       counted_[bucket] += block_bytes_ / sizeof(T);
@@ -202,7 +203,7 @@ class LoneNumberDistributor final : public NumberDistributor<T> {
   }
   scatter::Room block_at(std::byte* block) const { return {block, block + block_bytes_}; }
 
-  // What its line and its present block hold is counted.
+  // Counts the items in the bucket's line and in its last block.
   void close(uint32_t bucket) {
     scatter_.flush(bucket);
     if (!keeper.has_block(bucket)) return;
@@ -213,11 +214,11 @@ class LoneNumberDistributor final : public NumberDistributor<T> {
   }
 
   scatter::LineScatter<T> scatter_;
-  std::vector<std::byte*> unread_blocks_;  // of buckets that are counted: filled again and again
-  std::vector<Rest> rests_;                // empty: every item is read again, or is its key
+  std::vector<std::byte*> unread_blocks_;  // scratch blocks of counted buckets, reused when full
+  std::vector<Rest> rests_;                // empty if all items are read again or equal their key
 };
 
-// By several threads.
+// Distributes with several threads.
 template <class T>
 class SharedNumberDistributor final : public NumberDistributor<T> {
  public:

@@ -1,13 +1,14 @@
 #pragma once
 
-// A window of numbers that several threads put to their buckets side by side: it is counted, then each
-// bucket has room for just so many (in turn, so that equal keys keep their order), and then it goes
-// there, while other windows do.
+// A window of numbers that several threads distribute side by side. Its items are counted, each
+// bucket is given room for exactly its count (in the order of the windows, so that equal keys keep
+// their order), and then the items are written there, beside other windows.
 //
-// The inner loop writes whole lines past the caches, at multiples of their length. The room of a window
-// begins and ends anywhere, and its neighbours belong to other threads. So the first line of a bucket
-// begins as far inside as its room does; of what is then full only the window's own part is copied, and
-// the line itself goes to a place that nobody reads. What the last line holds is copied as well.
+// The inner loop writes whole lines past the caches, at multiples of their length. The room of a
+// window begins and ends anywhere, and its neighbours belong to other threads. So the first line of
+// a bucket is filled from the offset at which its room begins. When the line is full, only the
+// window's own part of it is copied, and the line itself is written to a scratch area. The part of
+// the last line that was filled is copied as well.
 
 #include <cstring>
 #include <span>
@@ -22,7 +23,8 @@
 
 namespace penstock::external {
 
-// Thread safety: one thread at a time. count(), then give() for each bucket in order, then fill().
+// Thread safety: one thread at a time. Calls: count(), then give() for each bucket in order, then
+// fill().
 template <class T>
 class NumberWindow final : public ItemWindow {
  public:
@@ -39,7 +41,7 @@ class NumberWindow final : public ItemWindow {
          this});
   }
 
-  // Counts the items of each bucket, and adds all up.
+  // Counts and sums up the items of each bucket.
   void count() {
     counts_.assign(counts_.size(), 0);
     pieces_.clear();
@@ -52,8 +54,8 @@ class NumberWindow final : public ItemWindow {
   }
   uint64_t items(uint32_t bucket) const { return counts_[bucket]; }
 
-  // Room for the bucket's next items. A bucket that is given none is only counted. REQUIRES: all but its
-  // last room end at multiples of a line, all but its first begin there.
+  // Adds room for the bucket's next items. A bucket without room is only counted. REQUIRES: all
+  // rooms of a bucket but the last end at multiples of a line, all but the first begin there.
   void give(uint32_t bucket, std::byte* from, std::byte* to) {
     Place& place = places_[bucket];
     if (place.room == no_room) {
@@ -79,11 +81,11 @@ class NumberWindow final : public ItemWindow {
   static constexpr uint32_t no_room = ~uint32_t{0};
 
   struct Place {
-    uint32_t room = no_room;  // of pieces_: the one that is being filled
-    size_t skipped = 0;       // of its first line, as long as that is not full
+    uint32_t room = no_room;  // index in pieces_ of the room that is being filled
+    size_t skipped = 0;       // unused bytes in front of its first line, until that is full
   };
 
-  // So few at a time that what was counted is in the cache when it is added up.
+  // The chunks are small enough that counted items are still in the cache when they are summed up.
   template <class Use>
   void for_each_chunk(const Use& use) {
     constexpr size_t chunk_items = 8 * KiB / sizeof(T);
@@ -101,7 +103,7 @@ class NumberWindow final : public ItemWindow {
     return pieces_[place.room];
   }
 
-  // In the inner loop: the line is full.
+  // Called by the inner loop when the bucket's line is full.
   void make_room(uint32_t bucket, scatter::Room& room, const std::byte* line) {
     Place& place = places_[bucket];
     if (place.room == no_room) {

@@ -15,16 +15,16 @@
 #include "files/run/cursor.h"
 #include "files/sort/split/distributor.h"
 
-// The frame of a distribution, which shows the input to it, window by window. What it does with the
-// items of its format is a distributor's business (distributor.h), and where their blocks go that
-// of the keeper (block_keeper.cc).
+// The frame of a distribution: it passes the input to a distributor window by window. The
+// distributor (distributor.h) handles the items of its format, and the keeper (block_keeper.cc)
+// their blocks.
 
 namespace penstock::external {
 namespace {
 
-// Makes the memory that a split fills resident ahead of its use, where a processor has nothing else
-// to do, until the thread is gone: as much as there is input for sure. (Of few distinct numbers,
-// which are counted, that is more than is used.)
+// Starts a thread that makes the memory of the split resident ahead of its use, on a processor that
+// is idle: as much memory as the input is certain to take. (An input of few distinct numbers, which
+// are only counted, uses less.)
 std::jthread touch_ahead(const Context& context, const std::vector<files::Piece>& pieces,
                          const BlockArena& arena) {
   const uint64_t bytes = bytes_of(pieces);
@@ -33,14 +33,15 @@ std::jthread touch_ahead(const Context& context, const std::vector<files::Piece>
   return arena.start_touching(bytes);
 }
 
-// Whole items of a piece, window by window: each thread takes the next one, looks at its items, is given
-// room for them in its turn, and fills that beside the others. (Or puts them to their buckets in its turn.)
+// Distributes a piece window by window. Each thread takes the next window of whole items, looks at
+// the items, is given room for them in turn, and fills it beside the other threads. (Some
+// distributors copy the items in turn instead.)
 //
-// Windows that were taken and not filled lie within a block, as far back as any reader lets its user come
-// back. Where the next one would lie behind that, the thread that takes it waits. A line may be longer than
-// any window: the pointer goes on behind it, and while such a window is on its way no other one is taken.
+// Windows that were taken and not filled lie within the range that any reader keeps, a block: a
+// thread waits before it takes a window beyond that. A line may be longer than any window: then its
+// window grows, and no other window is taken until that is filled.
 //
-// Thread safety: split() by any number of threads, which ends in each when all is taken.
+// Thread safety: split() in any number of threads; each returns when no window is left.
 class PieceSplit {
  public:
   PieceSplit(Context& context, const std::string& name, files::PieceReader& reader,
@@ -55,7 +56,7 @@ class PieceSplit {
         items_before_(distributor.read.items),
         at_(reader.begin()) {}
 
-  // So many threads are of use for what is known of the piece.
+  // Number of threads that are of use for the known size of the piece.
   size_t threads_for(const files::Piece& piece) const {
     size_t windows = windows_max_;
     const bool is_known = !piece.in_order || plan_.fits;
@@ -76,15 +77,15 @@ class PieceSplit {
   }
 
  private:
-  // After each window a thread looks at errors and progress. Several threads also hand over the turn, which
-  // takes longer than a short window.
+  // A thread checks for errors and reports progress after each window. Several threads also hand
+  // over the turn, which takes longer than a short window.
   static size_t window_bytes_for(size_t block_bytes, unsigned threads) {
     constexpr size_t least = 64 * KiB;
     if (threads == 1) return least;
     return std::clamp(round_down(block_bytes / threads, least), least, split_window_bytes_max);
   }
 
-  // The number of the window that was taken. Nothing: there are no more.
+  // Returns the number of the window that was taken; nullopt if none is left.
   std::optional<uint64_t> take(ItemWindow& window) EXCLUDES_LOCK(taking_, mutex_) {
     MutexLock lock(taking_);
     while (!ended_ && wait_for_passed(taken_, windows_max_)) {
@@ -103,7 +104,7 @@ class PieceSplit {
     return {};
   }
 
-  // The next window; none is the end. True: it is a large one.
+  // Finds the next window, which is empty at the end. Returns true if it is larger than usual.
   Result<bool> find(ItemWindow& window) REQUIRES_LOCK(taking_) {
     for (size_t bytes_wanted = window_bytes_;;) {
       if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
@@ -148,7 +149,7 @@ class PieceSplit {
     pass(window, turn);
   }
 
-  // Nobody comes back to what lies in front of the first window that is not filled.
+  // Lets the reader drop the input before the first window that is not filled.
   void pass(const ItemWindow& window, uint64_t turn) EXCLUDES_LOCK(mutex_) {
     MutexLock lock(mutex_);
     filled_.emplace(turn, window.end());
@@ -157,23 +158,23 @@ class PieceSplit {
       at = filled_.extract(filled_.begin()).mapped();
     if (at == nullptr) return;
     reader_.passed(at);
-    has_passed_.notify_one();  // it is the thread that takes
+    has_passed_.notify_one();  // the thread that takes windows
   }
-  // Until fewer than so many are on their way: as many as fit the block that the reader lets its user come back
-  // to. False: the run has ended with an error.
+  // Waits until fewer than `windows` windows are taken and not filled: as many as fit into the
+  // block that the reader keeps. Returns false if the run has ended with an error.
   bool wait_for_passed(uint64_t turn, uint64_t windows) EXCLUDES_LOCK(mutex_) {
     MutexLock lock(mutex_);
     while (turn - passed_ >= windows && status_) has_passed_.wait(mutex_);
     return status_.has_value();
   }
 
-  // False: the run has ended with an error.
+  // Returns false if the run has ended with an error.
   bool wait_for_turn(uint64_t turn) EXCLUDES_LOCK(mutex_) {
     MutexLock lock(mutex_);
     while (turn_ != turn && status_) waiter_of(turn).wait(mutex_);
     return status_.has_value();
   }
-  // With an error none comes after it.
+  // Hands over the turn; after an error, to nobody.
   void finish_turn(uint64_t turn, Status status) EXCLUDES_LOCK(mutex_) {
     wait_for_turn(turn);
     MutexLock lock(mutex_);
@@ -183,7 +184,7 @@ class PieceSplit {
     for (Condition& waiter : has_turn_) waiter.notify_all();
     has_passed_.notify_all();
   }
-  // A window's own: to wake all threads for each window takes longer than the window.
+  // A condition for each window: to wake all threads for each window takes longer than the window.
   Condition& waiter_of(uint64_t turn) { return has_turn_[turn % has_turn_.size()]; }
 
   Context& context_;
@@ -192,20 +193,20 @@ class PieceSplit {
   const BucketPlan& plan_;
   Distributor& distributor_;
   const size_t window_bytes_;
-  const uint64_t windows_max_;  // that were taken and not passed
+  const uint64_t windows_max_;  // most windows that are taken and not filled
   const uint64_t items_before_;
 
-  Mutex taking_;  // comes first
+  Mutex taking_;  // locked before mutex_
   const std::byte* at_ GUARDED_BY(taking_);
-  uint64_t taken_ GUARDED_BY(taking_) = 0;  // windows
+  uint64_t taken_ GUARDED_BY(taking_) = 0;  // number of windows
   bool ended_ GUARDED_BY(taking_) = false;
 
   Mutex mutex_;
   std::array<Condition, 16> has_turn_;
   Condition has_passed_;
-  uint64_t turn_ GUARDED_BY(mutex_) = 0;                            // which window is to be put
-  uint64_t passed_ GUARDED_BY(mutex_) = 0;                          // the first that is not filled
-  std::map<uint64_t, const std::byte*> filled_ GUARDED_BY(mutex_);  // ends of later ones that are
+  uint64_t turn_ GUARDED_BY(mutex_) = 0;                            // window that may be put
+  uint64_t passed_ GUARDED_BY(mutex_) = 0;                          // first window not filled
+  std::map<uint64_t, const std::byte*> filled_ GUARDED_BY(mutex_);  // ends of later, filled windows
   Status status_ GUARDED_BY(mutex_);
 };
 
@@ -238,7 +239,7 @@ Result<Split> split_items(Context& context, const SplitInput& input, files::Samp
   const size_t read_block_bytes = extent_bytes != 0 ? extent_bytes : plan.read_block_bytes;
   const auto blocks = static_cast<uint32_t>(
       std::max<uint64_t>(plan.read_blocks * plan.read_block_bytes / read_block_bytes, 4));
-  // An item of the longest kind may begin at the end of a block.
+  // The longest item may begin at the end of a block.
   const auto comeback_blocks =
       static_cast<uint32_t>(ceil_div(plan.item_bytes_max, read_block_bytes));
   files::PieceReaders readers(context.options, {.block_bytes = read_block_bytes,
@@ -249,7 +250,8 @@ Result<Split> split_items(Context& context, const SplitInput& input, files::Samp
   for (const files::Piece& piece : input.pieces) {
     auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
-    // Only now: to open the first one looks at what the kernel can do, on memory of its own.
+    // Only now: opening the first reader probes the kernel's features, which uses memory of its
+    // own.
     if (!toucher.joinable()) toucher = touch_ahead(context, input.pieces, input.arena);
     const std::string name =
         piece.file != nullptr ? piece.file->path() : input.place.directories.front();

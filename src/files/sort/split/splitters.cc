@@ -6,7 +6,7 @@ namespace penstock::external {
 namespace {
 
 // Cuts a sorted sample into at most `buckets_max` parts of equal share. A key that a cut meets
-// twice is heavy: `successor` gives the least key above it.
+// twice is heavy: `successor` turns it into the least key above it.
 template <class Key, class Successor>
 std::vector<Key> cut(const std::vector<Key>& sample, uint32_t buckets_max, Successor successor) {
   std::vector<Key> bounds;

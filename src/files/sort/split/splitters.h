@@ -1,9 +1,10 @@
 #pragma once
 
-// The keys at which a distribution cuts.
+// Keys at which a distribution cuts.
 //
 // A key that takes more than a bucket's share of the sample gets a bucket of its own: it and its
-// successor are both cuts, and the bucket between them holds one key: it is never sorted and may be of any size.
+// successor are both cuts. The bucket between them holds one key, is never sorted, and may be of
+// any size.
 
 #include <cstdint>
 #include <string>
@@ -13,11 +14,12 @@
 
 namespace penstock::external {
 
-// Finds the least keys of all buckets but the first, for keys that are numbers. `sample` need not be sorted. At most
-// `buckets_max` buckets.
+// Returns the least keys of all buckets but the first, at most `buckets_max` buckets. `sample` need
+// not be sorted.
 std::vector<uint64_t> number_bounds(std::vector<uint64_t> sample, uint32_t buckets_max);
 
-// Cuts keys that are strings of bytes, in ascending order. `sample` need not be sorted. At most `buckets_max` buckets.
+// Returns the cuts between string keys, in ascending order, for at most `buckets_max` buckets.
+// `sample` need not be sorted.
 items::Cuts text_cuts(const items::Format& format, std::vector<std::string> sample,
                       uint32_t buckets_max);
 

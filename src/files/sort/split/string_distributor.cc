@@ -7,17 +7,18 @@
 #include "items/items.h"
 #include "items/line_ends.h"
 
-// Which bucket an item belongs to, and what it adds to the sum, costs most: that is looked up window by
-// window, by all threads. In its turn a window is given room at the ends of its buckets, as much as it has
-// for each, so that items of one bucket keep the order of the input, which is what stable sorts build on. Then it is
-// copied there beside others (text_window.h). A turn takes 1.4 us for a window of 5,500 lines, beside the writes that
-// begin in it. To copy them in turn took 40 ns a line, and no more than four threads were of use.
+// Most of the cost is to look up an item's bucket and to sum the item up, which all threads do
+// window by window. A window is then given room at the ends of its buckets in turn, as much as it
+// has for each, so that items of one bucket keep the order of the input, which stable sorts need.
+// The items are copied there beside other windows (text_window.h). A turn takes 1.4 us for a window
+// of 5,500 lines, beside the writes that begin in it. Copying in turn took 40 ns a line, and more
+// than four threads did not help.
 //
-// A bucket is a string of bytes: an item may begin at the end of one block and end in the next, so that no
-// block has a gap. Where a block ends another is asked for, and there the disk is waited for (block_keeper.cc).
-// An input may go round the buckets, so that all of them fill at the same time: then a window asks for more
-// blocks than there are (BlockKeeper::can_provide), and its items are copied in turn, each to what is free
-// by then. So are those of one thread, which has nobody beside it.
+// A bucket is a string of bytes: an item may begin at the end of one block and end in the next, so
+// that no block has a gap. A window waits for the disk when it needs another block
+// (block_keeper.cc). An input may visit all buckets round and round, so that their blocks fill at
+// the same time: if a window then needs more blocks than there are (BlockKeeper::can_provide), its
+// items are copied in turn, each to a block that is free by then. A single thread always copies so.
 
 namespace penstock::external {
 namespace {
@@ -49,7 +50,7 @@ class StringDistributor final : public Distributor {
     window.ends.resize(ItemWindow::items_max);
     window.ends.resize(find_ends(at, end, window.ends));
     const auto bytes = static_cast<size_t>(end - at);
-    // A last line needs no end of its own and gets one. What is left of a row is its fault.
+    // A last line without an end gets one. The rest of an unfinished row is a fault.
     if (!format_.fixed() && last && bytes > 0 && window.ends.empty()) {
       window.ends.push_back(bytes);
       window.lacks_line_end = format_.lines();
@@ -104,12 +105,12 @@ class StringDistributor final : public Distributor {
  private:
   static TextWindow& texts(ItemWindow& window) { return static_cast<TextWindow&>(window); }
 
-  // The number in the output of one among all in ascending order, or the other way round.
+  // The bucket's number in the output of its number in ascending order.
   uint32_t in_output(uint32_t bucket) const {
     return order_.descending() ? cuts_.parts() - 1 - bucket : bucket;
   }
 
-  // How many items end in [at, end), and where.
+  // Finds the ends of items in [at, end), and returns their number.
   size_t find_ends(const std::byte* at, const std::byte* end, std::vector<size_t>& ends) const {
     if (format_.lines() && !format_.csv)
       return items::find_line_ends(at, end, format_.line_end, ends.data(), ends.size());
@@ -122,7 +123,8 @@ class StringDistributor final : public Distributor {
     return found;
   }
 
-  // Of a bucket of one key what is told of it (SplitBucket::rest), and what is not needed is left out.
+  // Updates the sum of a constant bucket (SplitBucket::rest), and drops repeats that are not
+  // wanted.
   void leave_out_repeats(TextWindow& texts, uint32_t bucket) {
     if (!constant_[bucket]) return;
     const TextWindow::Part& part = texts.part(bucket);
@@ -136,7 +138,7 @@ class StringDistributor final : public Distributor {
     texts.keep_first(bucket, !has_first);
   }
 
-  // In turn.
+  // Copies the items in the window's turn.
   void copy(TextWindow& texts) {
     texts.for_each_kept([this](uint32_t bucket, std::string_view bytes) {
       ends_.give(bucket, bytes.size(), [&](std::byte* from, std::byte* to) {
@@ -153,9 +155,9 @@ class StringDistributor final : public Distributor {
   const bool alone_;  // no other thread distributes
   const items::Cuts cuts_;
   BucketEnds ends_;
-  std::vector<uint64_t> items_;  // of each bucket
+  std::vector<uint64_t> items_;  // number of items in each bucket
   std::vector<bool> constant_;   // whether all keys of a bucket are equal
-  std::vector<ItemSum> rests_;   // as SplitBucket::rest
+  std::vector<ItemSum> rests_;   // SplitBucket::rest of each bucket
 };
 
 }  // namespace

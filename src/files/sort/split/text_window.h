@@ -1,10 +1,11 @@
 #pragma once
 
-// A window of records or lines that several threads put to their buckets side by side: it is known what its
-// items add to each bucket, then each bucket has room for just so much (in turn, so that items keep their
-// order), and then they are copied there, while other windows are.
+// A window of records or lines that several threads distribute side by side. The bytes of its items
+// in each bucket are counted, each bucket is given exactly that room (in the order of the windows,
+// so that items keep their order), and then the items are copied there, beside other windows.
 //
-// A bucket is a string of bytes: an item may begin at the end of one piece of room and end in the next.
+// A bucket is a string of bytes: an item may begin at the end of one piece of room and end in the
+// next.
 
 #include <algorithm>
 #include <cstddef>
@@ -22,8 +23,9 @@
 
 namespace penstock::external {
 
-// Thread safety: one thread at a time. clear(), add() for each item in order, then give() for each of buckets(), then
-// fill(); or for_each_kept(), where the distributor copies. Either once.
+// Thread safety: one thread at a time. Calls: clear(), add() for each item in order, give() for
+// each of buckets(), then fill(). If the distributor copies the items itself, it calls
+// for_each_kept() once in place of give() and fill().
 class TextWindow final : public ItemWindow {
  public:
   TextWindow(uint32_t buckets, char line_end) : line_end_(line_end), parts_(buckets) {}
@@ -32,13 +34,13 @@ class TextWindow final : public ItemWindow {
   struct Part {
     uint64_t bytes = 0;
     uint32_t items = 0;
-    uint32_t first = 0;  // the number of its first item
+    uint32_t first = 0;  // index of its first item
     ItemSum sum;
-    scatter::Room room = {};  // in which the next item begins
-    uint32_t next_piece = 0;  // of pieces_: where it goes on
+    scatter::Room room = {};  // room in which the next item begins
+    uint32_t next_piece = 0;  // index in pieces_ of the room behind it
   };
 
-  std::string key;  // room for one
+  std::string key;  // scratch buffer for a key
 
   std::string_view item(size_t number) const {
     const size_t from = number == 0 ? 0 : ends[number - 1];
@@ -53,7 +55,7 @@ class TextWindow final : public ItemWindow {
     sum = {};
     fault.reset();
   }
-  // The next item.
+  // Adds the next item.
   void add(uint32_t bucket, const ItemSum& sum_of_item) {
     const size_t number = bucket_of_.size();
     Part& part = parts_[bucket];
@@ -67,17 +69,17 @@ class TextWindow final : public ItemWindow {
     bucket_of_.push_back(bucket);
   }
 
-  // Those that get something, each once.
+  // Buckets that get an item, each once.
   std::span<const uint32_t> buckets() const { return buckets_; }
   const Part& part(uint32_t bucket) const { return parts_[bucket]; }
-  // Only the first of what the bucket gets is wanted, or nothing.
+  // Keeps only the bucket's first item, or none if it is not `wanted`.
   void keep_first(uint32_t bucket, bool wanted) {
     Part& part = parts_[bucket];
     part.items = wanted ? 1 : 0;
     part.bytes = wanted ? bytes_of(part.first) : 0;
   }
 
-  // Room for what the bucket gets next.
+  // Adds room for the bucket's next bytes.
   void give(uint32_t bucket, std::byte* from, std::byte* to) {
     Part& part = parts_[bucket];
     if (part.room.next != nullptr) return pieces_.push_back({from, to});
@@ -89,7 +91,8 @@ class TextWindow final : public ItemWindow {
         [this](uint32_t bucket, std::string_view bytes) { append(parts_[bucket], bytes); });
   }
 
-  // Calls use(bucket, bytes) for each item in order, and for a line end that the last one lacks.
+  // Calls use(bucket, bytes) for each item in order, and for the line end that the last one may
+  // lack.
   template <class Use>
   void for_each_kept(const Use& use) {
     size_t from = 0;
@@ -122,10 +125,10 @@ class TextWindow final : public ItemWindow {
   }
 
   const char line_end_;
-  std::vector<uint32_t> bucket_of_;    // of each item
-  std::vector<Part> parts_;            // of each bucket
-  std::vector<uint32_t> buckets_;      // that have a part
-  std::vector<scatter::Room> pieces_;  // behind the first of each bucket, bucket by bucket
+  std::vector<uint32_t> bucket_of_;    // the bucket of each item
+  std::vector<Part> parts_;            // the share of each bucket
+  std::vector<uint32_t> buckets_;      // buckets that have a share
+  std::vector<scatter::Room> pieces_;  // rooms behind each bucket's first, bucket by bucket
 };
 
 }  // namespace penstock::external
