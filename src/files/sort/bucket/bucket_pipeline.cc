@@ -13,44 +13,46 @@
 #include "files/sort/plan/sort_prediction.h"
 #include "files/sort/resume/resume.h"
 
-// The naive way reads a bucket, sorts it and writes it, and the disk rests while it is sorted.
-// Stages that go at their own pace, each as far ahead as memory allows, keep both busy:
+// If one thread read a bucket, sorted it and wrote it, the disk would rest during the sort. Stages
+// that run at their own pace, each as far ahead as memory allows, keep disk and processors busy:
 //
 //   this thread   reads buckets in order, each into a region of the arena     (loaded)
 //                 (bucket_reader.cc)
 //   sorters       sort them there, in order                                   (loaded -> sorted)
-//   output        by one of three ways; then the region is free               (sorted -> stored)
-//   the recorder  where the sort can be resumed (resume.h): takes the buckets that are stored, all
-//                 there are at a time, brings the output to the disk, writes down that they are
-//                 done, and only then gives up their temporaries
+//   output        in one of three ways; then the region is free               (sorted -> stored)
+//   the recorder  if the sort can be resumed (resume.h): takes all stored buckets at a time,
+//                 flushes the output to the disk, records in the journal that the buckets are
+//                 done, and only then releases their temporaries
 //
 // The three ways of a sorted bucket to the output:
 //
-//   from the arena  numbers, each bucket at its place: by another thread, the writer, with no copy
-//                   between (number_sorter.cc)
+//   from the arena  numbers, each bucket at its place: another thread, the writer, writes them
+//                   without a copy (number_sorter.cc)
 //   by its sorter   records and lines, each bucket at its place: gathered into the blocks of the
 //                   sorter's own output (string_sorter.cc)
-//   in order        where repeats are dropped, so that no place is known before the bucket in
-//                   front of it is stored; to a pipe; and records and lines on a disk that is known
-//                   to seek slowly, since sorters that write at several places would make it jump
-//                   for every block. All sorters have one output, and fill it when it is their turn
+//   in order        outputs whose repeats are dropped, so that a bucket's place is known only when
+//                   the bucket before is stored; pipes; and records and lines on a disk that is
+//                   known to seek slowly, because sorters that write at several places would make
+//                   it seek for every block. All sorters share one output, and fill it in turn
 //
-// On such a disk reading and writing take turns (bucket_reader.cc): the reader fills the arena, then
-// all of that is written, one bucket behind the other, numbers, too. Numbers are sorted meanwhile; of
-// records and lines each sorter has one bucket that waits to be written, and sorts the next one then.
+// On such a disk reading and writing take turns (bucket_reader.cc): the reader fills the arena,
+// then all of that is written, one bucket behind the other, numbers, too. Numbers are sorted
+// meanwhile; with records and lines each sorter has one bucket that waits to be written, and sorts
+// the next one then.
 //
 // A bucket is stored when its region is not needed any more, that is, when it is written, or copied
 // to the blocks of an output; with `resume`, when it is written.
 //
-// Who waits for whom. The recorder waits for stored buckets, and nobody for it. The reader waits
-// for room, that is, for buckets to be stored; sorters wait for the reader, and in order for those
-// with earlier buckets; the writer waits for sorters; and the thread that is to write waits until the
-// reader rests, which it does before it waits for room. Regions are given out, and buckets taken, in
-// the order of the buckets, so what the reader waits for has been read in full, will be sorted, and
-// will be stored: never for itself. The one whose turn it is is being sorted, or appends.
+// Waiting. The recorder waits for stored buckets, and no thread waits for it. The reader waits for
+// room, that is, for buckets to be stored; sorters wait for the reader, and in order for the
+// sorters of earlier buckets; the writer waits for sorters; and the thread that is to write waits
+// until the reader rests, which it does before it waits for room. Regions are allocated, and
+// buckets taken, in the order of the buckets, so the bucket that the reader waits for has been read
+// in full, and will be sorted and stored: the reader never waits for itself. The bucket whose turn
+// it is is being sorted, or appended.
 //
-// Errors. The first one is kept by the context, whichever thread meets it, and wakes all; each ends
-// where it looks next. What was stored by then is still recorded.
+// Errors. The context keeps the first error of any thread, which wakes all threads; each ends at
+// its next check. Buckets that were stored by then are still recorded.
 //
 // Invariant: a job's region is touched by one thread at a time: the reader's requests until it is
 // loaded, its sorter until it is sorted, the writer's requests until it is stored.
@@ -89,7 +91,7 @@ class Pipeline {
       };
       if (from_arena_) check(start(&Pipeline::write));
       if (input_.resume != nullptr) check(start(&Pipeline::record));
-      // One sorter is enough where the system has no more threads to give.
+      // One sorter is enough if the system has no more threads to give.
       check(start(&Pipeline::sort));
       const auto sorters = std::min<size_t>(input_.plan.sorters, reader_.jobs().size());
       for (size_t i = 1; i < sorters && start(&Pipeline::sort); ++i) {
@@ -106,14 +108,14 @@ class Pipeline {
 
  private:
   using Kind = BucketJob::Kind;
-  // What stands in the output of a bucket, of one job or several.
+  // The part of a bucket that is stored, by one or several jobs.
   struct Progress {
     uint32_t jobs_left = 0;
     uint64_t offset = 0;  // in the output
     Stored stored = {};
   };
 
-  // Nothing is read, and nobody waits for anybody: one thread does it all.
+  // Nothing has to be read, and no stage waits for another: one thread does it all.
   bool is_one_in_memory() const {
     return input_.resume == nullptr && reader_.jobs().size() == 1 &&
            reader_.jobs().front().spilled.empty();
@@ -125,7 +127,7 @@ class Pipeline {
       if (auto status = writes_.open(output_bytes()); !status) return status;
     }
     if (in_order_) {
-      // The blocks of all that they would have.
+      // One output has the blocks of all outputs that the sorters would have.
       if (auto status = open(output_, numeric_ ? 1 : input_.plan.sorters); !status) return status;
       output_.begin(input_.target);
     }
@@ -136,7 +138,7 @@ class Pipeline {
     return output.open(input_.plan.output_block_bytes, outputs * input_.plan.output_blocks,
                        output_bytes());
   }
-  // At most.
+  // Most bytes of the output.
   uint64_t output_bytes() const {
     uint64_t bytes = 0;
     for (const BucketJob& job : reader_.jobs()) bytes += job.bytes;
@@ -198,7 +200,7 @@ class Pipeline {
     return emit(job, sorter, output_, is_last || input_.resume != nullptr);
   }
 
-  // `waits`: until it is written.
+  // `waits`: waits until the job is written.
   Status emit(BucketJob& job, BucketSorter& sorter, OutputBlocks& output, bool waits) {
     if (auto status = sorter.emit(job, output); !status) return status;
     job.stored.bytes = output.offset() - job.offset;
@@ -208,7 +210,7 @@ class Pipeline {
     return {};
   }
 
-  // Its region is free, and the next one's turn has come.
+  // Releases the job's region, and gives the turn to the next job.
   void stored(const BucketJob& job) EXCLUDES_LOCK(mutex_) {
     reader_.release(job);
     {
@@ -222,7 +224,7 @@ class Pipeline {
       changed_.notify_all();
     }
     if (!numeric_ || job.region == nullptr) return;
-    // What was kept has been there since before.
+    // Kept buckets have been in memory since the distribution.
     const bool was_kept = job.spilled.empty();
     context_.occupancy().add({.offset_bytes = job.offset,
                               .bytes = job.bytes,
@@ -244,7 +246,7 @@ class Pipeline {
       {
         MutexLock lock(mutex_);
         while (finished_.empty() && !context_.failed()) changed_.wait(mutex_);
-        // What is stored when the run fails need not be done again.
+        // Buckets that were stored before the run failed are recorded before it ends.
         if (finished_.empty()) return {};
         numbers = std::exchange(finished_, {});
         for (uint32_t number : numbers)
@@ -275,7 +277,7 @@ class Pipeline {
         job = take_sorted(writes_.idle());
         if (job != nullptr) reader_.wait_for_turn();
         if (job != nullptr && job->kind == Kind::make) {
-          // One at a time: there is one buffer.
+          // One job at a time: there is one buffer.
           while (makes_in_flight_ > 0) {
             if (auto status = finish_write(left); !status) return status;
           }
@@ -307,7 +309,8 @@ class Pipeline {
     return {};
   }
 
-  // The least that was sorted, so that the output is written about in order; in turns, in order.
+  // Takes the first sorted job, so that the output is written about in order; with turns, exactly
+  // in order.
   BucketJob* take_sorted(bool wait) EXCLUDES_LOCK(mutex_) {
     MutexLock lock(mutex_);
     auto least = next_sorted();
@@ -327,7 +330,7 @@ class Pipeline {
     return waits ? sorted_.end() : least;
   }
 
-  // Requests end at multiples of their size in the output. What does not fill a sector is one of its
+  // Requests end at multiples of their size in the output. A part of a sector is a request of its
   // own, for the reason in output_blocks.cc.
   void submit_write(BucketJob& job, std::span<std::byte> made, uint64_t& done_bytes) {
     const bool is_made = job.kind == Kind::make;
@@ -352,7 +355,7 @@ class Pipeline {
     done_bytes += bytes;
   }
 
-  // What a thread has come to. An error ends all.
+  // Receives a thread's status. An error ends all threads.
   void check(const Status& status) EXCLUDES_LOCK(mutex_) {
     if (status) return;
     context_.fail(status.error());
@@ -363,14 +366,14 @@ class Pipeline {
   }
 
   Context& context_;
-  const PipelineInput& input_;  // releasing of its spills is the reader's, or the recorder's
+  const PipelineInput& input_;  // the reader or the recorder releases its spills
   const bool numeric_;
   const bool in_turns_;
   const bool in_order_;
   const bool from_arena_;
   BucketReader reader_;
-  OutputBlocks output_;  // in order: whose turn it is
-  JobRequests writes_;   // from the arena: the writer's
+  OutputBlocks output_;  // in order: used by the sorter whose turn it is
+  JobRequests writes_;   // from the arena: used by the writer
   unsigned makes_in_flight_ = 0;
   Clock::time_point kept_since_ = {};
 
@@ -378,9 +381,9 @@ class Pipeline {
   Condition changed_;
   size_t turn_ GUARDED_BY(mutex_) = 0;
   std::vector<BucketJob*> sorted_ GUARDED_BY(mutex_);
-  size_t taken_to_write_ GUARDED_BY(mutex_) = 0;  // from these
+  size_t taken_to_write_ GUARDED_BY(mutex_) = 0;  // taken out of sorted_
   std::vector<Progress> progress_ GUARDED_BY(mutex_);
-  std::vector<uint32_t> finished_ GUARDED_BY(mutex_);  // buckets that are stored, not recorded
+  std::vector<uint32_t> finished_ GUARDED_BY(mutex_);  // stored, not yet recorded buckets
   Stored stored_ GUARDED_BY(mutex_);
   PipelineTimes times_ GUARDED_BY(mutex_);
 };

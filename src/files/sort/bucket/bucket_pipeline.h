@@ -1,6 +1,6 @@
 #pragma once
 
-// The second phase of a sort: buckets are read, sorted, and written, all three at the same time.
+// Second phase of a sort: buckets are read, sorted and written, all three at the same time.
 
 #include <span>
 
@@ -11,21 +11,21 @@
 
 namespace penstock::external {
 
-// How long threads waited, and for what.
+// Times that threads worked or waited.
 struct PipelineTimes {
-  double sort_s = 0;       // all sorters together, at work
-  double wait_read_s = 0;  // sorters, for a bucket to be there
-  double wait_room_s = 0;  // the reader, for a bucket to be written
+  double sort_s = 0;       // sum over all sorters at work
+  double wait_read_s = 0;  // sorters wait for a bucket to be read
+  double wait_room_s = 0;  // the reader waits for a bucket to be written
 };
 
 struct PipelineInput {
   std::span<const SplitBucket> buckets;  // each fits the plan, or is constant
   const BucketPlan& plan;
-  BlockArena& arena;  // in which kept ones lie
-  // Each that was spilled releases its part when it has been read; with `resume`, when it is
-  // written down there that it is done.
+  BlockArena& arena;  // holds the kept buckets
+  // Each spilled bucket releases its part when it has been read, or with `resume`, when the journal
+  // says that it is done.
   SpillSet& spills;
-  Target target;  // they go there, and on from there
+  Target target;  // place of the first bucket; the others follow
   Resume* resume = nullptr;
 };
 

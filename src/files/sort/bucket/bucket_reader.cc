@@ -8,31 +8,33 @@
 #include "files/sort/spill/spill_codec.h"
 #include "io/test_seam.h"
 
-// The naive way reads a bucket when the one before is done with, and the disk rests meanwhile. Here
-// requests go out for as many buckets as have room in the arena, which is a ring of regions in the
-// order of the buckets:
+// Reading a bucket when the one before is stored would let the disk rest meanwhile. Instead,
+// requests are sent for as many buckets as have room in the arena, which is a ring of regions in
+// the order of the buckets:
 //
-//   read()        gives the next job its region, when there is room; asks for its blocks; says that
-//                 it is loaded when all have come
+//   read()        allocates the next job's region, when there is room; requests its blocks; marks
+//                 it as loaded when all have arrived
 //   take()        waits for the next job to be loaded
 //   release()     makes room, once all jobs before it are released, too
 //
 // Kept buckets come first, and their regions lie where the ring begins: their blocks are put in
-// order there (BlockArena::arrange), with a gap behind each for what its sort needs more. So there
-// is something to sort at once, and while that makes room the disk reads what was spilled.
+// order there (BlockArena::arrange), with a gap behind each for the additional memory of its sort.
+// So there is something to sort at once, and while that makes room the disk reads the spilled
+// buckets.
 //
-// Buckets of one key are not sorted, and may be larger than all of memory: they go piece by piece,
-// and pieces are of a size that does not hold up the others. Where repeats are dropped only the
-// first item is read.
+// Buckets of one key are not sorted, and may be larger than all of memory: they are copied piece by
+// piece, and the pieces are small enough not to hold up other buckets. If repeats are dropped only
+// the first item is read.
 //
-// In turns. On a disk that seeks slowly a read beside a write costs two seeks. There read() fills the
-// arena, and rests until all of that has been released; the writers wait until it rests. So the disk
-// goes from reading to writing once for as much as memory holds. The price is that it rests while
-// what was read last is sorted: a bucket of numbers, or most of a turn's records and lines.
+// Turns. On a disk that seeks slowly a read beside a write costs two seeks. There read() fills the
+// arena, and rests until all of that has been released; the writers wait until it rests. So the
+// disk switches from reading to writing once for each filling of memory. The price is that the disk
+// rests while the last buckets are sorted: a bucket of numbers, or most of a turn's records and
+// lines.
 //
-// Who waits for whom. read() waits for room, that is, for those who take jobs to release them; they
-// wait for read(). Regions are given out, and jobs are taken, in one order: so what read() waits
-// for has been read in full and can be taken. A job has room when it is alone.
+// Waiting. read() waits for room, that is, for the takers of jobs to release them; these wait for
+// read(). Regions are allocated, and jobs are taken, in one order: so the job that read() waits for
+// has been read in full and can be taken. A job has room when it is alone.
 
 namespace penstock::external {
 
@@ -67,7 +69,7 @@ Result<BucketJob*> JobRequests::wait() {
   uint64_t needed = request.bytes;
   if (request.operation == io::Operation::read && job->stored_blocks.empty()) {
     // Behind the last item there may be less than a sector: a run that ended cut its temporaries to
-    // what they hold.
+    // their contents.
     const auto place = static_cast<uint64_t>(request.data - job->region);
     needed = std::min(needed, job->read_bytes - place);
   }
@@ -76,7 +78,7 @@ Result<BucketJob*> JobRequests::wait() {
   return --job->requests_left == 0 && job->submitted ? job : nullptr;
 }
 
-// ---- what is to be read
+// ---- jobs
 
 BucketReader::BucketReader(Context& context, std::span<const SplitBucket> buckets,
                            BlockArena& arena, SpillSet& spills, const Target& target,
@@ -105,10 +107,10 @@ void BucketReader::add_jobs(const SplitBucket& bucket) {
   const bool made = bucket.spilled.empty() && bucket.kept.empty();
   job.kind = made ? BucketJob::Kind::make : BucketJob::Kind::copy;
   if (context_.options.unique) {
-    // All items are of one length, or only the first was kept.
+    // All items have one length, or only the first one was kept.
     job.bytes = bucket.bytes / bucket.items;
     job.items = 1;
-    // Whole blocks are read, because only these are checked.
+    // Whole blocks are read, because only these have checks.
     if (!job.spilled.empty()) cut(job, bucket, 0, ceil_div(job.bytes, spills_.block_bytes()));
     return add(job, bucket);
   }
@@ -120,7 +122,7 @@ void BucketReader::add_jobs(const SplitBucket& bucket) {
   for (size_t first = 0; first < bucket.spilled.size(); first += blocks) {
     job.start = first * spills_.block_bytes();
     job.bytes = std::min(bucket.bytes - job.start, piece_bytes);
-    // The last item that begins here may end in the next piece. To be summed up it is read here.
+    // The last item that begins here may end in the next piece. It is read here to be summed up.
     const uint64_t rest_bytes =
         sums_items ? ceil_div(job.start + job.bytes, item_bytes) * item_bytes - job.start
                    : job.bytes;
@@ -149,7 +151,7 @@ void BucketReader::add(BucketJob job, const SplitBucket& bucket) {
     job.region_bytes = region_bytes_of(context_.options.format, job.read_bytes, items);
   }
   if (!bucket.kept.empty()) {
-    // At the arena's start, where the ring begins to give out regions.
+    // Kept buckets lie at the arena's start, where the ring allocates its first regions.
     const size_t blocks =
         std::max<size_t>(ceil_div(job.region_bytes, arena_.block_bytes()), bucket.kept.size());
     job.region_bytes = blocks * arena_.block_bytes();
@@ -169,9 +171,9 @@ Status BucketReader::open() {
 }
 
 Status BucketReader::read() {
-  size_t next = 0;        // the job to be given a region
+  size_t next = 0;        // the next job to get a region
   size_t submitting = 0;  // the job whose reads are being submitted
-  size_t block = 0;       // of it
+  size_t block = 0;       // the next block of that job
   for (;;) {
     if (auto status = context_.pulse(); !status) return status;
     while (next < jobs_.size() && allocate(jobs_[next])) ++next;
@@ -199,8 +201,8 @@ Status BucketReader::read() {
   }
 }
 
-// Blocks that lie one behind the other are read at once, unless they were made smaller: each of
-// these goes to where it will have room.
+// Submits a read of adjacent blocks. A compressed block is read alone, to the place of its
+// decompressed contents.
 void BucketReader::submit(BucketJob& job, size_t& block) {
   const Spill& spill = spills_.part(buckets_[job.bucket].spill);
   const auto block_bytes = static_cast<uint32_t>(spills_.block_bytes());
@@ -270,7 +272,7 @@ void BucketReader::loaded(BucketJob& job) {
   if (is_last && options_.releases && !bucket.spilled.empty()) spills_.release(bucket.spill);
 }
 
-// ---- what was read
+// ---- jobs that are loaded
 
 BucketJob* BucketReader::take() {
   MutexLock lock(mutex_);

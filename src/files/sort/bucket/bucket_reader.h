@@ -1,7 +1,7 @@
 #pragma once
 
-// What the second phase begins with: buckets are read in order, each into a region of the arena, as
-// far ahead as memory allows, while others sort them there and write.
+// Reader of the second phase: reads buckets in order, each into a region of the arena, as far ahead
+// as memory allows, while other threads sort and write them.
 
 #include <chrono>
 #include <span>
@@ -19,52 +19,52 @@ namespace penstock::external {
 struct BucketJob {
   using Clock = std::chrono::steady_clock;
 
-  // `make`: its items are its one key, and lie nowhere, so that it needs no region.
+  // `make`: the items are the bucket's one key; they are not stored and need no region.
   enum class Kind { sort, copy, make } kind = Kind::sort;
-  size_t number = 0;                       // among all
-  uint32_t bucket = 0;                     // among those that were given
-  std::span<const uint32_t> spilled = {};  // blocks to be read; none: it is there, or is made
-  std::span<const StoredBlock> stored_blocks = {};  // these, if they may be compressed
-  uint64_t read_bytes = 0;                          // of which the first `bytes` go to the output
+  size_t number = 0;                       // index among all jobs
+  uint32_t bucket = 0;                     // index among the reader's buckets
+  std::span<const uint32_t> spilled = {};  // blocks to read; empty: the bucket was kept, or is made
+  std::span<const StoredBlock> stored_blocks = {};  // their sizes, if they may be compressed
+  uint64_t read_bytes = 0;                          // the first `bytes` go to the output
   uint64_t bytes = 0;
-  uint64_t items = 0;   // those of a bucket of several pieces count as its first one's
-  uint64_t start = 0;   // in the bucket, of such a piece
-  uint64_t offset = 0;  // in the output, where no items are dropped
+  uint64_t items = 0;   // the first piece of a bucket counts all of its items
+  uint64_t start = 0;   // the piece's offset in the bucket
+  uint64_t offset = 0;  // in the output, if no items are dropped
   uint64_t region_bytes = 0;
   std::byte* region = nullptr;
-  Clock::time_point began_at = {}, read_at = {};  // it had room; it was there
-  // The taker's: when it took it, and had sorted it; how far behind the region's start it begins;
-  // what goes to the output.
+  Clock::time_point began_at = {}, read_at = {};  // when it got its region; when it was read
+  // Set by the thread that takes the job: when it took it and had sorted it, the offset of the
+  // items in the region, and the items for the output.
   Clock::time_point taken_at = {}, sorted_at = {};
   uint64_t lead_bytes = 0;
   Stored stored = {};
-  // For whoever has requests out for it: the reader until it is loaded.
+  // State of the requests for the job, owned by the reader until it is loaded, then by the writer.
   unsigned requests_left = 0;
   bool submitted = false;  // all of them
-  bool loaded = false;     // under the reader's mutex
+  bool loaded = false;     // guarded by the reader's mutex
 };
 
-// Blocks of a job that was read and may be compressed, each to what it was, in its place. Of texts, such a block
-// is copied to `spare`, where it is in nobody's way, and inflated from there. (To inflate it from its
-// end, in place, takes room behind it, where the next block lies.) Numbers need no other place.
+// Checks and decompresses a job's blocks in place. A block of text is copied to `spare` and
+// inflated from there. (Inflating it in place, from its end, would need room behind it, where the
+// next block lies.) Numbers are unpacked in place.
 Status restore_blocks(const BucketJob& job, const items::Format& format, const SpillSet& spills,
                       std::vector<std::byte>& spare);
 
-// Requests for jobs, many at a time. Thread safety: one thread.
+// Queue of requests for jobs. Thread safety: one thread.
 class JobRequests {
  public:
-  // Of one request, except for a block that is larger.
+  // Most bytes of a request, unless a block is larger.
   static constexpr size_t bytes_max = 2 * MiB;
   static constexpr unsigned depth = 32;
 
-  // REQUIRED before submit(). `total_bytes`: of all requests together.
+  // REQUIRED before submit(). `total_bytes`: sum of all requests.
   Status open(uint64_t total_bytes) {
     return ring_.open({.depth = depth, .total_bytes = total_bytes});
   }
   bool full() const { return ring_.full(); }
   bool idle() const { return ring_.idle(); }
   void submit(BucketJob& job, io::Request request);
-  // Until one has ended. The job of which it was the last; nullptr: it was not.
+  // Waits for a request to end. Returns its job if it was the job's last one, else nullptr.
   Result<BucketJob*> wait();
 
  private:
@@ -72,38 +72,38 @@ class JobRequests {
 };
 
 struct BucketReaderOptions {
-  // The buckets' parts of the spills, as soon as they have been read; otherwise that is the caller's
-  // business.
+  // Release the buckets' parts of the spills as soon as they have been read; otherwise the caller
+  // does.
   bool releases = true;
-  // Takes turns with those who write: it reads until there is no more room, and goes on when all of
-  // that has been released.
+  // Alternate with the writers: read until there is no more room, and go on when all jobs have been
+  // released.
   bool in_turns = false;
 };
 
 // Thread safety: read() in one thread; take(), wait_for_turn(), release() and wake() in any.
-// Invariants: jobs are given regions, and are taken, in order; a job's region is the reader's until
-// it is taken, and the taker's until it is released.
+// Invariants: jobs get regions, and are taken, in order; a job's region belongs to the reader until
+// the job is taken, and then to the taker until it is released.
 class BucketReader {
  public:
-  // What was kept is put where the first regions are.
+  // Moves the kept buckets to the first regions.
   BucketReader(Context& context, std::span<const SplitBucket> buckets, BlockArena& arena,
                SpillSet& spills, const Target& target, const BucketReaderOptions& options);
 
   const std::vector<BucketJob>& jobs() const { return jobs_; }
 
   Status open();
-  // All of them. Who sees an error, here or elsewhere, tells the context and calls wake().
+  // Reads all buckets. After an error anywhere, fail the context and call wake().
   Status read() EXCLUDES_LOCK(mutex_);
-  // The next one, when it is there. nullptr: there are no more, or the run has failed.
+  // Waits for the next job to be loaded. Returns nullptr if none is left, or if the run has failed.
   BucketJob* take() EXCLUDES_LOCK(mutex_);
-  // Until the reader rests, if it takes turns, or the run has failed: now what was read is written.
+  // Waits until the reader rests, if it takes turns, or the run has failed.
   void wait_for_turn() EXCLUDES_LOCK(mutex_);
-  // Its region is free.
+  // Frees the job's region.
   void release(const BucketJob& job) EXCLUDES_LOCK(mutex_);
-  // The run has failed.
+  // Wakes all waiting threads after the run has failed.
   void wake() EXCLUDES_LOCK(mutex_);
 
-  // read(), for a region to be free. To be called when it has ended.
+  // Seconds that read() waited for a free region. REQUIRES: read() has ended.
   double wait_room_s() const { return wait_room_s_; }
 
  private:
@@ -121,10 +121,10 @@ class BucketReader {
   BlockArena& arena_;
   SpillSet& spills_;
   const BucketReaderOptions options_;
-  std::vector<BucketJob> jobs_;       // never moves when it is built
-  std::vector<uint32_t> loads_left_;  // of each bucket
-  std::vector<uint32_t> kept_;        // blocks, in the order in which the ring begins
-  uint64_t planned_offset_;           // in the output, of what comes next
+  std::vector<BucketJob> jobs_;       // its elements never move
+  std::vector<uint32_t> loads_left_;  // jobs of each bucket that are not loaded
+  std::vector<uint32_t> kept_;        // blocks, as they fill the ring from its start
+  uint64_t planned_offset_;           // offset of the next job in the output
   double wait_room_s_ = 0;
   JobRequests requests_;
 
@@ -132,7 +132,7 @@ class BucketReader {
   Condition changed_;
   RegionRing ring_ GUARDED_BY(mutex_);
   bool reads_ GUARDED_BY(mutex_);       // it is the reader's turn
-  size_t next_ GUARDED_BY(mutex_) = 0;  // to be taken
+  size_t next_ GUARDED_BY(mutex_) = 0;  // the next job to be taken
 };
 
 }  // namespace penstock::external

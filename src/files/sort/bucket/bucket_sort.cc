@@ -8,35 +8,37 @@
 #include "items/codec.h"
 #include "os/memory.h"
 
-// The outline, of numbers and pairs as of records and lines:
+// Outline for all formats:
 //
-//   split         every item goes to its bucket; what memory does not hold, to temporaries
+//   split         every item goes to its bucket; buckets that memory cannot hold, to temporaries
 //   buckets       in the order of the output, in runs of those that fit: read, sort, write
-//                 between them one that is too large is itself an input: the same again
+//                 a bucket between them that is too large is split like an input
 //
 // An input that fits is the case in which nothing goes to temporaries. All levels have the whole
 // memory, one after the other: when a large bucket is split again, those before it are stored and
-// those behind it are on disk, because what is kept are always the first ones, and none behind a
+// those behind it are on disk, because the kept buckets are always the first ones, none behind a
 // large one (block_keeper.cc).
 //
-// Where the sort can be resumed, a split is written down when it is whole, and a bucket when it is
-// stored (resume.h): what an earlier run has done is taken from there, at every level. The journal
-// knows the numbers of blocks and not what they take, so with it nothing is compressed.
+// If the sort can be resumed, a split is recorded when it is complete, and a bucket when it is
+// stored (resume.h); the recorded steps of an earlier run are used at every level. The journal has
+// the numbers of blocks and not their sizes, so a sort with a journal does not compress.
 //
-// A large bucket whose blocks are compressed is written once more as it is, and read from there:
-// the stream that reads an input's pieces knows only plain ones. It is rare (a sample that erred),
-// or there is so much input for so little memory that the plan would not compress.
+// A large bucket whose blocks are compressed is first written as it is to another temporary, and
+// read from there, because the stream that reads an input's pieces knows only plain blocks. It is
+// rare (a sample that erred), or there is so much input for so little memory that the plan would
+// not compress.
 //
-// Invariant: a bucket's temporaries stay until its items are in the new split's, in the output
-// (with `resume`: and this is written down), or in the plain copy.
+// Invariant: a bucket's temporaries stay until its items are in the temporaries of the new split,
+// in the output (with `resume`: and this is recorded), or in the plain copy.
 
 namespace penstock::external {
 namespace {
 
-// Each level divides by eight at least; what is not done by then cannot be told apart.
+// Largest depth. Each level divides by eight at least: keys that are together at this depth cannot
+// be told apart.
 constexpr unsigned split_depth_max = 16;
 
-// What lies in temporaries is encoded: plain numbers of the same size, in ascending order.
+// Order of the numbers in temporaries: encoded, they are plain numbers of the same size, ascending.
 items::ItemOrder order_of_encoded(const SortOptions& options) {
   if (!options.format.numeric()) return options.order();
   items::Format plain = options.format;
@@ -114,7 +116,8 @@ Result<Stored> BucketSort::sort_buckets(Split& split, const Level& level, const 
   auto done = [&](const SplitBucket& bucket) {
     return resume != nullptr ? resume->done(bucket.id) : std::nullopt;
   };
-  // It can be sorted in one piece, or needs no sorting; and no earlier run began with it.
+  // Whether the bucket is sorted in one piece, or needs no sorting, and no earlier run began with
+  // it.
   auto ready = [&](const SplitBucket& bucket) {
     const bool fits = bucket.constant || region_bytes_of(context_.options.format, bucket.bytes,
                                                          bucket.items) <= plan.region_bytes_max;
@@ -140,7 +143,7 @@ Result<Stored> BucketSort::sort_buckets(Split& split, const Level& level, const 
                                 stats_.times);
       first = last;
     } else {
-      // It has the arena for itself: nothing is kept there any more, of buckets behind it either.
+      // The bucket has the arena for itself: no bucket is kept there any more.
       const uint64_t list_bytes = std::min(split.list_bytes(), memory_bytes_);
       memory_bytes_ -= list_bytes;
       stored = sort_again(*first, split.spills, next, level);
@@ -156,8 +159,9 @@ Result<Stored> BucketSort::sort_buckets(Split& split, const Level& level, const 
   return total;
 }
 
-// Where it can be resumed, the bucket's temporaries go when those of the new split are whole. If
-// that is made in memory alone, there is nothing to go on with but the bucket itself.
+// Sorts a bucket that is too large. If the sort can be resumed, the bucket's temporaries are
+// released when those of the new split are complete. If the new split stays in memory, a later run
+// can only begin with the bucket itself.
 Result<Stored> BucketSort::sort_again(SplitBucket& bucket, SpillSet& spills, const Target& target,
                                       const Level& above) {
   if (above.depth + 1 == split_depth_max) {
@@ -201,7 +205,7 @@ Result<Stored> BucketSort::sort_again(SplitBucket& bucket, SpillSet& spills, con
     spills.release(bucket.spill);
   }
   bucket.spilled = {};
-  spills.wait_until_free();  // the split may need the room of all that was released
+  spills.wait_until_free();  // the split may need the space of all released parts
   auto sample = files::take_sample(context_, order_of_encoded(context_.options), pieces,
                                    files::sample_places(bucket.bytes));
   if (!sample) return std::unexpected(sample.error());
@@ -212,7 +216,7 @@ Result<Stored> BucketSort::sort_again(SplitBucket& bucket, SpillSet& spills, con
   pieces.clear();
   if (is_plain && recorded_below) {
     spills.release(bucket.spill);
-    spills.wait_until_free();  // the next level may need the room
+    spills.wait_until_free();  // the next level may need the space
   }
   auto stored = sort_buckets(*parts, level, target);
   if (!stored || recorded_below) return stored;
@@ -223,13 +227,13 @@ Result<Stored> BucketSort::sort_again(SplitBucket& bucket, SpillSet& spills, con
   return stored;
 }
 
-// A bucket as it was before its blocks were compressed, in a temporary of its own.
+// Writes a bucket as it was before its blocks were compressed to a temporary of its own.
 Result<io::File> BucketSort::inflate(const SplitBucket& bucket, const SpillSet& spills) {
   auto file = io::File::create_temporary(directories_.front());
   if (!file) return file;
   file->keep_checks();
   const size_t block_bytes = spills.block_bytes();
-  // Nothing else needs the memory now: a block, and room to inflate it from.
+  // Nothing else needs the memory now. Inflating takes a block and a scratch block.
   if (auto status = arena_.open(block_bytes, block_bytes); !status)
     return std::unexpected(status.error());
   std::vector<std::byte> spare;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The sort of what lies in files by buckets: split, sort the buckets, and again where one is too
+// Sort of files by buckets: split the input, sort the buckets, and split those again that are too
 // large.
 
 #include <span>
@@ -15,44 +15,44 @@
 
 namespace penstock::external {
 
-// What a run did.
+// Account of a run.
 struct BucketSortStats {
-  uint32_t levels = 0;  // of splits
+  uint32_t levels = 0;  // levels of splits
   uint64_t kept_bytes = 0;
   uint64_t spilled_bytes = 0;
-  uint64_t stored_bytes = 0;    // of these, on the disk
-  size_t read_block_bytes = 0;  // of the input
-  ItemSum read;                 // by the first split
+  uint64_t stored_bytes = 0;    // size of the spilled bytes on the disk
+  size_t read_block_bytes = 0;  // block of the input's reader
+  ItemSum read;                 // sum of the items that the first split read
   PipelineTimes times;
 };
 
-// What is sorted.
+// Input of a run.
 struct SortedInput {
   const std::vector<files::Piece>& pieces;
   uint64_t bytes = 0;           // expected
-  bool known = true;            // for certain
-  files::Sample sample = {};    // says how long items are, too
-  scatter::KeyRange keys = {};  // what all keys lie within, of numbers
+  bool known = true;            // whether `bytes` is certain
+  files::Sample sample = {};    // gives the length of items, too
+  scatter::KeyRange keys = {};  // bounds of all keys, of numbers
 };
 
 // Thread safety: one thread.
 class BucketSort {
  public:
-  // `memory_bytes`: what blocks and buffers may take. `compresses`: temporaries, where
-  // blocks shrink. `resume`: what there is of it is taken, and what is done is written
-  // down there (and nothing is compressed); or nullptr.
+  // `memory_bytes`: memory for blocks and buffers. `compresses`: compress temporaries if their
+  // blocks shrink. `resume`: use an earlier run's state and record this run's steps (without
+  // compression), or nullptr.
   BucketSort(Context& context, uint64_t memory_bytes, std::vector<std::string> directories,
              bool compresses = false, Resume* resume = nullptr);
 
-  // The memory that items go to is used before the first step, whose time is then that of the items alone.
+  // Uses the arena's memory before the first step, whose time is then that of the items alone.
   void touch_first() { touches_first_ = true; }
 
-  // REQUIRES: where the target does not begin with a sector there is a key below those of numbers.
+  // REQUIRES: if the target does not begin at a sector, a key exists below all keys of numbers.
   Result<Stored> run(SortedInput input, const Target& target);
   const BucketSortStats& stats() const { return stats_; }
 
  private:
-  // Of an input, or of a bucket that is split again.
+  // A split of the input, or of a bucket that is too large.
   struct Level {
     unsigned depth = 0;
     BucketId id = {};

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a sorter of the pipeline does with the items of its format, bucket by bucket.
+// Sorter of the pipeline: sorts and writes the items of one format, bucket by bucket.
 
 #include <memory>
 #include <span>
@@ -16,16 +16,16 @@ class BucketSorter {
  public:
   virtual ~BucketSorter() = default;
 
-  // Puts a job in order in its region. Where it is written from there, `job.stored` says what is.
+  // Sorts a job in its region. If the job is written from there, sets `job.stored`.
   virtual Status sort(BucketJob& job) = 0;
-  // Its items go to the output, in order, and `job.stored` says what did, but for the bytes.
+  // Appends the job's items to the output, in order, and sets `job.stored` except for its bytes.
   virtual Status emit(BucketJob& job, OutputBlocks& output) = 0;
-  // Items of a job that are made: as many as one request takes, and a sector more, until the next
-  // call.
+  // Returns items of a job of kind `make`: as many as one request takes and a sector more, valid
+  // until the next call.
   virtual std::span<std::byte> make(const BucketJob& job) = 0;
 };
 
-// `in_place`: jobs are written from their regions, each with `lead_bytes` in front of it.
+// `in_place`: jobs are written from their regions, behind `lead_bytes` in each.
 std::unique_ptr<BucketSorter> number_sorter(Context& context, const PipelineInput& input,
                                             bool in_place);
 std::unique_ptr<BucketSorter> string_sorter(Context& context, const PipelineInput& input);

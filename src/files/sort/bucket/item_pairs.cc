@@ -13,19 +13,19 @@
 // Items are found, and get a pair each; the pairs are sorted as strings in memory are
 // (sorting/sort/strings/string_pairs.h).
 //
-// Keys that are made for each item (items/key_order.h) would be made anew for each look at them. So
-// their numbers are the eight bytes behind what all have in common; and groups that are not large have
-// theirs made once, and kept while they are put in order.
+// Keys that are computed from each item (items/key_order.h) would be computed anew for each look
+// at them. So their numbers are the eight bytes behind the prefix that all keys share; and groups
+// that are not large have their keys computed once, and kept while the group is put in order.
 
 namespace penstock::external {
 namespace {
 
 using sorting::KeyValue;
 
-// Of a group whose keys are kept, and what these take.
+// Most items and bytes of a group whose keys are kept.
 constexpr size_t kept_items_max = 4096;
 constexpr size_t kept_bytes_max = 256 * KiB;
-// What all keys have in common is not worth a look at each of them if it is less.
+// Least length of a common prefix that is worth a comparison with every key.
 constexpr size_t common_bytes_min = 3;
 constexpr size_t items_looked_at = 256;
 
@@ -33,7 +33,7 @@ std::unexpected<Error> not_what_was_written() {
   return failure(ErrorCode::corrupt, "find as many items as were written", "temporaries");
 }
 
-// The last line has its newline, so that none is looked for behind the end.
+// A last line needs its newline, so that none is searched for behind the end.
 bool is_whole(const items::Format& format, const ItemsInMemory& items) {
   if (items.bytes == 0 || items.items == 0) return items.bytes == items.items;
   if (format.fixed()) return items.bytes == items.items * format.record_bytes;
@@ -58,7 +58,7 @@ bool find_lines(const items::Format& format, const ItemsInMemory& items,
   return at == items.end();
 }
 
-// Gives each pair its item's place. False: there are not so many.
+// Stores each pair's item place. Returns false if there are not so many items.
 bool find_items(const items::Format& format, const ItemsInMemory& items,
                 std::span<KeyValue> pairs) {
   if (format.lines() && !format.csv) return find_lines(format, items, pairs);
@@ -72,7 +72,7 @@ bool find_items(const items::Format& format, const ItemsInMemory& items,
   return at == items.end();
 }
 
-// Keys that are a part of their item. Of a line it is all but its end, which need not be looked at.
+// Keys that are a part of their item. A line's key is all but its end, which needs no search.
 class PlainKeys {
  public:
   PlainKeys(const items::Format& format, const ItemsInMemory& items)
@@ -120,14 +120,14 @@ class MadeKeyPairs {
   std::string_view key_of(const KeyValue& pair, std::string& room) const {
     return order_.key(item_of(pair), room);
   }
-  // The next items of a group, each at its own place.
+  // Prefetches the next items of a group, which lie at places of their own.
   void prefetch(std::span<const KeyValue> pairs, size_t i) const {
     if (i + sorting::prefetch_pairs >= pairs.size()) return;
     __builtin_prefetch(items_.data + ItemPlace(pairs[i + sorting::prefetch_pairs].value).offset());
   }
 
-  // What the first keys have in common, which others may have less of. Most data have nothing in
-  // common, or next to nothing, and that is not worth a look at each of them.
+  // Common prefix of the first keys, an upper bound on that of all keys. Most data have next to no
+  // common prefix, and then every key need not be compared.
   size_t common_prefix_of_some() const {
     const std::byte* at = items_.data;
     std::string first_room;
@@ -150,7 +150,7 @@ class MadeKeyPairs {
     return order_.prefix_of_bytes(key.substr(std::min(skip, key.size())));
   }
 
-  // False: there are not so many.
+  // Computes the pairs of all items. Returns false if there are not so many.
   bool make_from_keys(std::span<KeyValue> pairs) const {
     std::string first_room;
     std::string room;
@@ -159,7 +159,8 @@ class MadeKeyPairs {
         order_.key(item_at(format_, items_.data, items_.end()), first_room);
     for (;;) {
       const std::byte* at = items_.data;
-      // What all have in common: numbers made with a larger one are made once more.
+      // The common prefix of all keys: if it is shorter than `skip`, the numbers are computed
+      // again.
       size_t common = skip;
       for (KeyValue& pair : pairs) {
         const size_t bytes = items::item_bytes_at(format_, at, items_.end());
@@ -212,7 +213,7 @@ class MadeKeyPairs {
     return order(group, depth + 1);
   }
 
-  // Behind what they have in common. False: they take too much room.
+  // Keeps the group's keys without their common prefix. Returns false if they take too much memory.
   bool keep_keys(std::span<const KeyValue> group) {
     keys_.clear();
     kept_.clear();
@@ -232,7 +233,7 @@ class MadeKeyPairs {
     return true;
   }
 
-  // By the next eight bytes, as any group; what is equal in these, by the rest.
+  // Orders by the next eight bytes, like any group, and equal ones by the rest of the keys.
   Status order_by_kept_keys(std::span<KeyValue> group) {
     for (size_t i = 0; i < group.size(); ++i)
       group[i] = {order_.prefix_of_bytes(kept_key(kept_[i])), i};
@@ -271,7 +272,7 @@ class MadeKeyPairs {
   const items::ItemOrder order_;
   const items::Format& format_;
   const ItemsInMemory& items_;
-  std::string keys_;  // of the group whose keys are kept, one behind the other
+  std::string keys_;  // keys of the current group, one behind the other
   std::vector<Kept> kept_;
 };
 
@@ -288,11 +289,11 @@ Status sort_pairs(const SortOptions& options, const ItemsInMemory& items, sortin
 }
 
 uint64_t sort_pairs_extra_bytes(const items::Format& format, uint64_t items, unsigned threads) {
-  // A key's room doubles as it grows.
+  // The buffer of keys doubles as it grows.
   const uint64_t kept_bytes =
       format.keys == nullptr ? 0
                              : 2 * kept_bytes_max + kept_items_max * MadeKeyPairs::kept_item_bytes;
-  // All of them by all threads, or a group of its own by each.
+  // All threads sort all pairs together, or each sorts a group of its own.
   const uint64_t together =
       sorting::extra_bytes<KeyValue>(items, {.order = {}, .threads = threads});
   const uint64_t each =

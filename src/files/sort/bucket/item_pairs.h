@@ -1,7 +1,7 @@
 #pragma once
 
-// Records and lines in memory, sorted where they lie: by pairs of eight bytes of the key, and the
-// item's place.
+// Sort of records and lines that stay in place: pairs of eight bytes of the key and the item's
+// place are sorted instead.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,10 +23,10 @@ struct ItemsInMemory {
   const std::byte* end() const { return data + bytes; }
 };
 
-// The value of a pair: where its item is, and how long, so that no end is looked for where the item is
-// not in the cache. Order of values is order of places.
+// The value of a pair: offset and length of its item, so that no end is searched for in an item
+// that is not in the cache. Values are ordered like offsets.
 //
-// Invariant: a place fits into 40 bits. Of a long item the length is not there, and has to be found.
+// Invariant: an offset fits into 40 bits. A long item's length is not stored, but searched for.
 class ItemPlace {
  public:
   ItemPlace(uint64_t offset, size_t bytes)
@@ -34,7 +34,7 @@ class ItemPlace {
   explicit ItemPlace(uint64_t value) : value_(value) {}
 
   uint64_t value() const { return value_; }
-  // Asks for the item's first cache lines: an item of 100 bytes lies in two of them, or in three.
+  // Prefetches the item's first cache lines: an item of 100 bytes lies in two of them, or in three.
   void prefetch(const std::byte* data) const {
     constexpr uintptr_t line_bytes = 64;
     constexpr uintptr_t prefetched_bytes_max = 4 * line_bytes;
@@ -56,21 +56,20 @@ class ItemPlace {
   uint64_t value_;
 };
 
-// Items of equal keys are the same, byte by byte.
+// Whether items with equal keys are equal byte by byte.
 inline bool equal_keys_are_equal(const items::Format& format) {
   if (format.keys != nullptr) return format.keys->is_total();
   return format.lines() || (format.key_offset == 0 && format.key_bytes == format.record_bytes);
 }
 
-// Puts the items' pairs in order at `pairs`: items of equal keys in the order in which they lie, unless
-// equal_keys_are_equal().
-// A pair's value is then its ItemPlace, and its key says whether the item's key is equal to the one
-// before: 1, or 0.
-// Errors: corrupt: these are not so many whole items; out_of_memory.
+// Writes the items' pairs to `pairs` in order; items of equal keys stay in the order in which they
+// lie, unless equal_keys_are_equal(). The value of a sorted pair is its ItemPlace, and its key is 1
+// if the item's key equals the one before, else 0. Errors: corrupt if `items` does not consist of
+// that many whole items; out_of_memory.
 Status sort_pairs(const SortOptions& options, const ItemsInMemory& items, sorting::KeyValue* pairs,
                   unsigned threads);
 
-// Memory that sort_pairs() takes beside the pairs, at most.
+// Most memory that sort_pairs() takes beside the pairs.
 uint64_t sort_pairs_extra_bytes(const items::Format& format, uint64_t items, unsigned threads);
 
 }  // namespace penstock::external

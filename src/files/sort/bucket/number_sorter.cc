@@ -10,25 +10,25 @@
 #include "sorting/sort/in_place/in_place_sort.h"
 
 // Numbers and pairs are sorted where they were read, and written from there: no byte is copied
-// between the file it comes from and the one it goes to. That takes one trick: direct requests want
-// offset and address to agree within a sector, but a bucket is read to the start of a sector and
-// goes to wherever the buckets before it end. So as many items as there are bytes in front of that
-// place, in its sector, are added to the bucket, with a key below all others: sorted, they come
-// first, and the bucket stands where it has to, byte for byte:
+// between the file it comes from and the one it goes to. That takes one trick: direct requests
+// require that offset and address agree within a sector, but a bucket is read to the start of a
+// sector and written to the place where the buckets before it end. So as many items as fit between
+// the start of that place's sector and the place are added to the bucket, with a key below all
+// others: sorted, they come first, and the bucket is aligned like its place, byte for byte:
 //
 //   region   |items of the bucket as they were read ........ |added|
 //   sorted   |added|items in order .........................       |
 //   output   sector|                 sector|                 sector|
 //                  ^ the bucket's place
 //
-// Buckets of one key are not sorted. Pairs are copied, in pieces. Numbers are nowhere: they are
-// made when they are written.
+// Buckets of one key are not sorted. Pairs are copied, in pieces. Numbers are not stored, but made
+// when they are written.
 
 namespace penstock::external {
 namespace {
 
 constexpr size_t made_bytes = 256 * KiB;
-// Between two looks at whether the run was ended.
+// Bytes that are appended between two checks whether the run has ended.
 constexpr size_t appended_bytes = 2 * MiB;
 
 template <class T>
@@ -53,15 +53,16 @@ class NumberSorter final : public BucketSorter {
       if (job.kind == BucketJob::Kind::copy) {
         if (lead != 0) std::memmove(static_cast<void*>(items + lead), items, job.bytes);
         sum = sum_of(std::span<const T>(items + lead, count));
-        // Of those that are dropped the split has the sum.
+        // The split has the sum of the repeats that are dropped.
         if (options.unique) sum += bucket.rest;
       } else {
         if (lead != 0) {
-          // The first bucket begins where the output does, so there is a key below.
+          // The first bucket begins at the start of the output, so another bucket has a key below
+          // its own.
           PENSTOCK_CHECK(bucket.keys.low > 0, "a bucket that is not the first has keys above 0");
           std::fill_n(items + count, lead, item_with_key(bucket.keys.low - 1));
         }
-        // Pairs keep the order of equal keys, whether asked to or not.
+        // Pairs with equal keys always keep their order.
         if (auto status = sorting::sort_in_place(items, count + lead,
                                                  {.order = {},
                                                   .stable = std::is_same_v<T, sorting::KeyValue>,
@@ -69,7 +70,7 @@ class NumberSorter final : public BucketSorter {
                                                   .sum = &sum});
             !status)
           return status;
-        // What does not go to the output: the added ones, unless one of the bucket's came first.
+        // The leading items do not go to the output: the added ones, or equal ones of the bucket.
         sum = sum - sum_of(std::span<const T>(items, lead));
         if (options.unique) count = drop_repeats(items, count);
       }
@@ -129,7 +130,7 @@ class NumberSorter final : public BucketSorter {
   const PipelineInput& input_;
   const bool in_place_;
   std::unique_ptr<std::byte[], Free> made_;
-  std::vector<std::byte> spare_;  // nothing: packed numbers need none
+  std::vector<std::byte> spare_;  // stays empty: packed numbers need no scratch block
 };
 
 }  // namespace

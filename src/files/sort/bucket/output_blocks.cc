@@ -18,9 +18,9 @@ void OutputBlocks::begin(const Target& target) {
   begin_block();
 }
 
-// From the place in it that the output's offset has. What lies in front of the first whole sector is a
-// request of its own, since the system takes it by another way: the second step of a request is
-// submitted behind those that come after it, and the disk would go back for it.
+// Begins a block at the position in it that the output's offset has. Bytes in front of the first
+// whole sector are a request of their own, because the system writes them in a second step, which
+// would be submitted behind later requests, and the disk would go back for it.
 void OutputBlocks::begin_block() {
   if (ring_.full()) (void)ring_.wait_oldest();
   const size_t inside = target_.offset % block_bytes_;

@@ -1,7 +1,6 @@
 #pragma once
 
-// A file or pipe that is written from one place on, or from one after the other: in blocks that are
-// filled and written in turn.
+// Output to a file or pipe from given offsets on: in blocks that are filled and written in turn.
 
 #include <cstring>
 
@@ -10,18 +9,18 @@
 
 namespace penstock::external {
 
-// Thread safety: one thread at a time; it may change.
-// Invariant: blocks end at multiples of their size in the output, so that all requests but the
-// first and last between begin() and flush() are whole sectors.
+// Thread safety: one thread at a time, which may change. Invariant: blocks end at multiples of
+// their size in the output, so that all requests but the first and last between begin() and flush()
+// are whole sectors.
 class OutputBlocks {
  public:
-  // `total_bytes`: what is appended, at most.
+  // `total_bytes`: most bytes that will be appended.
   Status open(size_t block_bytes, uint32_t blocks, uint64_t total_bytes);
   bool is_open() const { return ring_.is_open(); }
 
-  // What is appended goes there, and on from there. REQUIRES: what was appended before is flushed.
+  // Continues at the target. REQUIRES: all earlier bytes are flushed.
   void begin(const Target& target);
-  // Where it would go now.
+  // Offset of the next appended byte.
   uint64_t offset() const { return target_.offset + static_cast<uint64_t>(at_ - start_); }
   // Waits for a write only when all blocks are being written.
   void append(const char* data, size_t bytes) {
@@ -37,11 +36,11 @@ class OutputBlocks {
     at_ += bytes;
     room_ -= bytes;
   }
-  // What was appended is on its way.
+  // Submits the write of all appended bytes.
   void flush();
-  // What is on its way has arrived.
+  // Waits until all submitted writes have ended.
   Status wait() { return ring_.wait_all(); }
-  // The first write that failed.
+  // Error of the first write that failed.
   Status status() const { return ring_.status(); }
 
  private:
@@ -49,8 +48,8 @@ class OutputBlocks {
   void next_block();
 
   size_t block_bytes_ = 0;
-  Target target_;               // of what the present block begins with
-  std::byte* start_ = nullptr;  // of what it holds
+  Target target_;               // start of the current block's contents in the output
+  std::byte* start_ = nullptr;  // start of these contents in memory
   std::byte* at_ = nullptr;
   size_t room_ = 0;
   io::RequestRing ring_;

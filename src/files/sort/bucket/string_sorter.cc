@@ -8,20 +8,20 @@
 #include "files/sort/bucket/item_pairs.h"
 #include "items/items.h"
 
-// Records and lines are not moved while they are sorted: their pairs are (item_pairs.cc), which
-// stand behind them. Only the order itself costs a copy: items are gathered from their region into
-// the output's blocks.
+// Records and lines are not moved while they are sorted: only their pairs are (item_pairs.cc),
+// which lie behind them. The sorted items are then copied once, from their region into the output's
+// blocks.
 //
 //   region   | the items as they came ................ | their pairs ....... |
 //
-// Buckets of one key are not sorted: what came is copied to the output, piece by piece.
+// Buckets of one key are not sorted, but copied to the output, piece by piece.
 
 namespace penstock::external {
 namespace {
 
-// Items are asked for so many ahead of their copy.
+// Distance in items between an item's prefetch and its copy.
 constexpr size_t prefetch_items = 12;
-// Between two looks at whether the run was ended.
+// Items and bytes between two checks whether the run has ended.
 constexpr size_t items_per_pulse = 16384;
 constexpr uint64_t copied_bytes_per_pulse = 1 * MiB;
 
@@ -57,7 +57,7 @@ class StringSorter final : public BucketSorter {
     return reinterpret_cast<sorting::KeyValue*>(job.region + pairs_offset(job.bytes));
   }
 
-  // Items in the order of the pairs.
+  // Appends the items in the order of the pairs.
   Status gather(BucketJob& job, OutputBlocks& output) {
     const ItemsInMemory items = items_of(job);
     const sorting::KeyValue* pairs = pairs_of(job);
@@ -73,7 +73,7 @@ class StringSorter final : public BucketSorter {
       if (i + prefetch_items < items.items)
         ItemPlace(pairs[i + prefetch_items].value).prefetch(items.data);
       const bool is_repeat = pairs[i].key != 0;
-      // Of the same bytes, those at hand will do.
+      // An equal item is already at hand if repeats are equal byte by byte.
       if (!is_repeat || !repeats_are_equal) {
         item = ItemPlace(pairs[i].value).item(format_, items);
         sum = sum_of_item(format_, item);
@@ -87,7 +87,7 @@ class StringSorter final : public BucketSorter {
     return {};
   }
 
-  // As they came; the same of them.
+  // Appends the items of a constant bucket in their order.
   Status copy(BucketJob& job, OutputBlocks& output) {
     for (uint64_t done = 0; done < job.bytes; done += copied_bytes_per_pulse) {
       if (auto status = look(output); !status) return status;
@@ -98,8 +98,8 @@ class StringSorter final : public BucketSorter {
     return {};
   }
 
-  // Of the items that begin in the piece: all are equally long. Of those that are dropped the split
-  // has the sum; and of all, where they are not.
+  // Sum of the items that begin in the piece, if all have one length. If repeats are dropped, the
+  // split has their sum; if lengths differ, it has that of all items.
   ItemSum sum_of_copied(const BucketJob& job) const {
     const SplitBucket& bucket = input_.buckets[job.bucket];
     const bool unique = context_.options.unique;
@@ -124,7 +124,7 @@ class StringSorter final : public BucketSorter {
   const items::Format& format_;
   const items::ItemOrder order_;
   const PipelineInput& input_;
-  std::vector<std::byte> compressed_;  // a block
+  std::vector<std::byte> compressed_;  // scratch block
 };
 
 }  // namespace

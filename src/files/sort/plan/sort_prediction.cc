@@ -16,13 +16,13 @@
 //
 //   split     A block of the input is requested when one has been consumed; meanwhile about as many
 //             bytes of buckets became full, and were written. While nothing is written yet, reads
-//             are adjacent. From then on a read seeks (it follows a write), the write after it seeks,
-//             and each further write seeks if it goes to another spill file than the one
+//             are adjacent. From then on a read seeks (it follows a write), the write after it
+//             seeks, and each further write seeks if it goes to another spill file than the one
 //             before. If a bucket stays in memory until memory is full (numbers), its blocks are
 //             written in one run: after t bytes have been read, M of them kept, 1 - M / t of the
 //             buckets are on disk, and M ln(N / M) bytes went there in such runs. If memory holds
-//             all that is read, and only its sort takes more, the last buckets are written at the end,
-//             each in one run.
+//             all that is read, and only its sort takes more, the last buckets are written at the
+//             end, each in one run.
 //
 //   buckets   In a spill file that several buckets share, the blocks of one bucket lie apart, and
 //             each costs a seek; in a file of its own they are adjacent. Reader and writer submit a
