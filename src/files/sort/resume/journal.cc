@@ -7,10 +7,10 @@
 #include "io/engine.h"
 #include "items/crc32.h"
 
-// The journal is written through the page cache: its entries are small, and what is durable is
-// decided by commit() alone. Between two commits everything may be lost or torn; the reader stops
-// at the first entry whose check is wrong. A commit that ends with the entry which makes those
-// before it valid is therefore whole or was not made.
+// The journal is written through the page cache, because its entries are small and only commit()
+// makes them durable. Between two commits everything may be lost or torn; the reader stops at the
+// first entry whose check is wrong. If the last entry of a commit is the one that makes the others
+// valid, the commit is atomic.
 
 namespace penstock::external {
 namespace {
@@ -36,8 +36,8 @@ uint32_t check_of(const Header& header, std::string_view payload) {
 
 }  // namespace
 
-// Between opening and locking another process may remove the file: then the name is not this
-// file's.
+// Another process may remove the file between opening and locking it: then the name is not this
+// file's, and the file is opened again.
 Result<Journal> Journal::open(const std::string& path) {
   for (;;) {
     auto file = io::File::open_kept(path, io::Caching::buffered);
@@ -66,7 +66,7 @@ Result<Journal> Journal::open(const std::string& path) {
     }
     journal.end_ = beginning();
     if (found != magic) {
-      // New, or torn when it was new.
+      // The file is new, or was torn when it was created.
       if (auto status = journal.file_.set_size(0); !status) return std::unexpected(status.error());
       journal.size_bytes_ = 0;
       journal.unwritten_.assign(reinterpret_cast<const char*>(&magic), sizeof magic);

@@ -1,18 +1,17 @@
 #pragma once
 
-// A file of entries that grows at its end, of which every reader knows how far it is to be
-// believed.
+// An append-only file of entries whose reader can tell how far the file is valid.
 //
 //   file      8 bytes     "penstokJ"
 //             then entries, one behind the other
 //   entry     0   u32     kind, the user's
 //             4   u32     bytes of the payload
-//             8   u32     check of the entry before it (of the first: 0)
+//             8   u32     check of the entry before it (0 in the first entry)
 //            12   u32     check: CRC-32 of the 12 bytes before, followed by the payload
 //            16           payload
 //
-// All numbers are little-endian. The checks are a chain: what an earlier writer left behind the end
-// is no continuation of it. An entry that is torn, and whatever stands behind it, is no entry.
+// All numbers are little-endian. The checks form a chain: entries that an earlier writer left
+// behind the end do not continue it. An entry that is torn, and everything behind it, is invalid.
 
 #include <cstdint>
 #include <cstring>
@@ -25,7 +24,8 @@
 
 namespace penstock::external {
 
-// Thread safety: one thread at a time. Invariant: what commit() has returned for is on the disk.
+// Thread safety: one thread at a time. Invariant: entries are on the disk when commit() has
+// returned.
 class Journal {
  public:
   struct Entry {
@@ -35,24 +35,24 @@ class Journal {
   static constexpr size_t payload_bytes_max = 4 << 20;
 
   Journal() = default;
-  // Opens it, or makes it. It is this process's alone until it is closed. Errors: in_use() tells
-  // whether another one has it.
+  // Opens or creates the file, and locks it until it is closed. Errors: in_use() tells whether
+  // another process has it.
   static Result<Journal> open(const std::string& path);
   static bool in_use(const Error& error);
 
-  // The next whole entry. False: the end.
+  // Reads the next valid entry. Returns false at the end.
   Result<bool> next(Entry& entry);
-  // Behind the last entry that next() gave.
+  // Position behind the last entry that next() returned.
   struct Position {
     uint64_t offset = 0;
     uint32_t check = 0;
   };
   Position position() const { return end_; }
   static Position beginning() { return {.offset = sizeof magic}; }
-  // Forgets what stands behind that place. What is appended goes there.
+  // Drops everything behind the position. New entries are appended there.
   Status cut(const Position& position);
 
-  // REQUIRES of both: cut(), or no next() so far. At most payload_bytes_max.
+  // REQUIRES for both: cut() was called, or next() was not. `payload`: at most payload_bytes_max.
   Status append(uint32_t kind, std::string_view payload);
   Status commit();
 
@@ -66,11 +66,11 @@ class Journal {
   io::File file_;
   uint64_t size_bytes_ = 0;  // when it was opened
   Position end_;
-  uint64_t written_ = 0;   // up to here the file has it
-  std::string unwritten_;  // behind that
+  uint64_t written_ = 0;   // bytes that are in the file
+  std::string unwritten_;  // bytes behind these
 };
 
-// Payloads: numbers as they lie in memory, texts with their length.
+// Writer of payloads: numbers as in memory, texts with their length.
 class PayloadWriter {
  public:
   template <class T>
@@ -82,7 +82,8 @@ class PayloadWriter {
     put(static_cast<uint32_t>(text.size()));
     text_.append(text);
   }
-  // A reader's fields() takes the same: so one description of an entry writes and reads it.
+  // A PayloadReader's fields() takes the same arguments, so that one description of an entry serves
+  // both.
   template <class... T>
   void fields(const T&... each) {
     (put_one(each), ...);
@@ -102,7 +103,7 @@ class PayloadWriter {
   std::string text_;
 };
 
-// Reads zeros where a payload is too short, and tells.
+// Reader of payloads. Returns zeros if a payload is too short, and reports that.
 class PayloadReader {
  public:
   explicit PayloadReader(std::string_view text) : left_(text) {}
@@ -120,7 +121,7 @@ class PayloadReader {
   void fields(T&... each) {
     (get_one(each), ...);
   }
-  // Everything was there, and nothing else is.
+  // Whether the payload had exactly the bytes that were read.
   bool ended_well() const { return whole_ && left_.empty(); }
   bool whole() const { return whole_; }
   size_t left_bytes() const { return left_.size(); }

@@ -6,53 +6,53 @@
 #include "base/random.h"
 #include "base/shell_word.h"
 
-// A sort of a terabyte takes hours, and the machine may not last that long. What can be kept of it?
-// The naive way writes down from time to time how far everything is, and hopes that the disk has it
-// in that order. Here a sort is seen as two kinds of steps, and a step is written down when all
-// that it made is on the disk, and not before:
+// A sort of a terabyte takes hours, and the machine may not last that long. Recording from time to
+// time how far everything has come would only be right if the disk kept that order. Here a sort
+// consists of two kinds of steps, and a step is recorded when all of its results are on the disk,
+// and not before:
 //
 //   split    a bucket (at first: the input) went to smaller buckets, which lie in temporaries
-//   done     a bucket was sorted, and stands in the output
+//   done     a bucket was sorted, and is in the output
 //
-// Steps undo nothing: a split does not change what it reads, and a bucket that is sorted once more
-// puts the same bytes to the same place. So a run that was cut off somewhere goes on behind the
-// steps that are written down, whatever else it had begun. The one thing that cannot be done again
-// is to remove temporaries, so this is done last: when the split that replaces them, or all the
-// buckets that are in them, are written down.
+// Steps undo nothing: a split does not change its input, and a bucket that is sorted once more
+// writes the same bytes to the same place. So a run continues after the recorded steps, whatever
+// else the earlier run had begun. Only the removal of temporaries cannot be repeated, so it comes
+// last: when the split that replaces them, or all of their buckets, are recorded.
 //
-// On the disk. In the first directory for temporaries a folder that is named after what is sorted,
-// in which way, and to where, and after that directory (in the other directories: a folder of the
-// same name). The directory belongs to the name because the journal's lock stands there: runs with
-// another first directory know nothing of it, and must not meet its files anywhere, neither beside
-// the output nor in a directory that both use.
+// On the disk. In the first directory for temporaries there is a folder whose name is derived from
+// what is sorted, how, and to which output, and from that directory (in the other directories: a
+// folder of the same name). The directory is a part of the name because the journal's lock is
+// there: runs with another first directory do not know the journal, and must not use the same
+// files, neither beside the output nor in a directory that both use.
 //
 //   penstock-resume-0123456789abcdef/
-//     journal            the steps (journal.h draws its entries); locked by the run that is at it
+//     journal            the steps (layout in journal.h); locked by the run that uses it
 //     split-2.5.0        part 5 of the temporaries of split 2, in the first directory
-//   .penstock-resume-0123456789abcdef.part     beside the output: the output, as far as it goes
+//   .penstock-resume-0123456789abcdef.part     beside the output: the output so far
 //
 // The order in which things reach the disk (each line waits for the one above it):
 //
 //   split   the temporaries' bytes; their names; the entries up to "split end"; then the
-//           temporaries of the bucket that was split may go
-//   done    the output's bytes; the entry; then its temporaries may go
-//   end     the output's bytes and length; "complete"; the output's name; then all of it may go
+//           temporaries of the bucket that was split may be removed
+//   done    the output's bytes; the entry; then its temporaries may be removed
+//   end     the output's bytes and length; "complete"; the output's name; then all of it may be
+//           removed
 //
-// What an entry says is believed because of its check; and what a temporary holds, because of those
-// of its blocks, which are looked at when it is read: a block that does not match ends the run, and
-// its bucket is not written down as done. Whether they are still there is looked at before
-// anything is believed: if not (somebody cleaned up), the sort begins anew and says so. The first
-// error of a step ends all steps of its run: see broken_.
+// An entry is valid if its check is right. A temporary's blocks have checks, too, which are
+// compared when they are read: a block that does not match ends the run, and its bucket is not
+// recorded as done. The files of the temporaries are looked for before any entry is trusted: if one
+// is missing (somebody cleaned up), the sort begins anew and says so. The first error of a step
+// ends all steps of its run: see broken_.
 //
-// An input that is not what it was when the sort began (inode, length, times of its last change) is
-// an error: the buckets that are done and those that are not would not belong to one input.
+// An input that changed since the sort began (inode, length, times of its last change) is an error:
+// the buckets that are done and those that are not would not belong to one input.
 //
-// Costs. Nothing stays in memory between the phases, so that what the memory could have kept is
-// written and read once more. To bring a bucket to the disk takes one fdatasync() of the output and
-// one of the journal, beside the writes of the next ones. Temporaries go when their buckets are
-// done, not when they are read. Nobody waits for that: usually that is the memory's worth of disk
-// space more, but on a disk that takes long over fdatasync() the sorters run ahead of the journal,
-// and what they have written by then lies there twice.
+// Costs. Nothing stays in memory between the phases, so that bytes that memory could have kept are
+// written and read once more. Recording a bucket takes one fdatasync() of the output and one of the
+// journal, beside the writes of the next ones. Temporaries are removed when their buckets are done,
+// not when they are read. No thread waits for that: usually it takes the memory's worth of disk
+// space more, but on a disk with a slow fdatasync() the sorters run ahead of the journal, and all
+// that they have written by then is on the disk twice.
 
 namespace penstock::external {
 namespace {
@@ -63,15 +63,16 @@ std::string absolute(const std::string& path) {
   return ignored ? path : result.lexically_normal().string();
 }
 
-// The same for all ways to write a directory's name.
+// Resolves a directory's name: all names of one directory give the same path.
 std::string canonical(const std::string& directory) {
   std::error_code error;
   std::filesystem::path result = std::filesystem::canonical(directory, error);
   return error ? absolute(directory) : result.string();
 }
 
-// All that tells states apart. The same inputs, in the same way, to the same output: the same
-// bytes. (How much memory there is, how many threads, makes no difference.) And where the state is.
+// Text that identifies a sort. Runs with equal texts write equal bytes: it has the inputs, the
+// options that matter and the output (memory and threads make no difference), and the place of the
+// state.
 std::string purpose_of(const SortOptions& options, const std::vector<std::string>& directories) {
   const items::Format& format = options.format;
   std::string text(items::name_of(format.type));
@@ -93,7 +94,7 @@ std::string purpose_of(const SortOptions& options, const std::vector<std::string
   return text;
 }
 
-// The same in all versions.
+// Name derived from the purpose. It must not change between versions.
 std::string name_of(const std::string& purpose) {
   uint64_t hash = purpose.size();
   for (char c : purpose) hash = mix64(hash ^ static_cast<unsigned char>(c));
@@ -215,7 +216,7 @@ Status Resume::take_over() {
     return begin_anew();
   }
   if (auto status = remove_leftovers(); !status) return status;
-  otherwise_ = Otherwise::begin;  // this run has steps, even if its output turns out to be gone
+  otherwise_ = Otherwise::begin;  // this run has steps, even if its output is gone
   next_split_ = told_.next_split;
   worth_keeping_ = true;
   ResumeProgress now;
@@ -233,7 +234,8 @@ Status Resume::take_over() {
   return {};
 }
 
-// What is removed first is what the journal tells of: a kill in between finds it told, and missing.
+// Removes the files that the journal names before the journal itself: a run that is killed in
+// between leaves a journal whose files are missing.
 Status Resume::begin_anew() {
   next_split_ = 0;
   worth_keeping_ = false;
@@ -258,7 +260,7 @@ Status Resume::begin_anew() {
   return status;
 }
 
-// After an error the folders are those that are this user's own.
+// After an error folders_ has only the folders that belong to this user.
 Status Resume::make_folders() {
   for (size_t i = 0; i < folders_.size(); ++i) {
     if (auto status = io::make_private_directory(folders_[i]); !status) {
@@ -288,14 +290,14 @@ Status Resume::write_beginning() {
   return {};
 }
 
-// The name that an output in progress has goes away in the moment in which it gets its last one.
+// The name of the output in progress disappears at the moment when it gets its final one.
 bool Resume::was_published() const {
   std::error_code ignored;
   return told_.complete && !std::filesystem::exists(told_.complete->in_progress, ignored);
 }
 
-// Of buckets that are done, or split themselves, nothing is; and a part that holds few blocks has
-// none in some of the directories. What is not needed is swept away, so nobody may ask for it.
+// Buckets that are done, or split themselves, need nothing; and a part with few blocks has none in
+// some of the directories. Files that are not needed are removed, so they must not be required.
 std::vector<std::vector<uint64_t>> Resume::needed_ends(const ResumeSplit& split) const {
   const size_t directories = folders_.size();
   std::vector ends(split.parts, std::vector<uint64_t>(directories, 0));
@@ -314,7 +316,7 @@ std::vector<std::vector<uint64_t>> Resume::needed_ends(const ResumeSplit& split)
   return ends;
 }
 
-// Their names, and how long they are at least.
+// Paths of the needed temporaries, with their least sizes.
 std::map<std::string, uint64_t> Resume::needed_files() const {
   std::map<std::string, uint64_t> needed;
   for (const auto& [of, split] : told_.splits) {
@@ -340,8 +342,8 @@ bool Resume::temporaries_are_there() const {
   return true;
 }
 
-// Of steps that were not finished, and of buckets that are done.
-// (A folder that is gone holds nothing.)
+// Removes temporaries of unfinished steps, and of buckets that are done. A missing folder is no
+// error.
 Status Resume::remove_leftovers() const {
   namespace fs = std::filesystem;
   auto needed = needed_files();
@@ -361,7 +363,8 @@ Status Resume::remove_leftovers() const {
   return {};
 }
 
-// The journal is what brings the next run to clean up: it stays with what cannot be removed.
+// Removes the whole state. The journal makes the next run clean up, so it stays if anything else
+// does.
 void Resume::remove_all() {
   told_ = {};
   if (auto status = remove_leftovers(); !status) {
@@ -376,7 +379,7 @@ void Resume::remove_all() {
   removed_ = true;  // from now on another process may begin there
 }
 
-// The command that gives the state up, for a shell.
+// Shell command that deletes the state.
 std::string Resume::removal() const {
   std::vector<std::string> paths = own_folders_;
   for (const std::string& folder : told_.folders) {
@@ -392,7 +395,7 @@ std::string Resume::removal() const {
   return command;
 }
 
-// The one of the state, and no other file that has its name.
+// Opens the output of the state, and no other file with its name.
 Result<io::File> Resume::reopen_output(const io::OutputOptions& how) const {
   auto gone = [&] {
     return failure(ErrorCode::not_found, "go on with an output that is gone", told_.part);
@@ -475,7 +478,7 @@ SpillPlace Resume::place_of(uint32_t split) const {
   return {.directories = folders_, .name = "split-" + std::to_string(split)};
 }
 
-// They must be what they were before they were read.
+// Fails if an input has changed since it was opened.
 Status Resume::look_at_inputs() const {
   for (const ResumeInput& input : inputs_) {
     auto file = io::File::open_read(input.path, io::Caching::buffered);

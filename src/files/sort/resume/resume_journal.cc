@@ -3,26 +3,25 @@
 #include <algorithm>
 #include <limits>
 
-// The journal's entries, by their kind; numbers are of 4 bytes where not said, a text is its length
-// and its bytes:
+// Entries of the journal, by their kind. Numbers have 4 bytes if not said otherwise; a text is its
+// length and its bytes:
 //
-//   begin      the version of all this; text: the purpose, from which the name comes; the number of
-//              inputs, and of each the text of its path, and inode, bytes, and the times of the
-//              last change of its content and of its inode in ns (8 each); the number of folders,
+//   begin      the version of this format; text: the purpose, from which the name is derived; the
+//              number of inputs, and for each the text of its path, and inode, bytes, and the times of
+//              the last change of its content and of its inode in ns (8 each); the number of folders,
 //              and their texts; text: the path of the output in progress
 //   output     the inode of the output in progress (8): another file under its name is not it
 //   split      its number; the bucket that it splits: split and bucket; parts of its temporaries;
-//              bytes of a block (8); buckets; the sum of what it read
+//              bytes of a block (8); buckets; the sum of the items that it read
 //   bucket     the next bucket of that split: least and greatest key, bytes, items, blocks (8
-//              each), its part, whether all of its keys are equal; of a bucket of which only the
-//              first item is read again the sum of the others
-//   blocks     the next blocks of that bucket, as many as there are; of each its number and its
-//              check: CRC-32C, without complements, of what it holds in whole sectors and zeros
-//              behind that (io/block_checks.h)
-//   split end  its number: now it counts
-//   done       of each bucket: split and bucket; its place in the output, and bytes and items
-//              there (8 each); the sum of what was sorted for it
-//   complete   texts: the output's name so far, and its last one; inode, bytes and items (8 each)
+//              each), its part, whether all of its keys are equal; the sum SplitBucket::rest
+//   blocks     the next blocks of that bucket, any number; for each its number and its check: CRC-32C,
+//              without complements, of its contents in whole sectors and of zeros behind these
+//              (io/block_checks.h)
+//   split end  its number; makes the split valid
+//   done       for each bucket: split and bucket; its place in the output, and bytes and items
+//              there (8 each); the sum of its sorted items
+//   complete   texts: the output's name so far, and its final one; inode, bytes and items (8 each)
 //
 // A sum is items, words and squares (sorting/sort/item_mix.h; 8 each).
 
@@ -30,11 +29,11 @@ namespace penstock::external {
 namespace {
 
 constexpr size_t blocks_per_entry = 16384;
-constexpr uint64_t offset_max = std::numeric_limits<int64_t>::max();  // in a file
+constexpr uint64_t offset_max = std::numeric_limits<int64_t>::max();  // largest offset in a file
 
 enum Kind : uint32_t { begin = 1, split, bucket, blocks, split_end, done, complete, output };
 
-// Entries field by field: to a PayloadWriter, or from a PayloadReader.
+// Fields of the entries: written to a PayloadWriter, or read from a PayloadReader.
 
 template <class Payload, class Sum>
 void fields_of_sum(Payload& payload, Sum& sum) {
@@ -73,16 +72,16 @@ void fields_of_complete(Payload& payload, Complete& complete) {
                  complete.stored.items);
 }
 
-// Takes entries as far as they make sense together.
+// Applies entries as long as they are consistent.
 class Replay {
  public:
   explicit Replay(ResumeTold& told) : told_(told) {}
 
-  // False: it makes no sense here, and nothing behind it counts.
+  // Returns false if the entry is inconsistent here: it and all behind it are invalid.
   bool take(const Journal::Entry& entry) {
     PayloadReader reader(entry.payload);
     if ((told_.version == 0) != (entry.kind == Kind::begin)) return false;
-    // Between a split and its end stand its buckets, or it begins again.
+    // Only buckets stand between a split and its end, unless the split begins again.
     if (split_ && entry.kind > Kind::split_end) return false;
     switch (entry.kind) {
       case Kind::begin:
@@ -106,7 +105,7 @@ class Replay {
     }
     return false;
   }
-  // What was told up to here counts, whatever follows.
+  // Whether all entries so far are valid, whatever follows.
   bool at_rest() const { return !split_; }
 
  private:
@@ -153,14 +152,14 @@ class Replay {
       return false;
     told_.next_split = split_->number + 1;
     buckets_of_[split_->number] = buckets_;
-    // The temporaries of what was split are gone, or will be.
+    // The temporaries of the bucket that was split are removed, or will be.
     told_.splits[of_] = std::move(*split_);
     split_.reset();
     return true;
   }
 
   bool take_done(PayloadReader& reader) {
-    std::vector<ResumeDone> all;  // which count together or not at all
+    std::vector<ResumeDone> all;  // all of them are valid, or none
     while (reader.left_bytes() > 0) {
       ResumeDone& done = all.emplace_back();
       fields_of_done(reader, done);
@@ -178,7 +177,7 @@ class Replay {
 
   ResumeTold& told_;
   BucketId of_;
-  std::optional<ResumeSplit> split_;  // that has not ended
+  std::optional<ResumeSplit> split_;  // a split that has not ended
   uint32_t buckets_ = 0;
   uint64_t blocks_left_ = 0;
   std::map<uint32_t, uint32_t> buckets_of_;

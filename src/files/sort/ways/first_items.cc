@@ -1,5 +1,6 @@
-// The first K items. One read keeps them, if memory holds so many (top_items.cc). Otherwise what cannot be among them is left out,
-// the rest is sorted, and the output becomes shorter.
+// Sort of the first K items. One read keeps them if memory holds that many (top_items.cc).
+// Otherwise items that cannot be among them are left out, the rest is sorted, and the output is
+// cut.
 
 #include <algorithm>
 #include <memory>
@@ -18,8 +19,9 @@ Result<io::File> checked_temporary(const Task& task) {
   return file;
 }
 
-// Leaves out of the input what comes after a key that the sample gives, if as many items are left as are wanted, and none of them is
-// too long to be looked at one by one; otherwise the input stays what it is.
+// Replaces the input by its items up to a key that the sample suggests, if these are as many as are
+// wanted, and none of them is too long to be looked at one by one; otherwise the input stays as it
+// is.
 Status keep_what_may_be_first(Task& task, Outcome& outcome) {
   SortInput& input = task.input;
   task.context.set_phase("keep what may be first", task.planned_bytes());
@@ -64,14 +66,15 @@ Result<Outcome> sort_by_first_items(Task& task, const Target& target) {
   auto stored = sort_top(task.context, task.input.pieces, task.input.usable_bytes,
                          *task.options().top, target);
   if (stored) return Outcome{.stored = *stored, .method = Method::top};
-  // Items were longer than the sample said, nothing is written yet, and files can be read again.
+  // Items were longer than the sample said. Nothing is written yet, and files can be read again.
   const bool too_long = stored.error().code == ErrorCode::out_of_memory;
   if (!too_long || task.input.any_in_order()) return std::unexpected(stored.error());
   if (auto status = check_space_for_all(task); !status) return std::unexpected(status.error());
   return sort_by(Way::cut, task, target);
 }
 
-// A regular output is sorted to as a whole, and cut by its owner. For another one a temporary is, whose first items are copied.
+// Sorts all items and cuts the first K off. A regular output gets all items, and its owner cuts it.
+// For another output a temporary gets them, and its first items are copied.
 Result<Outcome> sort_by_cut(Task& task, const Target& target) {
   const uint64_t count = *task.options().top;
   Outcome before;

@@ -14,31 +14,31 @@
 #include "items/cuts.h"
 #include "os/limits.h"
 
-// The executor distributes to one file for each bucket; then these, one after the other, are sorted in memory, each read in one run
-// and written in one.
+// The executor distributes to one file for each bucket; then the buckets are sorted in memory, one
+// after the other, each read in one run and written in one.
 //
-// The other distribution (split.cc) writes a bucket's block as soon as it
-// is full, and reads on: a seek for every two megabytes at best. Where a seek takes 50 us that is a
-// few per cent, and what they save in return (no call per item, memory kept between the phases) is
-// worth more. Where it takes 10 ms it is half of the time, and on an array of disks nine tenths.
+// The other distribution (split.cc) writes a bucket's block as soon as it is full, and reads on: a
+// seek for every two megabytes at best. If a seek takes 50 us that is a few per cent, and its
+// savings (no call per item, memory kept between the phases) are worth more. If it takes 10 ms it
+// is half of the time, and on an array of disks nine tenths.
 //
 // Here all memory is shared by the buckets, and the policy A2 of src/files/bowtie writes the fullest ones
 // whole before it reads on: runs of about M / sqrt(m) bytes. Then each bucket, which fits in
-// memory, is read in one run and written in one. The price: items go through an output stream each,
-// and every item is written to a temporary.
+// memory, is read in one run and written in one. The price: each item goes through an output
+// stream, and is written to a temporary.
 //
-// There may be more buckets than memory has streams for, or than it fills in long runs. Then they are
-// made in two steps, or more: to a few buckets, each of which is read back in its turn and
-// distributed again. Every step moves all bytes once more, but in long runs; a block for each of so
-// many buckets would be a seek for every 64 KiB.
+// There may be more buckets than memory has streams for, or than it fills in long runs. Then they
+// are made in two steps, or more: to a few buckets, each of which is read back and distributed
+// again. Every step moves all bytes once more, but in long runs; a block for each of so many
+// buckets would be a seek for every 64 KiB.
 //
-// Which of the two ways it shall be is asked of the model (sort_planner.cc): both are predicted for the
-// device.
+// The planner chooses between the two distributions (sort_planner.cc): the model predicts both for
+// the device.
 //
-// Buckets are cut by the sample alone. A key that is more than a bucket makes its bucket too large;
-// the sort then does with it what it does with any input. Of numbers that costs nothing: what has
-// one key is sorted. Texts are distributed once more, while their first file still lies there: where
-// the sample shows a key that is a quarter of all, these buckets are not made.
+// The sample alone determines the buckets' bounds. A key that exceeds a bucket makes its bucket too
+// large; the sort then handles it like any input. For numbers that costs nothing: items of one key
+// are sorted. Texts are distributed once more, while their first file is still there: if the sample
+// shows a text that is a quarter of the input, this way is not taken.
 
 namespace penstock::external {
 namespace {
@@ -61,8 +61,8 @@ uint64_t bucket_bytes_max(const SortOptions& options, uint64_t memory_bytes, dou
   return bytes;
 }
 
-// What one text has of the bytes, at most, as the sample says. What came once says nothing. (Many
-// lines are empty, and take hardly any room.)
+// Largest share of the input's bytes that one text has in the sample. A text that occurs once
+// counts for nothing. (Many lines may be empty, and take hardly any room.)
 double heaviest_text(const SortOptions& options, const files::Sample& sample) {
   std::vector<std::string_view> texts(sample.strings.begin(), sample.strings.end());
   std::ranges::sort(texts);
@@ -78,13 +78,13 @@ double heaviest_text(const SortOptions& options, const files::Sample& sample) {
   return most_bytes > 0 ? most_bytes / (static_cast<double>(texts.size()) * sample.item_bytes) : 0;
 }
 
-// A sample cut where the buckets are: its parts, and the first key of each but the first.
+// A sample cut at the buckets' bounds: its parts, and the first key of each but the first.
 struct CutSample {
   std::vector<files::Sample> parts;
   std::vector<items::ItemKey> bounds;
 };
 
-// Cuts a sample for so many buckets, or fewer if it has few keys: each belongs to one bucket.
+// Cuts a sample for `buckets` buckets, or fewer if it has few keys: each key belongs to one bucket.
 CutSample cut(const items::ItemOrder& order, files::Sample sample, uint32_t buckets) {
   const std::vector<items::ItemKey> quantiles = sample.quantiles(order, buckets);
   const bool numeric = order.format().numeric();
@@ -140,7 +140,7 @@ std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t 
   const bool is_heavy = heaviest * bytes > static_cast<double>(most);
   if (is_heavy && heaviest > heavy_share_max) return {};
   const auto outputs_max = static_cast<double>(streams_max - inputs);
-  // By as many levels as it takes, or a few more where runs are so much longer.
+  // Uses as few levels as possible, or one or two more if the runs become so much longer.
   auto with_levels = [&](uint32_t levels) {
     LongRunsPlan plan{.bytes = input_bytes, .bucket_bytes_max = most, .levels = levels};
     plan.buckets =
@@ -254,7 +254,8 @@ Result<Outcome> sort_part(Task& task, LongBucket bucket, const LongRunsPlan& pla
   return outcome;
 }
 
-// Sorts what is in `pieces`, or in the bucket's file, which is gone when it is distributed.
+// Sorts the items of `pieces`, which are the bucket's file if it has one. The file is removed when
+// its items are distributed.
 Result<Outcome> sort_parts(Task& task, LongBucket bucket, const std::vector<files::Piece>& pieces,
                            const LongRunsPlan& plan, uint32_t level, const Target& target) {
   auto distributed =
@@ -265,7 +266,7 @@ Result<Outcome> sort_parts(Task& task, LongBucket bucket, const std::vector<file
   if (level == 1) task.context.pin_phase("sort");
   Outcome all{.passes_more = level, .read = distributed->read};
   for (LongBucket& part : distributed->buckets) {
-    // A bucket that is distributed again has room where its file is taken away.
+    // A bucket that is distributed again reuses the space of its own file.
     if (level == 1) all.temp_bytes += part.bytes;
     all.spilled_bytes += part.bytes;
     part.sample.item_bytes = static_cast<double>(part.bytes) / static_cast<double>(part.items);

@@ -41,7 +41,7 @@ SortPlan sort_plan_of(const MergeFilesPlan& planned, const files::FilesOptions& 
     plan.device = *options.device;
     plan.seconds = planned.seconds;
   }
-  // Nothing is predicted of what comes in order, nor of the first items alone.
+  // Sequential inputs and the first items alone have no prediction.
   if (planned.bytes_read > 0) {
     plan.phases = {{.name = "merge",
                     .seconds = plan.seconds,

@@ -1,6 +1,6 @@
 #pragma once
 
-// `sort -m`: merge_files() with the words and the figures of a sort.
+// `sort -m`: merge_files() with the texts and figures of a sort.
 
 #include "files/sort/external_sort.h"
 

@@ -17,26 +17,26 @@
 #include "files/sort/ways/way.h"
 #include "sorting/sort/kernels/kernels.h"
 
-// An input that is in order could be looked at, and then merged as one stretch with itself: it would be
-// read twice, and each item go through a heap. So where the sample found nothing out of order, the output is
-// written while the look goes on (Copy). The first item out of order ends that: what was written is of no
-// use, and is written over by the merge or the sort that follows. Two things follow from it. All writes of a
-// copy have ended when find_stretches() returns; and the output keeps no checks of its
-// blocks, which are for bytes that are written once (Run::sort_all).
+// A search and then a merge of an input that is in order would read it twice, and pass each item
+// through a heap. So if the sample found no descent, the output is written during the search
+// (Copy). The first item that is out of order ends that: the copy is useless, and overwritten by
+// the merge or sort that follows. Hence all writes of a copy have ended when find_stretches()
+// returns, and the output keeps no checks of its blocks, which are for bytes that are written once
+// (sort_by_stretches).
 
 namespace penstock::external {
 namespace {
 
-// A part of the memory for each block. The reader has eight (one that is looked at, one to come back
-// to, six ahead), and the copy four.
+// Share of the memory for each block. The reader has eight (the current one, one to seek back to,
+// six ahead), and the copy four.
 constexpr uint64_t blocks_of_memory = 16;
 constexpr uint32_t look_ahead_blocks = 6;
 constexpr uint32_t copy_blocks = 4;
-// Items are copied by so many bytes at once, which a reader mostly still holds.
+// Items are copied in pieces of this size, which the reader mostly still holds.
 constexpr size_t copied_bytes_min = 32 * KiB;
 constexpr size_t looked_bytes = 1 * MiB;
 
-// The output, as long as all that was looked at is in order.
+// Output of the items, as long as all of them are in order.
 class Copy {
  public:
   Status begin(const Target& target, size_t block_bytes, uint64_t total_bytes) {
@@ -49,7 +49,7 @@ class Copy {
   void append(const std::byte* data, size_t bytes) {
     if (runs_) blocks_.append(reinterpret_cast<const char*>(data), bytes);
   }
-  // What was written is of no use.
+  // Marks the copy as useless.
   void give_up() { runs_ = false; }
   Status status() const { return runs_ ? blocks_.status() : Status{}; }
   Status finish() {
@@ -62,14 +62,14 @@ class Copy {
   bool runs_ = false;
 };
 
-// Numbers, one window after the other: whether they are in order.
+// Finds the descents of numbers, window by window.
 template <class T>
 class NumberOrder {
  public:
   explicit NumberOrder(const SortOptions& options)
       : encoder_(options.format.type, options.descending) {}
 
-  // Calls disorder(k) for each that belongs before the one in front of it.
+  // Calls disorder(k) for each item that belongs before the one in front of it.
   template <class Disorder>
   void look_at(const std::byte* items, size_t count, const Disorder& disorder) {
     const sorting::Kernels<T>& kernels = sorting::kernels<T>();
@@ -112,7 +112,7 @@ class Search {
   Status look_at_numbers(const files::Piece& piece, files::PieceReader& reader,
                          NumberOrder<T>& order);
   void disorder(const files::Piece& piece, uint64_t at);
-  // For a merge. A copy takes any number of files.
+  // A merge is limited to stretches_max_; a copy takes any number of files.
   bool too_many() const { return !copy_.runs() && found_.pieces.size() >= stretches_max_; }
   Status go_on() {
     if (Status status = copy_.status(); !status) return status;
@@ -125,9 +125,9 @@ class Search {
   const size_t block_bytes_;
   const uint32_t stretches_max_;
   Stretches found_;
-  uint64_t start_ = 0;  // of the present stretch, in its file
+  uint64_t start_ = 0;  // start of the current stretch, in its file
   Copy copy_;
-  items::LastItem last_item_;  // of what was looked at, over all pieces
+  items::LastItem last_item_;  // last item of all pieces so far
 };
 
 Result<Stretches> Search::run(const std::vector<files::Piece>& pieces) {
@@ -155,7 +155,7 @@ Result<Stretches> Search::look_at_all(const std::vector<files::Piece>& pieces, L
     if (!reader) return std::unexpected(reader.error());
     start_ = piece.offset;
     if (const Status looked = look(piece, *reader); !looked) {
-      // An item that is too long for a look may still be sorted.
+      // An item that is too long for this search may still be sorted.
       if (looked.error().code == ErrorCode::out_of_memory) return Stretches{};
       return std::unexpected(looked.error());
     }
@@ -169,7 +169,7 @@ Result<Stretches> Search::look_at_all(const std::vector<files::Piece>& pieces, L
   return std::move(found_);
 }
 
-// What is at `at` belongs before what was in front of it.
+// Records a descent: the item at `at` belongs before the one in front of it.
 void Search::disorder(const files::Piece& piece, uint64_t at) {
   copy_.give_up();
   if (at == piece.offset) return;
@@ -270,7 +270,7 @@ Result<Stored> merge_stretches(Context& context, const std::vector<files::Piece>
                                uint64_t memory_bytes, const Target& target) {
   const SortOptions& options = context.options;
   files::FilesOptions files = options;
-  // The merge is a phase of the sort, and goes on counting where that was.
+  // The merge is a phase of the sort, and continues its count.
   if (options.progress)
     files.progress = [&context](const files::Progress&) { (void)context.pulse(); };
   files::FileRun run(files, "sort");
@@ -302,7 +302,7 @@ Result<Outcome> sort_by_stretches(Task& task, const Target& target) {
   Context& context = task.context;
   const SortOptions& options = task.options();
   const SortInput& input = task.input;
-  // A copy that is given up is written over, and checks are of bytes that are written once.
+  // A copy may be overwritten, but checks are for bytes that are written once.
   const bool copies = task.decision.copies && target.file->checks() == nullptr;
   context.set_phase(copies ? "copy" : "look for sorted stretches", task.planned_bytes());
   const uint32_t most = std::min<uint32_t>(stretches_max(options.format, input.usable_bytes),

@@ -10,34 +10,35 @@ namespace penstock::external {
 
 struct Stretches {
   std::vector<files::Piece> pieces;
-  uint64_t item_bytes_max = 0;  // of the longest item, with the newline that a last line may lack
-  // What was looked at, with all newlines.
+  uint64_t item_bytes_max = 0;  // longest item, with the newline that a last line may lack
+  // Account of all items, with all newlines.
   uint64_t items = 0;
   uint64_t bytes = 0;
-  bool are_copied = false;  // all is in order, and at its target
+  bool are_copied = false;  // everything is in order and copied to the target
 };
 
-// The maximal sorted stretches of files, if there are at most `stretches_max`, and no item is
-// longer than it can look at; otherwise nothing. Reads the files from one end to the other, or as
-// far as there is nothing to be found.
+// Finds the maximal sorted stretches of files. Returns none if there are more than `stretches_max`,
+// or if an item is too long to be looked at. Reads the files from start to end, or until it is
+// certain that it returns none.
 //
-// Where the files are in order, one behind the other, a look and a merge would read all of it twice.
-// With `copy_to`, a regular file, what is looked at is written there at the same time; after the
+// If the files are in order, one behind the other, a search and a merge would read all of it twice.
+// With `copy_to`, a regular file, the search writes the items there as it reads them, up to the
+// first one that is out of order, which makes the copy useless.
 // first item that is out of order, nothing more, and what is there is of no use.
 Result<Stretches> find_stretches(Context& context, const std::vector<files::Piece>& pieces,
                                  uint64_t memory_bytes, uint32_t stretches_max,
                                  const Target* copy_to);
 
-// How much such a copy reads, and writes, at once.
+// Bytes that such a copy reads, and writes, at once.
 size_t copied_block_bytes(uint64_t memory_bytes);
 
-// How many sorted stretches merge_stretches() takes at once; and how long their items may be, where
-// they are so many.
+// Number of sorted stretches that merge_stretches() takes at once; and the longest item that it
+// takes with this number of stretches.
 uint32_t stretches_max(const items::Format& format, uint64_t memory_bytes);
 uint64_t stretch_item_bytes_max(const items::Format& format, size_t stretches,
                                 uint64_t memory_bytes);
-// Sorted stretches of files, no more than stretches_max(), in one pass. Stable. REQUIRES: no item
-// is longer than stretch_item_bytes_max().
+// Merges sorted stretches of files in one pass. Stable. REQUIRES: there are at most
+// stretches_max(), and no item is longer than stretch_item_bytes_max().
 Result<Stored> merge_stretches(Context& context, const std::vector<files::Piece>& stretches,
                                uint64_t memory_bytes, const Target& target);
 

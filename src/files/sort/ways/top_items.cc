@@ -21,35 +21,35 @@
 #include "sorting/sort/in_place/in_place_sort.h"
 #include "sorting/sort/item.h"
 
-// The naive way sorts everything and cuts off what nobody asked for. The textbook way keeps a heap
-// of the K best: each item that enters costs log K steps all over memory.
+// Sorting everything and cutting off the rest wastes most of the work. A heap of the K best costs
+// log K steps all over memory for each item that enters it.
 //
-// Here candidates are only collected. Until there are K of them everything is one. When the room
-// for them is full, the K best are selected, the others go, and from then on the K-th is the limit:
-// whoever does not come before it is passed over with one comparison. Of N items in random order
-// about K ln(N / K) ever become candidates, so the read runs at the speed at which items can be
-// looked at; of an input in the worst order (descending) each room of candidates is selected from
-// once, which is still linear.
+// Here candidates are only collected. Until there are K of them every item is one. When their
+// memory is full, the K best are selected, the others are dropped, and from then on the K-th is the
+// limit: an item that does not come before it is passed over with one comparison. Of N items in
+// random order about K ln(N / K) ever become candidates, so the read runs at the speed at which
+// items can be looked at; an input in the worst order (descending) causes one selection for each
+// filling of the memory, which is still linear.
 //
-// Stable: an item that is equal to the limit came later than all K that are kept, and is not among
-// the first. Candidates keep their order of arrival wherever equal keys have to be told apart.
-// `unique`: repeats go when the room is full. What is equal to the limit is a repeat then, too.
+// Stable: an item that is equal to the limit came later than all K kept items, and is not among the
+// first. Candidates keep their order of arrival if equal keys have to be told apart. `unique`:
+// repeats are dropped in the selection. An item that is equal to the limit is a repeat then, too.
 //
 // Numbers lie in an array by their encoded keys, which is sorted up to the K-th; passing over is a
-// loop without branches. Records and lines lie one behind the other as they came, with a table of
-// (eight bytes of the key, place, size):
+// loop without branches. Records and lines lie one behind the other in the order of arrival, with a
+// table of (eight bytes of the key, offset, size):
 //
 //   items    |kept, by arrival|new ones ...........|      |
 //   entries  |k k k k k k k k |n n n ..............|      |
 //
-// What is kept after a selection is pushed together at the front, by arrival, so that the place
-// tells who came first.
+// After a selection the kept items are moved to the front in the order of arrival, so that a lower
+// offset means an earlier arrival.
 //
-// Costs: memory for 2 K items at least and three quarters of what there is at most; nothing is
-// written but the output. One thread: it passes over items faster than one disk delivers them.
+// Costs: memory for 2 K items at least, of which at most three quarters hold kept items; only the
+// output is written. One thread: it passes over items faster than one disk delivers them.
 //
-// More than fits: keep_below() writes what does not come after a key that a sample gives, and that
-// is sorted. Whether the key was right is known when its items have been counted.
+// More items than memory holds: keep_below() writes the items up to a key that a sample suggests,
+// and these are sorted. Their number shows whether the key was large enough.
 
 namespace penstock::external {
 namespace {
@@ -57,8 +57,8 @@ namespace {
 constexpr uint32_t read_ahead_blocks = 6;
 constexpr uint32_t io_blocks = read_ahead_blocks + 2;
 constexpr size_t piece_bytes = 64 * KiB;  // at most a block of any reader
-constexpr size_t chunk_items = 2048;      // shown at once, at most
-// Room for candidates that are new, beside the K that are kept: with less of it selections come too
+constexpr size_t chunk_items = 2048;      // most items shown at once
+// Least memory for new candidates, beside the K kept ones: with less of it selections come too
 // often.
 constexpr uint64_t new_items_min = 16 * 1024;
 constexpr uint64_t text_bytes_min = 16 * MiB;
@@ -74,13 +74,13 @@ uint64_t room_bytes(uint64_t memory_bytes) {
   return memory_bytes > taken ? memory_bytes - taken : 0;
 }
 
-// Items and entries lie in two places, and huge pages reach up to one behind the end of each.
+// Items and entries lie in two ranges, and a huge page may reach beyond the end of each.
 uint64_t text_room_bytes(uint64_t memory_bytes) {
   const uint64_t room = room_bytes(memory_bytes);
   return room - std::min(room, uint64_t{2} * os::huge_page_bytes);
 }
 
-// ---- Numbers and pairs.
+// ---- numbers and pairs
 
 template <class T>
 sorting::InPlaceOptions sort_options(const SortOptions& options) {
@@ -90,7 +90,7 @@ sorting::InPlaceOptions sort_options(const SortOptions& options) {
           .first = ~uint64_t{0}};
 }
 
-// How many candidates there is room for, of whose memory the last huge page may lie behind them.
+// Number of candidates that memory holds, with a last huge page that may reach beyond their end.
 template <class T>
 uint64_t number_capacity(const SortOptions& options, uint64_t memory_bytes) {
   uint64_t room = room_bytes(memory_bytes);
@@ -110,8 +110,7 @@ uint64_t number_capacity(const SortOptions& options, uint64_t memory_bytes) {
   return low;
 }
 
-// Shows encoded and original items to `take(encoded, original, count)`, a chunk at a time, until
-// that says enough.
+// Calls take(encoded, original, count) for a chunk of items at a time, until it returns false.
 template <class T, class Take>
 Status for_each_number(Context& context, files::PieceReaders& readers,
                        const std::vector<files::Piece>& pieces, Take take) {
@@ -159,7 +158,7 @@ class TopNumbers {
     return {};
   }
 
-  // False: nothing that comes can be among the first.
+  // Returns false if no further item can be among the first.
   Result<bool> add(const T* encoded, size_t count) {
     if (size_ + count > capacity_) {
       if (auto status = select(); !status) return std::unexpected(status.error());
@@ -174,7 +173,7 @@ class TopNumbers {
     return !complete_;
   }
 
-  // The first ones, in order, by their keys.
+  // Returns the first items in order, with encoded keys.
   Result<std::span<T>> finish() {
     if (auto status = select(); !status) return std::unexpected(status.error());
     return std::span(items(), size_);
@@ -204,7 +203,7 @@ class TopNumbers {
   uint64_t capacity_ = 0;
   os::Reservation memory_;
   size_t size_ = 0;
-  uint64_t last_ = ~uint64_t{0};  // the greatest key of a candidate
+  uint64_t last_ = ~uint64_t{0};  // largest key of a candidate
   bool complete_ = false;
 };
 
@@ -219,7 +218,7 @@ Result<Stored> top_numbers(Context& context, const std::vector<files::Piece>& pi
       context, *readers, pieces,
       [&](const T* encoded, const T*, size_t items) { return top.add(encoded, items); });
   if (!status) return std::unexpected(status.error());
-  readers.reset();  // the writer has their memory
+  readers.reset();  // the writer uses their memory
   auto first = top.finish();
   if (!first) return std::unexpected(first.error());
 
@@ -243,9 +242,9 @@ Result<Stored> top_numbers(Context& context, const std::vector<files::Piece>& pi
   return stored;
 }
 
-// ---- Records and lines.
+// ---- records and lines
 
-// Calls take(cursor) with each item until that says enough.
+// Calls take(cursor) for each item, until it returns false.
 template <class Take>
 Status for_each_item(Context& context, files::PieceReaders& readers,
                      const std::vector<files::Piece>& pieces, Take take) {
@@ -278,7 +277,7 @@ class TopTexts {
   TopTexts(const SortOptions& options, uint64_t count)
       : order_(options.order()), unique_(options.unique), count_(count) {}
 
-  // `item_bytes`: on average, as far as is known.
+  // `item_bytes`: estimated average.
   Status open(uint64_t memory_bytes, double item_bytes) {
     memory_bytes_ = text_room_bytes(memory_bytes);
     const double each = item_bytes + sizeof(Entry);
@@ -317,7 +316,7 @@ class TopTexts {
     return true;
   }
 
-  // The first ones, in order: for_each(item).
+  // Calls for_each(item) for the first items, in order.
   template <class ForEach>
   Status finish(ForEach for_each) {
     select();
@@ -351,7 +350,7 @@ class TopTexts {
     }
   };
   Before before() const { return {this}; }
-  // Of the two places, what may be touched.
+  // Most memory that the items and entries may touch.
   uint64_t charged_bytes() const { return budget_bytes_ + uint64_t{2} * os::huge_page_bytes; }
   bool comes_before_limit(const files::Cursor& cursor) const {
     return external::compare(order_, cursor, *limit_) < 0;
@@ -371,7 +370,7 @@ class TopTexts {
     return {};
   }
 
-  // Only the first ones are left, by arrival, at the front.
+  // Drops all but the first items, and moves these to the front in the order of arrival.
   void select() {
     Entry* const first = entries();
     if (unique_) {
@@ -397,8 +396,8 @@ class TopTexts {
     }
   }
 
-  // What is in memory when one more is added. Items and entries are one budget, but two places:
-  // where items have become shorter than they were, memory that items had has to go to entries.
+  // Touched bytes after another item is added. Items and entries share one budget but lie in two
+  // ranges: if items become shorter, touched memory has to move from items to entries.
   uint64_t touched_with(uint64_t bytes) const {
     return std::max(items_touched_, used_bytes_ + bytes) +
            std::max(entries_touched_, (size_ + 1) * sizeof(Entry));
@@ -406,7 +405,7 @@ class TopTexts {
   void give_back() {
     auto shrink = [](const os::Reservation& part, uint64_t used_bytes, uint64_t& touched_bytes) {
       const uint64_t used = round_up(used_bytes, os::page_bytes);
-      // Failing to give it back only keeps it.
+      // A failure only keeps the memory.
       (void)os::discard(part.begin() + used, part.bytes() - used);
       touched_bytes = used_bytes;
     };
@@ -418,7 +417,7 @@ class TopTexts {
   const bool unique_;
   const uint64_t count_;
   uint64_t memory_bytes_ = 0;
-  uint64_t budget_bytes_ = 0;  // of it, used so far
+  uint64_t budget_bytes_ = 0;  // part of memory_bytes_ that is used so far
   MemoryCharge charge_;
   os::Reservation items_;
   os::Reservation entries_;
@@ -439,7 +438,7 @@ Result<Stored> top_texts(Context& context, const std::vector<files::Piece>& piec
   auto status = for_each_item(context, *readers, pieces,
                               [&](const files::Cursor& cursor) { return top.add(cursor); });
   if (!status) return std::unexpected(status.error());
-  readers.reset();  // the writer has their memory
+  readers.reset();  // the writer uses their memory
 
   context.set_step("write");
   auto files = files::FileIo::open(options, io_block_bytes(memory_bytes), io_blocks);
@@ -466,14 +465,15 @@ Result<Stored> top_texts(Context& context, const std::vector<files::Piece>& piec
 
 bool top_fits(const SortOptions& options, uint64_t memory_bytes, double item_bytes,
               uint64_t count) {
-  // Far beyond any memory, and safe to reckon with.
+  // Such a count exceeds any memory, and could overflow below.
   if (count > memory_bytes) return false;
   if (options.format.numeric()) {
     const uint64_t capacity = with_number_type(
         options.format.type, [&]<class T>() { return number_capacity<T>(options, memory_bytes); });
     return capacity >= count + std::max(count / 2, new_items_min);
   }
-  // Three quarters hold what is kept, and a third of that is for lines longer than the sample's.
+  // Kept items take at most three quarters, a third of which is a reserve for lines longer than the
+  // sample's.
   constexpr uint64_t entry_bytes = 24;
   return 2 * (item_bytes + entry_bytes) * static_cast<double>(count) <=
          static_cast<double>(text_room_bytes(memory_bytes));
@@ -564,11 +564,11 @@ std::unexpected<Error> not_so_many(const io::File& file) {
   return failure(ErrorCode::corrupt, "find the end of the first items", file.path());
 }
 
-// The lengths of rows lead from the front on.
+// Follows the lengths of rows from the front.
 Result<uint64_t> bytes_of_first_rows(const io::File& file, uint64_t offset, const Stored& stored,
                                      uint64_t count) {
   std::vector<std::byte> window(256 * KiB);
-  uint64_t end = 0;  // of the rows passed
+  uint64_t end = 0;  // end of the rows passed
   for (uint64_t passed = 0; passed < count;) {
     const auto bytes = std::min<uint64_t>(window.size(), stored.bytes - end);
     if (bytes < RowHead::bytes) return not_so_many(file);
@@ -588,7 +588,7 @@ Result<uint64_t> bytes_of_first_rows(const io::File& file, uint64_t offset, cons
 
 }  // namespace
 
-// Lines that are too many are counted from the end: mostly they are few.
+// Lines are counted from the end: mostly few are too many.
 Result<uint64_t> bytes_of_first(const SortOptions& options, const io::File& file, uint64_t offset,
                                 const Stored& stored, uint64_t count) {
   if (stored.items <= count) return stored.bytes;
@@ -596,7 +596,7 @@ Result<uint64_t> bytes_of_first(const SortOptions& options, const io::File& file
   if (options.format.type == items::Type::rows)
     return bytes_of_first_rows(file, offset, stored, count);
   if (count == 0) return 0;
-  // What ends line `count` is found so many times behind it.
+  // The end of line `count` has this many line ends behind it.
   uint64_t behind = stored.items - count;
   bool quoted = false;
   std::vector<std::byte> window(256 * KiB);

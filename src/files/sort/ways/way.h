@@ -1,6 +1,6 @@
 #pragma once
 
-// The ways of a sort: their input, their result, and their names. dispatch.cc chooses among them.
+// Ways of a sort: their input, their result, and their names. dispatch.cc chooses among them.
 
 #include <optional>
 #include <string>
@@ -15,41 +15,41 @@ namespace penstock::external {
 
 class Resume;
 
-// The input of a sort, and what was decided for it. Thread safety: one thread.
+// A sort to be done: its input, and the decision how. Thread safety: one thread.
 struct Task {
   Context& context;
   SortInput& input;
   const SortDecision& decision;
   const std::vector<std::string>& temp_directories;
-  Resume* resume = nullptr;  // where the sort can be resumed
-  uint64_t total_bytes = 0;  // of reading and writing, as far as it is planned
+  Resume* resume = nullptr;  // set if the sort can be resumed
+  uint64_t total_bytes = 0;  // planned bytes to read and write
 
   const SortOptions& options() const { return context.options; }
   const SortPlan& plan() const { return decision.plan; }
-  // Reading and writing as planned, for the progress of a phase.
+  // Planned bytes to read and write, for the progress of a phase.
   uint64_t planned_bytes() const { return plan().bytes_read + plan().bytes_written; }
 };
 
-// Fails where the disks lack room for `temp_bytes` of temporaries and an output of `output_bytes`.
+// Fails if the disks lack room for `temp_bytes` of temporaries and an output of `output_bytes`.
 Status check_space(const Task& task, uint64_t temp_bytes, uint64_t output_bytes);
-// Fails where they lack room for a sort of all items whose output is cut afterwards.
+// Fails if they lack room for a sort of all items whose output is cut afterwards.
 Status check_space_for_all(const Task& task);
 
-// The result and the account of a way.
+// Result and account of a way.
 struct Outcome {
   Stored stored = {};
   Method method = Method::empty;
   uint32_t passes_more = 0;  // passes over the data beyond the first
   uint64_t temp_bytes = 0;
-  uint64_t spilled_bytes = 0;  // what went to temporaries, before it was compressed
+  uint64_t spilled_bytes = 0;  // bytes that went to temporaries, before compression
   uint64_t kept_bytes = 0;
   // Checksum of the distributed items; empty if the way merged, or kept the first items in memory.
   std::optional<ItemSum> read = {};
   PipelineTimes times = {};
   size_t read_block_bytes = 2 * MiB;  // of the pool that reads the input
-  bool has_rest = false;  // the output goes on behind what is stored, and is to be cut there
+  bool has_rest = false;              // the output has bytes behind the stored ones, to be cut off
 
-  // Adds what a part of the same sort did, whose items follow those of this one.
+  // Adds the outcome of a later part of the same sort, whose items follow these.
   Outcome& operator+=(const Outcome& part);
 };
 
@@ -67,12 +67,12 @@ enum class Way {
 // Sorts all items, or the first K, to the target.
 Result<Outcome> sort_by(Way way, Task& task, const Target& target);
 Way way_of(const SortDecision& decision);
-// The way of all items, where the first K are cut off them.
+// The way to sort all items, of a sort that cuts off the first K.
 Way way_of_all(const SortDecision& decision);
-// The way that is left where a look finds too many stretches.
+// The way to sort if there are too many stretches to merge.
 Way way_of_rest(const SortDecision& decision);
 
-// The ways by themselves. Those that turn out not to be possible go on by another one.
+// Each way. If it turns out not to be possible, it continues with another one.
 Result<Outcome> sort_by_first_items(Task& task, const Target& target);
 Result<Outcome> sort_by_cut(Task& task, const Target& target);
 Result<Outcome> sort_by_stretches(Task& task, const Target& target);
