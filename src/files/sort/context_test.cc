@@ -8,8 +8,8 @@
 namespace penstock::external {
 namespace {
 
-// It is the first that a user sees.
-TEST(Context, AReportBeforeAnyPhaseIsOfTheSample) {
+// The first report is the first thing that a user sees.
+TEST(Context, AReportBeforeAnyPhaseNamesTheSample) {
   std::vector<std::string> phases;
   SortOptions options;
   options.progress = [&](const files::Progress& progress) { phases.emplace_back(progress.phase); };

@@ -1,9 +1,9 @@
 // Test labels: ci, no-sanitizer (whole sorts, again and again with another fault, take minutes under one)
 
 // A bit that flips in a temporary, on the disk or on the way: the run ends with an error that says
-// so, or its output is right all the same (the bit was in a sample). It is never wrong.
+// so, or its output is right all the same (the bit was in a sample). The output is never wrong.
 //
-// Likewise a bit that flips in memory, in a bucket of a sort, before it is sorted.
+// A bit that flips in memory, in a bucket that is not yet sorted, is noticed likewise.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ class Damage : public SortFixture {
     std::filesystem::create_directories(directory_ / "out");
   }
 
-  // All that a run leaves in the folder for outputs.
+  // Names and contents of all files in the folder for outputs.
   std::string outputs() const {
     std::map<std::string, std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(directory_ / "out"))
@@ -54,11 +54,12 @@ class Damage : public SortFixture {
       std::filesystem::remove(entry.path());
   }
 
-  // From one that is damaged to the next.
+  // Distance from one fault to the next.
   static uint64_t step() { return 12 / trials(4); }
   static uint64_t buckets_step() { return 8 / trials(4); }
-  // In one read after the other, until the run reads less often. `streams`: it works with the start
-  // of a block before the block's end has come, and may stumble over the bit before.
+  // Damages one read after the other, until the run makes fewer reads. `streams`: the run works
+  // with the start of a block before the block's end is read, and may fail on the bit before its
+  // check does.
   template <class Run>
   void expect_noticed(Run run, bool streams = false) {
     auto first = run();
@@ -89,8 +90,8 @@ class Damage : public SortFixture {
     }
     EXPECT_GT(noticed, 0u);
   }
-  // In one bucket after the other, until there are no more. `by_others`: items may make no sense
-  // any more before they are summed up.
+  // Damages one bucket after the other, until there are no more. `by_others`: an item may become
+  // invalid, which is reported before the sums are compared.
   template <class Run>
   void expect_memory_noticed(Run run, bool by_others = false) {
     auto first = run();
@@ -123,7 +124,7 @@ class Damage : public SortFixture {
     options.output = path("out/sorted");
     return options;
   }
-  // The test program takes more, and less, from run to run.
+  // The test program's own memory differs from run to run.
   static Result<SortStats> sort(SortOptions options) {
     options.memory_bytes = budget_bytes();
     return sort_files(options);
@@ -138,7 +139,7 @@ class Damage : public SortFixture {
   }
 };
 
-TEST_F(Damage, OfABucketIsNoticed) {
+TEST_F(Damage, InABucketIsNoticed) {
   for (const Format& format : {u64, Format{Type::kv64, 16}, records, lines}) {
     SCOPED_TRACE(items::name_of(format.type));
     const SortOptions options = sort_options(format, 24 * MiB);
@@ -146,7 +147,7 @@ TEST_F(Damage, OfABucketIsNoticed) {
   }
 }
 
-TEST_F(Damage, OfACompressedBucketIsNoticed) {
+TEST_F(Damage, InACompressedBucketIsNoticed) {
   for (const Format& format : {lines, u64, Format{Type::kv64, 16}}) {
     SCOPED_TRACE(items::name_of(format.type));
     SortOptions options = sort_options(format, 30 * MiB);
@@ -155,13 +156,13 @@ TEST_F(Damage, OfACompressedBucketIsNoticed) {
   }
 }
 
-TEST_F(Damage, OfABucketOfAFrequentKeyIsNoticed) {
+TEST_F(Damage, InABucketOfAFrequentKeyIsNoticed) {
   SortOptions options = sort_options(records, MiB);
   write(path("in"), generate(records, Distribution::zipf, 30 * MiB));
   expect_noticed([&] { return sort(options); });
 }
 
-TEST_F(Damage, OfLongRunsIsNoticed) {
+TEST_F(Damage, InLongRunsIsNoticed) {
   for (const Format& format : {u64, lines}) {
     SCOPED_TRACE(items::name_of(format.type));
     SortOptions options = sort_options(format, 40 * MiB);
@@ -175,14 +176,15 @@ TEST_F(Damage, OfLongRunsIsNoticed) {
   }
 }
 
-TEST_F(Damage, OfWhatMayBeAmongTheFirstIsNoticed) {
+TEST_F(Damage, InCandidatesForTheFirstItemsIsNoticed) {
   SortOptions options = sort_options(records, 60 * MiB);
   options.top = 400'000;
   expect_noticed([&] { return sort(options); });
 }
 
-// Sorted in memory, by buckets, on long runs, among the first; of data in order, and of few keys.
-TEST_F(Damage, OfAnOutputIsNoticedWhereItIsVerified) {
+// Outputs of sorts in memory, by buckets, on long runs and of the first items; of sorted data, and
+// of data with few keys.
+TEST_F(Damage, InAVerifiedOutputIsNoticed) {
   for (const Format& format : {u64, records, lines}) {
     SCOPED_TRACE(items::name_of(format.type));
     SortOptions options = sort_options(format, 4 * MiB);
@@ -192,7 +194,7 @@ TEST_F(Damage, OfAnOutputIsNoticedWhereItIsVerified) {
   }
 }
 
-TEST_F(Damage, NoneIsSeenByAVerifiedSortOnAnyWay) {
+TEST_F(Damage, VerifiedSortsOfAllWaysSeeNoDamage) {
   for (const Format& format : {u64, records, lines}) {
     SCOPED_TRACE(items::name_of(format.type));
     for (const Distribution distribution : {Distribution::uniform, Distribution::zipf}) {
@@ -224,7 +226,7 @@ TEST_F(Damage, NoneIsSeenByAVerifiedSortOnAnyWay) {
   }
 }
 
-TEST_F(Damage, NoneIsSeenByAVerifiedSortOfRowsWithAHeader) {
+TEST_F(Damage, AVerifiedSortOfRowsWithAHeaderSeesNoDamage) {
   std::string text = "id,\"name\nand more\"\n";
   for (int i = 0; i < 200'000; ++i)
     text += std::to_string(i * 7919 % 200'003) + ",\"a\n\"\"b\"\"\"\n";
@@ -242,7 +244,7 @@ TEST_F(Damage, NoneIsSeenByAVerifiedSortOfRowsWithAHeader) {
   EXPECT_LE(sorted->phases.back().bytes_written, 0u);
 }
 
-TEST_F(Damage, AVerifiedSortEndsWhereItIsCancelled) {
+TEST_F(Damage, AVerifiedSortCanBeCancelled) {
   SortOptions options = sort_options(u64, 16 * MiB);
   std::atomic<bool> cancel{false};
   options.verify = true;
@@ -250,7 +252,7 @@ TEST_F(Damage, AVerifiedSortEndsWhereItIsCancelled) {
   options.progress = [&](const FilesProgress& now) {
     if (std::string_view(now.phase) == "verify") cancel = true;
   };
-  // Progress is told some ten times a second.
+  // Progress is reported some ten times a second.
   io::inject({.delay = 1, .delay_us_max = 200'000});
   auto sorted = sort(options);
   io::inject({});
@@ -259,7 +261,7 @@ TEST_F(Damage, AVerifiedSortEndsWhereItIsCancelled) {
   EXPECT_EQ(outputs(), "");
 }
 
-TEST_F(Damage, WhatCannotBeReadBackIsNotVerified) {
+TEST_F(Damage, AnOutputThatCannotBeReadBackIsNotVerified) {
   SortOptions options = sort_options(u64, MiB);
   options.verify = true;
   for (const auto& change : std::vector<std::function<void(SortOptions&)>>{
@@ -274,7 +276,7 @@ TEST_F(Damage, WhatCannotBeReadBackIsNotVerified) {
   }
 }
 
-TEST_F(Damage, OfMemoryIsNoticedInEveryFormat) {
+TEST_F(Damage, InMemoryIsNoticedInEveryFormat) {
   for (const Format& format : {u64, Format{Type::u32, 4, 0, 4}, Format{Type::f64, 8},
                                Format{Type::kv64, 16}, records, lines}) {
     SCOPED_TRACE(items::name_of(format.type));
@@ -286,7 +288,7 @@ TEST_F(Damage, OfMemoryIsNoticedInEveryFormat) {
   }
 }
 
-TEST_F(Damage, OfMemoryIsNoticedWhereRepeatsAreDropped) {
+TEST_F(Damage, InMemoryIsNoticedWhenRepeatsAreDropped) {
   for (const Format& format : {u64, Format{Type::kv64, 16}, records, lines}) {
     SCOPED_TRACE(items::name_of(format.type));
     SortOptions options = sort_options(format, MiB);
@@ -296,9 +298,9 @@ TEST_F(Damage, OfMemoryIsNoticedWhereRepeatsAreDropped) {
   }
 }
 
-// Most of the input is one key: its bucket is not sorted, and larger than memory. A piece of it
-// ends within an item.
-TEST_F(Damage, OfMemoryIsNoticedInABucketOfAFrequentKey) {
+// Most of the input is one key: its bucket is not sorted, and larger than memory. A piece of the
+// bucket ends within an item.
+TEST_F(Damage, InMemoryIsNoticedInABucketOfAFrequentKey) {
   if (os::shadowed) GTEST_SKIP() << "the sanitizer takes more memory from run to run";
   for (const Format& format : {Format{Type::kv64, 16}, records, lines}) {
     SCOPED_TRACE(items::name_of(format.type));
@@ -319,7 +321,7 @@ TEST_F(Damage, OfMemoryIsNoticedInABucketOfAFrequentKey) {
   }
 }
 
-TEST_F(Damage, OfMemoryIsNoticedInLongRunsAndAmongTheFirst) {
+TEST_F(Damage, InMemoryIsNoticedInLongRunsAndFirstItems) {
   for (const Format& format : {u64, records}) {
     SCOPED_TRACE(items::name_of(format.type));
     SortOptions options = sort_options(format, 40 * MiB);
@@ -336,12 +338,12 @@ TEST_F(Damage, OfMemoryIsNoticedInLongRunsAndAmongTheFirst) {
   expect_memory_noticed([&] { return sort(options); });
 }
 
-// A run that was cut off, at one place after the other, and the one that goes on with it: the bit
-// flips in the first one, the sums of which are in the journal, or in the second. When they do not
-// add up nothing of it is used again.
-TEST_F(Damage, OfMemoryIsNoticedByARunThatGoesOn) {
-  uint64_t went_on = 0;          // runs behind one or more buckets that were done
-  uint64_t noticed[2] = {0, 0};  // by the second run, what happened in it or in the first one
+// A run that is cut off, at one place after the other, and the run that resumes it: the bit flips
+// in the first one, whose sums are in the journal, or in the second. When the sums differ, the
+// state is not used again.
+TEST_F(Damage, InMemoryIsNoticedByAResumedRun) {
+  uint64_t went_on = 0;          // runs after one or more buckets were done
+  uint64_t noticed[2] = {0, 0};  // by the second run: its own faults, and the first run's
   struct Case {
     Format format;
     Distribution distribution;
@@ -382,7 +384,7 @@ TEST_F(Damage, OfMemoryIsNoticedByARunThatGoesOn) {
         if (!in_the_first) io::inject(forget);
         auto second = sort(options);
         io::inject({});
-        // What was changed was not written down, or nothing was left to be changed.
+        // The changed bucket was not recorded, or no bucket was left to be changed.
         if (second) {
           ASSERT_TRUE(outputs() == wanted) << "a wrong output";
           continue;
@@ -433,7 +435,7 @@ TEST_F(Damage, BetweenThePassesOfAPartitionIsNoticed) {
       true);
 }
 
-TEST_F(Damage, OfGroupsIsNoticed) {
+TEST_F(Damage, InGroupsIsNoticed) {
   const Format pairs = {Type::kv64, 16};
   write(path("in"), generate(pairs, Distribution::uniform, 30 * MiB));
   files::GroupFilesOptions options{.files = files_options(pairs, {path("in")}, "out/groups"),

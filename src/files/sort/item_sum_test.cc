@@ -34,7 +34,7 @@ std::vector<T> random_items(size_t count, uint64_t seed) {
   return items;
 }
 
-// Item by item.
+// Sums up item by item.
 template <class T>
 ItemSum model(const std::vector<T>& items) {
   ItemSum sum;
@@ -73,7 +73,7 @@ TYPED_TEST(ItemSumTest, DependsNeitherOnTheOrderNorOnTheParts) {
   EXPECT_EQ(parts, whole);
 }
 
-TYPED_TEST(ItemSumTest, OfEqualItemsIsAProduct) {
+TYPED_TEST(ItemSumTest, SumOfEqualItemsIsAProduct) {
   const std::vector<TypeParam> items(777, item_of<TypeParam>(41, 42));
   EXPECT_EQ(sorting::sum_of_one(items.front()) * items.size(), sum_of_all(items));
 }
@@ -90,7 +90,7 @@ TYPED_TEST(ItemSumTest, ABitThatFlipsShows) {
   }
 }
 
-// What the plain sum of the items does not see: bytes that change places.
+// Bytes that change places, which the plain sum of the items does not detect.
 TYPED_TEST(ItemSumTest, BytesThatMoveBetweenItemsShow) {
   for (const bool small : {false, true}) {
     auto items = random_items<TypeParam>(2, 5);
@@ -100,7 +100,7 @@ TYPED_TEST(ItemSumTest, BytesThatMoveBetweenItemsShow) {
     const ItemSum before = sum_of_all(items);
     for (size_t first = 0; first < sizeof(TypeParam); ++first) {
       for (size_t last = first + 1; last <= sizeof(TypeParam); ++last) {
-        // Equal bytes, or all that differ, are no change.
+        // Exchanging equal bytes, or all bytes that differ, is no change.
         std::vector<TypeParam> moved = items;
         auto* to = reinterpret_cast<unsigned char*>(moved.data());
         std::swap_ranges(to + first, to + last, to + sizeof(TypeParam) + first);
@@ -144,7 +144,7 @@ TEST(MixOfBytes, EveryBitAndTheLengthCount) {
       ++texts;
     }
   }
-  // Of one byte there are eight changes of one text, which may be the zero.
+  // A text of one byte has eight changes, one of which may give the byte 0.
   EXPECT_GE(seen.size() + 1, texts);
 }
 

@@ -1,7 +1,7 @@
 // Test labels: loops
 
-// The sort of numbers with samples that mislead it, so that buckets are of any size: in memory, on
-// disk, too large and split again. What whole runs do is in test/external_sort_test.cc.
+// The sort of numbers with samples that mislead it, so that buckets have any size: in memory, on
+// disk, too large and split again. test/external_sort_test.cc tests whole runs.
 
 #include <gtest/gtest.h>
 
@@ -22,11 +22,11 @@ namespace {
 constexpr uint64_t memory_bytes = 14 * MiB;
 constexpr uint64_t input_bytes = 20 * MiB;
 
-// With temporaries that are packed, and as they are; distributed by one thread, and by several.
+// Parameters: whether temporaries are packed, and the number of distributing threads.
 class NumberSortTest : public SortFixture,
                        public testing::WithParamInterface<std::tuple<bool, unsigned>> {
  protected:
-  // Sorts `items` by this sample of encoded keys, and compares with a plain sort.
+  // Sorts `items` by a sample of encoded keys, and compares the output with that of a plain sort.
   template <class T>
   BucketSortStats sort_and_compare(SortOptions options, std::vector<T> items,
                                    std::vector<uint64_t> sample) {
@@ -109,7 +109,7 @@ TEST_P(NumberSortTest, ABucketThatHoldsEverythingIsSplitAgain) {
   }
 }
 
-// In the middle of others, in a type whose keys are encoded, in either direction.
+// The bucket lies in the middle of others, in a type whose keys are encoded, in either direction.
 TEST_P(NumberSortTest, ALargeBucketBetweenOthersIsSplitAgain) {
   for (bool descending : {false, true}) {
     Random random(2);
@@ -143,7 +143,7 @@ TEST_P(NumberSortTest, PairsKeepTheirOrderThroughAllLevels) {
   }
 }
 
-// They are counted, and made again: with any key, at any place, in any direction.
+// Such numbers are counted, and made again: with any key, at any place, in any direction.
 TEST_P(NumberSortTest, NumbersOfOneKeyTakeNoSpace) {
   for (bool descending : {false, true}) {
     for (uint64_t key : {uint64_t{123'456'789}, ~uint64_t{0}}) {
@@ -160,8 +160,8 @@ TEST_P(NumberSortTest, NumbersOfOneKeyTakeNoSpace) {
   }
 }
 
-// A little more than memory spills a little.
-TEST_P(NumberSortTest, SpillsOnlyWhatMemoryDoesNotHold) {
+// An input a little larger than memory spills a little.
+TEST_P(NumberSortTest, SpillsOnlyItemsThatMemoryCannotHold) {
   uint64_t before = input_bytes;
   for (uint64_t bytes : {8 * MiB, 12 * MiB, 16 * MiB, 20 * MiB}) {
     Random random(bytes);
@@ -223,7 +223,7 @@ class PackingTest : public SortFixture {
         .name = "made up", .read_bytes_per_s = bytes_per_s, .write_bytes_per_s = bytes_per_s});
     return chosen;
   }
-  // What the plan says of temporaries beside what was spilled, which is what becomes of them.
+  // Share of the spilled bytes that the temporaries take, which the plan has to predict.
   double share_of(const SortOptions& chosen) {
     auto stats = sort_files(chosen);
     EXPECT_TRUE(stats) << stats.error().message();
@@ -239,7 +239,7 @@ class PackingTest : public SortFixture {
   }
 };
 
-TEST_F(PackingTest, WhatKeysAndValuesShareIsNotWritten) {
+TEST_F(PackingTest, BitsThatKeysAndValuesShareAreNotWritten) {
   Random random(seed_of_run());
   std::vector<uint64_t> times(48 * MiB / 8);
   for (uint64_t& time : times) time = 1'700'000'000'000'000 + random.below(365ull * 86'400'000'000);
@@ -252,7 +252,7 @@ TEST_F(PackingTest, WhatKeysAndValuesShareIsNotWritten) {
   EXPECT_LT(share_of(sort_of(wholes, items::Type::f64, 100e6)), 0.6);
 }
 
-TEST_F(PackingTest, ADiskThatIsFastEnoughHasNumbersAsTheyAre) {
+TEST_F(PackingTest, AFastDiskHasUnpackedNumbers) {
   Random random(seed_of_run());
   std::vector<uint64_t> items(48 * MiB / 8);
   for (uint64_t& item : items) item = random.next();

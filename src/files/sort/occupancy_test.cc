@@ -21,7 +21,7 @@ double area(const std::vector<double>& bins, double bin_s) {
   return std::accumulate(bins.begin(), bins.end(), 0.0) * bin_s;
 }
 
-// One that is read, and in the same moment sorted and written.
+// A bucket that is read, and in the same moment sorted and written.
 OccupancyRecord::BucketTimes bucket(uint64_t bytes, Clock::time_point begin,
                                     Clock::time_point read) {
   return {.bytes = bytes,
@@ -33,7 +33,7 @@ OccupancyRecord::BucketTimes bucket(uint64_t bytes, Clock::time_point begin,
           .written = read};
 }
 
-TEST(Occupancy, OfNothingIsEmpty) {
+TEST(Occupancy, IsEmptyWithoutBuckets) {
   OccupancyRecord record;
   EXPECT_EQ(record.taken().buckets_seen, 0u);
   record.expect_buckets(100);
@@ -43,8 +43,9 @@ TEST(Occupancy, OfNothingIsEmpty) {
   for (const auto& bins : taken.stage_bytes) EXPECT_TRUE(bins.empty());
 }
 
-// An input that is read whole before any bucket: its memory counts, and the first bucket begins when it did.
-TEST(Occupancy, BeginsWithTheInputWhereThatIsRead) {
+// An input that is read whole before any bucket: its memory counts, and the first bucket begins
+// with it.
+TEST(Occupancy, BeginsWithTheInputIfThatIsReadFirst) {
   OccupancyRecord record;
   const Clock::time_point before = Clock::now();
   record.expect_input(200);
@@ -58,9 +59,9 @@ TEST(Occupancy, BeginsWithTheInputWhereThatIsRead) {
   EXPECT_EQ(record.taken().memory_bytes, 200u);
 }
 
-// Bytes times seconds come out as they went in, however long it takes, in memory that does not
-// grow.
-TEST(Occupancy, HasAllBytesOfAllStagesAndForgetsNoBucketsTime) {
+// The record adds up to the same bytes times seconds however long the sort takes, in memory that
+// does not grow.
+TEST(Occupancy, KeepsTheSumOfAllStagesAndTheTimesOfBuckets) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE(seed);
   Random random(seed);
@@ -107,7 +108,7 @@ TEST(Occupancy, HasAllBytesOfAllStagesAndForgetsNoBucketsTime) {
   }
 }
 
-// Half of the memory in the mean, from when it was told of the input.
+// Memory is half full on average, from expect_input() on.
 TEST(Occupancy, MemoryThatFillsEvenlyIsARamp) {
   OccupancyRecord record;
   record.expect_input(1000);
@@ -122,11 +123,11 @@ TEST(Occupancy, MemoryThatFillsEvenlyIsARamp) {
   ASSERT_GE(reading.size(), 150u);
   EXPECT_EQ(reading[40], 0);
   EXPECT_NEAR(reading[100], 1000 * 50.5 * taken.bin_s / 0.2, 10);
-  // Of the next input nothing is known.
+  // Nothing is known of the next input.
   EXPECT_GT(record.expect_buckets(1000), since);
 }
 
-// Those that are kept stand evenly among those that came.
+// The kept buckets are evenly spaced among all buckets.
 TEST(Occupancy, KeepsEveryFewthBucket) {
   OccupancyRecord record;
   record.expect_buckets(1);
@@ -142,7 +143,7 @@ TEST(Occupancy, KeepsEveryFewthBucket) {
   EXPECT_EQ(taken.buckets.size(), 250u);
 }
 
-TEST(Occupancy, ManyThreadsTellIt) {
+TEST(Occupancy, ManyThreadsAddBuckets) {
   OccupancyRecord record;
   record.expect_buckets(1 << 20);
   std::vector<std::jthread> threads;

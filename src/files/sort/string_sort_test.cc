@@ -1,7 +1,7 @@
 // Test labels: slow-threads, loops
 
-// The sort of records, lines and rows that lie in files, against std::stable_sort: memory from the least
-// on, inputs from half of it to several times as much, with and without compression.
+// The sort of records, lines and rows in files, compared with std::stable_sort: memory from the
+// least on, inputs from half of it to several times as much, with and without compression.
 
 #include <fmt/format.h>
 
@@ -63,14 +63,14 @@ std::string sorted_by_model(const SortOptions& options, std::string_view data) {
   return out;
 }
 
-// What makes sorts of text hard, one of them at a time or several.
+// Properties that make sorts of text hard, one of them at a time or several.
 struct Shape {
-  uint64_t keys = ~uint64_t{0};  // so many different ones
-  size_t prefix_bytes = 0;       // that all keys begin with
+  uint64_t keys = ~uint64_t{0};  // number of different keys
+  size_t prefix_bytes = 0;       // common prefix of all keys
   size_t least_bytes = 0;
   size_t most_bytes = 40;
-  double giant_share = 0;  // of the items, that have one key
-  size_t long_bytes = 0;   // of a few lines
+  double giant_share = 0;  // share of the items that have one key
+  size_t long_bytes = 0;   // longest of a few long lines
 };
 
 std::string random_text(Random& random, const Format& format, const Shape& shape, uint64_t bytes) {
@@ -87,7 +87,7 @@ std::string random_text(Random& random, const Format& format, const Shape& shape
         data[at + format.key_offset + i] =
             i < shape.prefix_bytes ? 'p' : static_cast<char>(mix64(key + i / 8) >> (8 * (i % 8)));
       }
-      // What tells equal keys apart.
+      // Distinguishes items with equal keys.
       if (format.key_offset + format.key_bytes + 8 <= format.record_bytes)
         std::memcpy(data.data() + at + format.key_offset + format.key_bytes, &at, 8);
     } else {
@@ -121,7 +121,7 @@ std::string random_text(Random& random, const Format& format, const Shape& shape
 
 class StringSortTest : public SortFixture {
  protected:
-  // With `more` than the least memory. What the test itself holds is not the sort's.
+  // Sorts with `more` than the least memory. The memory of the test itself is not the sort's.
   static Result<SortStats> sort(SortOptions chosen, uint64_t more = 0) {
     chosen.memory_bytes = budget_bytes() + more;
     os::reset_peak_resident_memory();
@@ -184,7 +184,7 @@ TEST_F(StringSortTest, RandomInputsGiveWhatAStableSortGives) {
   }
 }
 
-TEST_F(StringSortTest, AnInputThatIsSomewhatLargerThanMemorySpillsSomewhat) {
+TEST_F(StringSortTest, AnInputSomewhatLargerThanMemorySpillsSomewhat) {
   Random random(seed_of_run());
   for (const Format& format : {Format{Type::record, 100, 0, 10}, lines}) {
     SortOptions chosen = options(format);
@@ -198,7 +198,7 @@ TEST_F(StringSortTest, AnInputThatIsSomewhatLargerThanMemorySpillsSomewhat) {
   }
 }
 
-TEST_F(StringSortTest, WhatFitsWritesNothingButTheOutput) {
+TEST_F(StringSortTest, AnInputThatFitsWritesOnlyTheOutput) {
   Random random(seed_of_run());
   const std::string data = random_text(random, lines, {}, 4 * MiB);
   SortOptions chosen = options(lines);
@@ -238,15 +238,15 @@ TEST_F(StringSortTest, LongLinesInShortInputsAreSorted) {
     data.append(700'000 + random.below(1000), static_cast<char>('f' - i));
     data += '\n';
   }
-  // With what the cases before this one left, and the thread sanitizer takes for itself while it runs: it counts as
+  // Memory that earlier cases left, and that the thread sanitizer takes while it runs, counts as
   // the program's.
   sort_and_compare(options(lines), data, os::shadowed ? 32 * MiB : 8 * MiB);
 }
 
-TEST_F(StringSortTest, AnItemThatIsTooLongIsAnErrorThatSaysWhere) {
+TEST_F(StringSortTest, AnItemThatIsTooLongIsAnErrorWithItsOffset) {
   const std::string beginning = "one\ntwo\n";
   for (const uint64_t more : {uint64_t{0}, 24 * MiB}) {
-    // Behind it lies as much again: what fits may be as long as all of it.
+    // The input goes on for as much again: one that fits may be a single item.
     write(path("in"),
           beginning + std::string(40 * MiB + more, 'x') + "\n" + std::string(8 * MiB, '\n'));
     const auto stats = sort(options(lines), more);
@@ -263,7 +263,7 @@ TEST_F(StringSortTest, AnItemThatIsTooLongIsAnErrorThatSaysWhere) {
 
 TEST_F(StringSortTest, KeysThatAreHardToTellApart) {
   Random random(seed_of_run());
-  // Zeros at the end, which eight bytes cannot tell from nothing; long common beginnings; repeats.
+  // Trailing zeros, which eight bytes cannot tell from nothing; long common prefixes; repeats.
   std::string data;
   while (data.size() < 12 * MiB) {
     data.append(random.below(40), 'a');
@@ -296,7 +296,7 @@ TEST_F(StringSortTest, CompressionMakesTemporariesSmallerAndNothingElse) {
   EXPECT_EQ(plain.items, small.items);
 }
 
-TEST_F(StringSortTest, ItIsCompressedWhereThatPays) {
+TEST_F(StringSortTest, CompressesWhenThatPays) {
   Random random(seed_of_run());
   std::string text;
   while (text.size() < 40 * MiB)
@@ -337,7 +337,7 @@ TEST_F(StringSortTest, AnErrorAtAnyRequestEndsCleanly) {
   }
 }
 
-TEST_F(StringSortTest, ItCanBeCancelledAtAnyTime) {
+TEST_F(StringSortTest, CanBeCancelledAtAnyTime) {
   Random random(seed_of_run());
   write(path("in"), random_text(random, lines, {.least_bytes = 10}, 24 * MiB));
   bool done = false;
@@ -360,9 +360,9 @@ TEST_F(StringSortTest, ItCanBeCancelledAtAnyTime) {
   }
 }
 
-// ---- below the whole
+// ---- parts of a run
 
-// A split and what it needs, without the run around it.
+// A split with its arguments, without the run around it.
 class SplitTest : public StringSortTest {
  protected:
   void open(const std::string& data) {
@@ -405,7 +405,7 @@ class SplitTest : public StringSortTest {
   BlockArena arena_;
 };
 
-TEST_F(SplitTest, ADamagedBlockIsToldAndNotTrusted) {
+TEST_F(SplitTest, ADamagedBlockIsReported) {
   Random random(seed_of_run());
   open(random_text(random, lines, {.keys = 1000, .least_bytes = 30}, 24 * MiB));
   Context context(chosen_);
@@ -432,7 +432,7 @@ TEST_F(SplitTest, ADamagedBlockIsToldAndNotTrusted) {
   EXPECT_EQ(stored.error().code, ErrorCode::corrupt) << stored.error().message();
 }
 
-// All buckets come to the end of their blocks at the same time, and there are no other blocks for all of them.
+// All buckets fill their blocks at the same time, and there are no other blocks for all of them.
 TEST_F(SplitTest, ItemsThatGoRoundTheBucketsKeepTheirOrder) {
   std::string data;
   for (uint64_t i = 0; data.size() < 24 * MiB; ++i)
@@ -447,7 +447,7 @@ TEST_F(SplitTest, ItemsThatGoRoundTheBucketsKeepTheirOrder) {
   BucketPlan plan =
       plan_buckets(chosen_, 14 * MiB, {.bytes = pieces_.front().bytes, .item_bytes = 64});
   ASSERT_EQ(plan.split_threads, 4u);
-  plan.buckets = 120;  // each key has one
+  plan.buckets = 120;  // one for each key
   plan.block_bytes = files::block_bytes_min;
   ASSERT_TRUE(arena_.open(150 * plan.block_bytes, plan.block_bytes));
   auto split = this->split(context, plan, std::move(*sample), false);
@@ -467,7 +467,7 @@ TEST_F(SplitTest, ABucketThatIsTooLargeIsSplitAgainCompressedOrNot) {
     open(data);
     Context context(chosen_);
     BucketSort sort(context, 14 * MiB, {path("temporaries")}, compresses);
-    // A sample that knows nothing makes one bucket.
+    // An empty sample makes one bucket.
     auto stored =
         sort.run({.pieces = pieces_, .bytes = pieces_.front().bytes, .sample = {.item_bytes = 40}},
                  {&output_, 0});
@@ -478,7 +478,7 @@ TEST_F(SplitTest, ABucketThatIsTooLargeIsSplitAgainCompressedOrNot) {
   }
 }
 
-TEST(SpillCodec, GivesBackWhatItTook) {
+TEST(SpillCodec, RestoresTheBytes) {
   Random random(seed_of_run());
   for (size_t bytes : {size_t{1}, size_t{4096}, size_t{100'000}, size_t{2 * MiB}}) {
     std::vector<std::byte> data(bytes), stored(bytes), back(bytes);
@@ -494,14 +494,14 @@ TEST(SpillCodec, GivesBackWhatItTook) {
   }
 }
 
-TEST(SpillCodec, RefusesWhatDoesNotShrinkByAnEighth) {
+TEST(SpillCodec, RejectsBlocksThatDoNotShrinkByAnEighth) {
   Random random(seed_of_run());
   std::vector<std::byte> data(64 * KiB), stored(64 * KiB);
   for (std::byte& byte : data) byte = static_cast<std::byte>(random.next());
   EXPECT_EQ(compress_block(data.data(), data.size(), stored.data()), 0u);
 }
 
-TEST(SpillCodec, DamagedBlocksAreRefusedOrGiveSomethingOfTheRightSize) {
+TEST(SpillCodec, DamagedBlocksAreRejectedOrRestoredToTheRightSize) {
   Random random(seed_of_run());
   std::vector<std::byte> data(64 * KiB), stored(64 * KiB), back(64 * KiB);
   for (std::byte& byte : data) byte = static_cast<std::byte>(random.below(3));

@@ -23,7 +23,7 @@ namespace {
 constexpr size_t block_bytes = 16 * KiB;
 constexpr uint32_t arena_blocks = 40;
 
-// Buckets as a distribution leaves them, the first ones kept, and what each of them holds.
+// Buckets as a distribution leaves them, the first ones kept, and their contents.
 class BucketReaderTest : public testing::Test {
  protected:
   void make(uint64_t seed) {
@@ -57,7 +57,7 @@ class BucketReaderTest : public testing::Test {
           std::memcpy(arena_.block(bucket.kept.back()), content.data() + at, bytes);
           continue;
         }
-        // Other buckets' blocks lie between them, or not.
+        // Blocks of other buckets lie between them, or not.
         Spill& spill = spills_.part(bucket.spill);
         if (random.below(3) == 0) spill.place(block_bytes);
         const stream::Extent extent = spill.place(static_cast<uint32_t>(bytes));
@@ -72,7 +72,7 @@ class BucketReaderTest : public testing::Test {
     }
   }
 
-  // Where in its bucket it begins.
+  // Offset of the job in its bucket.
   uint64_t start_of(const BucketJob& job) const {
     const SplitBucket& bucket = buckets_[job.bucket];
     return job.spilled.empty() ? 0 : (job.spilled.data() - bucket.spilled.data()) * block_bytes;
@@ -87,7 +87,7 @@ class BucketReaderTest : public testing::Test {
   BlockArena arena_;
 };
 
-// Takers overwrite all of a region while they have it: nobody else's may lie there.
+// Takers overwrite all of a region while they have it: no other region may overlap it.
 TEST_F(BucketReaderTest, EveryByteArrivesInARegionOfItsOwn) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);
@@ -124,13 +124,13 @@ TEST_F(BucketReaderTest, EveryByteArrivesInARegionOfItsOwn) {
     EXPECT_EQ(wrong, 0u);
     for (size_t i = 0; i < buckets_.size(); ++i) {
       EXPECT_EQ(arrived[i], buckets_[i].bytes);
-      // As often as it was kept: once more would end the program.
+      // Each part is released as often as it was kept: once more would end the program.
       if (!releases && !buckets_[i].spilled.empty()) spills_.release(buckets_[i].spill);
     }
   }
 }
 
-TEST_F(BucketReaderTest, WhoWaitsIsWokenWhenAReadFails) {
+TEST_F(BucketReaderTest, WaitingTakersAreWokenWhenAReadFails) {
   size_t failed = 0;
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(seed);
@@ -163,8 +163,8 @@ TEST_F(BucketReaderTest, WhoWaitsIsWokenWhenAReadFails) {
   EXPECT_GT(failed, 0u);
 }
 
-// The first job is not given back, so that the reader waits for room, or else reads all there is.
-TEST_F(BucketReaderTest, ReaderThatWaitsForRoomIsWokenWhenATakerFails) {
+// The first job is not released, so that the reader waits for room, or else reads all jobs.
+TEST_F(BucketReaderTest, AReaderThatWaitsForRoomIsWokenWhenATakerFails) {
   size_t failed = 0;
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(seed);

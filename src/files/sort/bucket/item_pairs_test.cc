@@ -15,7 +15,8 @@
 namespace penstock::external {
 namespace {
 
-// More keys with one beginning than are kept at a time, or longer ones, among others that have another one.
+// More keys with one prefix than are kept at a time, or longer ones, among others with another
+// prefix.
 TEST(ItemPairs, ManyMadeKeysWithOneBeginningAreDivided) {
   for (const auto& [descending, more_bytes] :
        {std::pair{false, 0}, std::pair{true, 0}, std::pair{false, 300}}) {
@@ -52,11 +53,11 @@ ItemsInMemory in_memory(const std::string& text, size_t items) {
           .items = items};
 }
 
-// Keys are looked at eight bytes at a time. Made of few words of eight they are the beginning of each
-// other, equal, and in one group what in the next one comes first.
+// Keys are compared eight bytes at a time. Keys made of a few words of eight bytes are prefixes of
+// each other, equal, or differ first in a word that ends another key.
 TEST(ItemPairs, KeysOfTheSameFewWordsAreToldApart) {
   Random random(seed_of_run());
-  // Lines that are equal in it keep their order, or are put in order as a whole.
+  // Lines with equal keys keep their order, or are ordered by the whole line.
   const auto stable = items::TextOrder::make({.keys = {"2,2"}, .separator = ' ', .stable = true});
   const auto total = items::TextOrder::make({.keys = {"2,2"}, .separator = ' '});
   ASSERT_TRUE(stable && total);
@@ -94,7 +95,7 @@ TEST(ItemPairs, KeysOfTheSameFewWordsAreToldApart) {
   }
 }
 
-// What comes out of temporaries is as many whole items as went there, or an error.
+// Temporaries give as many whole items as were written, or an error.
 TEST(ItemPairs, OtherItemsThanWereWrittenAreAnError) {
   const auto keys = items::TextOrder::make({.keys = {"1,1"}});
   ASSERT_TRUE(keys) << keys.error().message();

@@ -19,11 +19,11 @@ SortOptions options_for(items::Type type, unsigned threads) {
   return options;
 }
 
-// What the suites of numbers and of lines have in common.
+// Common part of the suites of numbers and of lines.
 class Plans : public testing::Test {
  protected:
-  // Every bucket can have a block while some are being written, a level makes buckets smaller, and
-  // the sorts have what they need.
+  // Asserts that every bucket can have a block while some are being written, that a level makes
+  // buckets smaller, and that sorters and lists have enough memory.
   static void assert_holds(const BucketPlan& plan, uint64_t memory, uint64_t input) {
     ASSERT_GE(plan.buckets, 1u);
     ASSERT_GE(plan.sorters, 1u);
@@ -31,7 +31,8 @@ class Plans : public testing::Test {
     ASSERT_GE(plan.block_bytes, files::block_bytes_min);
     ASSERT_LE(plan.region_bytes_max, plan.arena_bytes);
     const uint64_t blocks = plan.arena_bytes / plan.block_bytes;
-    // The lists have what they need, by a count that is not the plan's; and all has room together.
+    // The lists suffice by a count that is not the plan's; and everything fits into memory
+    // together.
     const uint64_t spilled_blocks = plan.fits ? 0 : input / plan.block_bytes + plan.buckets;
     ASSERT_GE(plan.lists_bytes + lists_free_bytes, spilled_blocks * 12);
     ASSERT_LE(plan.lists_bytes + plan.arena_bytes + plan.sorters_bytes, memory);
@@ -48,8 +49,9 @@ class Plans : public testing::Test {
     }
   }
 
-  // Of all that a plan may be made of. Plans do not hold for input that is some thousand times as
-  // large as the memory (hundred times where that is little); there is a memory with which they do.
+  // Asserts this for all memories and inputs. A plan may not hold for an input some thousand times
+  // as large as the memory (hundred times if that is little), but there is a memory with which it
+  // holds.
   static void assert_all_hold(const SortOptions& options, BucketInput input) {
     for (uint64_t memory = files::planned_bytes_min; memory <= 64 * GiB; memory += memory / 5) {
       for (input.bytes = 16; input.bytes <= 64 * TiB; input.bytes *= 3) {
@@ -115,7 +117,8 @@ INSTANTIATE_TEST_SUITE_P(Items, LinePlans,
                          testing::Combine(testing::Values(2.0, 10.0, 40.0, 100.0, 4000.0),
                                           testing::Values(1u, 2u, 8u), testing::Bool()));
 
-// What -S 32M leaves, for a terabyte of small blocks: larger ones, or none at all.
+// Memory that -S 32M leaves, and a terabyte in small blocks: the plan takes larger blocks, or does
+// not hold.
 TEST(BucketPlan, ChoosesBlocksWhoseListsFit) {
   const SortOptions options = options_for(items::Type::u64, 2);
   const BucketPlan some = plan_buckets(options, 20 * MiB, {.bytes = 64 * GiB});
@@ -127,7 +130,7 @@ TEST(BucketPlan, ChoosesBlocksWhoseListsFit) {
   EXPECT_LT(much.lists_bytes, 900 * MiB / 4);
 }
 
-// A level below has what the lists of those above it leave.
+// A lower level gets the memory that the lists of the levels above leave.
 TEST(BucketPlan, AllLevelsHaveRoomForTheirLists) {
   const SortOptions options = options_for(items::Type::u64, 2);
   for (uint64_t memory = 12 * MiB; memory <= 4 * GiB; memory *= 2) {
@@ -142,7 +145,7 @@ TEST(BucketPlan, AllLevelsHaveRoomForTheirLists) {
   }
 }
 
-// What lists a pipe would need if it were very long does not keep it from being sorted.
+// The lists that a very long pipe would need do not keep it from being sorted.
 TEST(BucketPlan, APipeIsSortedWithinAnyMemory) {
   for (unsigned threads : {1u, 2u, 8u}) {
     const SortOptions options = options_for(items::Type::u64, threads);
@@ -154,8 +157,9 @@ TEST(BucketPlan, APipeIsSortedWithinAnyMemory) {
   }
 }
 
-// A hundred times its memory needs no third pass: as many buckets as there are blocks for.
-TEST(BucketPlan, SortsTheBucketsOfMuchInputAsTheyAre) {
+// An input of a hundred times the memory needs no third pass: there are as many buckets as blocks
+// allow.
+TEST(BucketPlan, SortsTheBucketsOfAHundredfoldInputInOnePass) {
   for (unsigned threads : {1u, 2u}) {
     const BucketInput input{.bytes = 2 * GiB};
     const SortOptions options = options_for(items::Type::u64, threads);
@@ -163,9 +167,10 @@ TEST(BucketPlan, SortsTheBucketsOfMuchInputAsTheyAre) {
   }
 }
 
-// Texts always. Numbers from four threads on, where the tables of all are little beside the memory, and a
-// window that comes to the end of every block finds another one for each.
-TEST(BucketPlan, SeveralThreadsDistributeWhereThatPays) {
+// Several threads always distribute texts. They distribute numbers from four threads on, if the
+// tables of all threads are small, and a window that fills the block of every bucket finds another
+// one for each.
+TEST(BucketPlan, SeveralThreadsDistributeWhenThatPays) {
   for (uint64_t memory = files::planned_bytes_min; memory <= 4 * GiB; memory *= 2) {
     SortOptions lines;
     lines.format = {items::Type::lines, 1};

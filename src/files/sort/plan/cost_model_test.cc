@@ -1,6 +1,6 @@
 // Test labels: one-thread
 
-// How long a phase takes, by what each resource would take alone.
+// Time of a phase as a function of the times that each resource would take alone.
 
 #include "files/sort/plan/cost_model.h"
 
@@ -26,7 +26,7 @@ class CostsTest : public SortFixture {
     return bowtie::DeviceProfile{
         .name = "made up", .read_bytes_per_s = 100e6, .write_bytes_per_s = 50e6};
   }
-  // Of so many items of 50 bytes.
+  // Sets an input of this many items of 50 bytes.
   static SortInput input_of(uint64_t bytes) {
     SortInput input;
     input.bytes = bytes;
@@ -59,7 +59,7 @@ TEST_F(CostsTest, ResourcesWorkSideBySideAndWaitForEachOther) {
   EXPECT_DOUBLE_EQ(phase.disk_seconds, 3);
   EXPECT_EQ(phase.processor_seconds, 0);
   EXPECT_EQ(phase.bound, PhaseBound::disk);
-  // Who waits for a request is not awake at once.
+  // A thread that waits for a request takes time to wake up.
   phase = predicted({}, 10'000);
   EXPECT_GT(phase.seconds, 3.01);
   EXPECT_LT(phase.seconds, 4);
@@ -71,12 +71,12 @@ TEST_F(CostsTest, ResourcesWorkSideBySideAndWaitForEachOther) {
   phase = predicted({.processor_seconds = 4, .lanes = 2});
   EXPECT_LT(phase.seconds, 4);
   EXPECT_EQ(phase.bound, PhaseBound::disk);
-  // What is done before the disk has anything to do comes in front.
+  // Work that is done before the disk has anything to do is added.
   phase = predicted({.processor_seconds = 8, .lanes = 2, .ahead_seconds = 6, .ahead_lanes = 3});
   EXPECT_DOUBLE_EQ(phase.seconds, 2 + 5);
   EXPECT_DOUBLE_EQ(phase.processor_seconds, 14);
   EXPECT_EQ(phase.bound, PhaseBound::processor);
-  // Memory that is used for the first time is the processors' work, too.
+  // The first use of memory is processor work, too.
   phase = predicted({.touched_bytes = 40 * GiB});
   EXPECT_GT(phase.memory_seconds, phase.disk_seconds);
   EXPECT_DOUBLE_EQ(phase.processor_seconds, phase.memory_seconds);
@@ -84,7 +84,7 @@ TEST_F(CostsTest, ResourcesWorkSideBySideAndWaitForEachOther) {
   EXPECT_EQ(phase.bound, PhaseBound::memory);
 }
 
-// More of anything never takes less.
+// More of anything never takes less time.
 TEST_F(CostsTest, WorkGrowsWithWhatThereIsToDo) {
   for (const Format& format : {u64, lines}) {
     SCOPED_TRACE(items::name_of(format.type));
@@ -122,7 +122,7 @@ TEST_F(CostsTest, WorkGrowsWithWhatThereIsToDo) {
     phase.seeks = 0;
     phase.bytes_read /= 2;
     phase.bytes_written /= 2;
-    // More buckets are smaller; of texts they fall out of the caches.
+    // More buckets are smaller; buckets of texts fall out of the caches.
     plan.buckets = 1024;
     EXPECT_EQ(costs.split_work(phase, plan).processor_seconds > split.processor_seconds,
               !format.numeric());

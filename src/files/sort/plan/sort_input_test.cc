@@ -1,4 +1,4 @@
-// The look at an input, before anything is decided: what is known of what comes in order, and what a look may cost.
+// The look at an input before the sort is decided: its result for sequential inputs, and its cost.
 
 #include "files/sort/plan/sort_input.h"
 
@@ -35,11 +35,11 @@ class InputTest : public SortFixture {
   SortOptions options(const Format& format) const {
     SortOptions options = SortFixture::options(format);
     options.inputs.clear();
-    // A sanitizer's shadow grows with what the look opens.
+    // A sanitizer's shadow grows with the memory that the look opens.
     options.memory_bytes = budget_bytes() + (os::shadowed ? 32 * MiB : 0);
     return options;
   }
-  // In order, in pieces of any length, as from a pipe.
+  // A sequential source, in pieces of any length, as from a pipe.
   static std::shared_ptr<Source> source_of(std::string text) {
     return callback_source(
         [left = std::move(text)](std::span<std::byte> into) mutable -> Result<size_t> {
@@ -62,8 +62,8 @@ class InputTest : public SortFixture {
   }
 };
 
-// Of what ends soon all is known, as of a file: it is sorted where it is, and temporaries are none.
-TEST_F(InputTest, WhatEndsSoonIsKnown) {
+// A short sequential input is known like a file: it is sorted in memory, without temporaries.
+TEST_F(InputTest, AShortSequentialInputIsKnown) {
   Random random(seed_of_run());
   for (const size_t count : {1, 3, 8}) {
     SCOPED_TRACE(count);
@@ -75,7 +75,7 @@ TEST_F(InputTest, WhatEndsSoonIsKnown) {
       all += text;
       sources.push_back(source_of(text));
     }
-    SortOptions chosen = options(u64);  // beside what the test itself takes by now
+    SortOptions chosen = options(u64);  // beside the memory that the test itself takes by now
     chosen.sources = std::move(sources);
     const auto stats = sort_files(chosen);
     ASSERT_TRUE(stats) << stats.error().message();
@@ -89,8 +89,9 @@ TEST_F(InputTest, WhatEndsSoonIsKnown) {
   }
 }
 
-// Behind the eighth nobody looks, nor behind one that goes on: nothing is told of what is not known.
-TEST_F(InputTest, WhatIsNotLookedAtIsNotKnown) {
+// Sources behind the eighth, or behind one that goes on, are not looked at, and the plan has no
+// figures.
+TEST_F(InputTest, SourcesThatAreNotLookedAtAreNotKnown) {
   SortOptions chosen = options(u64);
   for (int i = 0; i < 9; ++i) chosen.sources.push_back(source_of("12345678"));
   auto plan = plan_sort(chosen);
@@ -111,12 +112,12 @@ TEST_F(InputTest, WhatIsNotLookedAtIsNotKnown) {
   EXPECT_FALSE(is_asked) << "its writer may be the same, and wait";
 }
 
-// A look takes a quarter of the memory, whoever shares it.
+// A look takes a quarter of the memory, however many sources share it.
 TEST_F(InputTest, ALookTakesNoMoreThanAQuarterOfTheMemory) {
   for (const size_t sources : {1, 2, 8}) {
     SCOPED_TRACE(sources);
     SortOptions chosen = options(u64);
-    // Of the first ones a little; the last one goes on.
+    // The first sources are short; the last one goes on.
     for (size_t i = 1; i < sources; ++i) chosen.sources.push_back(source_of("12345678"));
     chosen.sources.push_back(endless_source());
     Context context(chosen);
@@ -129,7 +130,7 @@ TEST_F(InputTest, ALookTakesNoMoreThanAQuarterOfTheMemory) {
     EXPECT_TRUE(input->any_in_order());
     EXPECT_EQ(input->pieces.size(), sources);
     EXPECT_LE(input->bytes, usable_bytes / 4);
-    // What the others left over is the last one's.
+    // The last source gets the memory that the others left over.
     EXPECT_GE(input->bytes, usable_bytes / 8);
     EXPECT_LE(input->usable_bytes, usable_bytes - input->bytes);
     EXPECT_GE(input->sample.size(), 100u);
@@ -164,7 +165,7 @@ TEST_F(InputTest, HeadersOfAllMustBeTheSameAndAppearOnce) {
   }
 }
 
-// In a file, and in what comes in order: before anything is written.
+// The check covers files and sequential inputs, before anything is written.
 TEST_F(InputTest, ItemsThatAreCutOffAreRefused) {
   for (const bool in_order : {false, true}) {
     SortOptions chosen = options(u64);
@@ -186,7 +187,7 @@ TEST_F(InputTest, TooLittleMemorySaysHowMuchIsEnough) {
   write(path("in"), std::string(8000, 'x'));
   SortOptions chosen = options(u64);
   chosen.inputs = {path("in")};
-  // The program has more than that.
+  // The program itself takes more than that.
   ballast_.resize(64 * MiB, 1);
   chosen.memory_bytes = 64 * MiB;
   auto stats = sort_files(chosen);
@@ -196,14 +197,14 @@ TEST_F(InputTest, TooLittleMemorySaysHowMuchIsEnough) {
   const std::string& hint = stats.error().hint;
   const size_t digit = hint.find_first_of("0123456789");
   ASSERT_NE(digit, std::string::npos) << hint;
-  // (What a sample takes is not in it.)
+  // The memory of a sample is not included.
   chosen.memory_bytes = (std::stoull(hint.substr(digit)) + 2) * MiB;
   stats = sort_files(chosen);
   EXPECT_TRUE(stats) << stats.error().message();
 }
 
-// The look at the input must not cost more than what it is for.
-TEST(SamplePlan, LooksLessOftenWhereItSeeksSlowly) {
+// The look at the input must not cost more than it saves.
+TEST(SamplePlan, LooksLessOftenIfTheDiskSeeksSlowly) {
   const bowtie::DeviceProfile disk = *bowtie::find_profile("hard-disk");
   bowtie::DeviceProfile fast = *bowtie::find_profile("nvme-ssd");
   const uint64_t memory_bytes = 64 * MiB;
@@ -223,8 +224,8 @@ TEST(SamplePlan, LooksLessOftenWhereItSeeksSlowly) {
   }
 }
 
-// What is unknown between two looks does not decide how large a bucket is.
-TEST(SamplePlan, LooksFourTimesWithinTheMemoryWhereItSeeksSlowly) {
+// The unknown part between two looks does not determine the size of a bucket.
+TEST(SamplePlan, LooksFourTimesWithinTheMemoryIfTheDiskSeeksSlowly) {
   const bowtie::DeviceProfile disk = *bowtie::find_profile("hard-disk");
   EXPECT_EQ(files::plan_sample(32 * MiB, 64 * MiB, &disk).places, 4u);
   EXPECT_EQ(files::plan_sample(128 * MiB, 64 * MiB, &disk).places, 8u);

@@ -1,7 +1,7 @@
 // Test labels: no-sanitizer (a sanitizer's memory moves the plans)
 
-// What is planned, beside what a run of it does: the way, the passes, the room for temporaries, and what
-// other budgets would do.
+// Plans compared with the runs that follow them: the way, the passes, the space for temporaries,
+// and the alternatives with other budgets.
 
 #include "files/sort/plan/sort_planner.h"
 
@@ -49,7 +49,7 @@ class PlannerTest : public SortFixture {
   }
 };
 
-// Less of it, and more.
+// Budgets below and above the sort's own.
 TEST_F(PlannerTest, AnotherBudgetDoesWhatTheAlternativesSay) {
   for (const Format& format : {u64, lines}) {
     SCOPED_TRACE(items::name_of(format.type));
@@ -75,7 +75,7 @@ TEST_F(PlannerTest, AnotherBudgetDoesWhatTheAlternativesSay) {
         ASSERT_TRUE(same) << same.error().message();
         EXPECT_EQ(other.method, same->method);
         EXPECT_EQ(other.passes, same->passes);
-        // The program has not as much memory at any time.
+        // The program's own memory differs from time to time.
         EXPECT_NEAR(static_cast<double>(other.temp_bytes), static_cast<double>(same->temp_bytes),
                     8 * MiB);
         EXPECT_NEAR(other.seconds, same->seconds, 0.1 * same->seconds);
@@ -84,9 +84,9 @@ TEST_F(PlannerTest, AnotherBudgetDoesWhatTheAlternativesSay) {
   }
 }
 
-// Of a long run the disk and a few items are tried. Nothing of it is sorted here: most of the input
+// The disk and a few items are measured for a long sort. Nothing is sorted here: most of the input
 // is a hole.
-TEST_F(PlannerTest, ALongRunIsPlannedOnWhatWasTried) {
+TEST_F(PlannerTest, ALongSortIsPlannedWithMeasurements) {
   generate("in", u64, 32 * MiB);
   std::error_code error;
   std::filesystem::resize_file(path("in"), 1 * GiB, error);
@@ -95,7 +95,7 @@ TEST_F(PlannerTest, ALongRunIsPlannedOnWhatWasTried) {
     GTEST_SKIP() << "no disk is measured here";
   SortOptions chosen = options(u64);
   chosen.memory_bytes += 64 * MiB;
-  // The first of more items than there are are all of them.
+  // If K exceeds the number of items, the first K items are all of them.
   for (const std::optional<uint64_t> top : {std::optional<uint64_t>(), std::optional(GiB)}) {
     chosen.top = top;
     const auto plan = plan_sort(chosen);
@@ -112,8 +112,9 @@ TEST_F(PlannerTest, ALongRunIsPlannedOnWhatWasTried) {
   }
 }
 
-// Where files lie in memory the first look finds pages that nobody has used for long. It is repeated.
-TEST_F(PlannerTest, FilesInMemoryAreLookedAtMoreThanOnce) {
+// If files lie in memory the first measurement finds pages that were not used for long, so it is
+// repeated.
+TEST_F(PlannerTest, FilesInMemoryAreMeasuredMoreThanOnce) {
   const std::string memory = "/dev/shm";
   if (!io::lies_in_memory(memory)) GTEST_SKIP() << memory << " is no tmpfs here";
   if (auto space = io::space_of(memory); !space || space->free_bytes < 2 * GiB)
@@ -135,13 +136,13 @@ TEST_F(PlannerTest, FilesInMemoryAreLookedAtMoreThanOnce) {
   EXPECT_GE(trial->bytes_read, 2 * (8 * MiB + 2 * MiB));
 }
 
-// All ways: as many passes, as much of the disk, and as much room for temporaries.
+// For all ways the passes, the disk traffic and the space for temporaries are as planned.
 TEST_F(PlannerTest, EachWayTakesWhatItsPlanSays) {
   struct Way {
     const char* name;
     Method method;
     Distribution distribution = Distribution::uniform;
-    std::optional<double> top = {};  // of all items
+    std::optional<double> top = {};  // share of all items
     bool to_device = false;
     bool unique = false;
     Compression compression = Compression::never;
@@ -166,7 +167,7 @@ TEST_F(PlannerTest, EachWayTakesWhatItsPlanSays) {
       SortOptions chosen = options(format);
       generate("in", format, 16 * MiB, way.distribution);
       const std::string once = read(path("in"));
-      // What is in order becomes two stretches.
+      // Data in order become two stretches.
       std::ofstream(path("in"), std::ios::binary | std::ios::app) << once;
       const uint64_t items = check(format, once).count * 2;
       chosen.memory_bytes = options(format).memory_bytes;
@@ -185,7 +186,7 @@ TEST_F(PlannerTest, EachWayTakesWhatItsPlanSays) {
       const auto at_most = [](uint64_t done, uint64_t planned) {
         EXPECT_LE(static_cast<double>(done), 1.1 * static_cast<double>(planned) + 2e6);
       };
-      // Where the first texts end is looked for among all.
+      // The end of the first texts is searched for among all texts.
       const uint64_t looked_at = way.top && !format.fixed() ? plan.input_bytes / 4 : 0;
       at_most(stats->temp_bytes, plan.temp_bytes);
       at_most(stats->bytes_read, plan.bytes_read + looked_at);

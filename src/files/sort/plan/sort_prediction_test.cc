@@ -1,6 +1,6 @@
 // Test labels: ci, no-sanitizer, loops (a sanitizer's memory moves the plans)
 
-// What a sort says that it will do, beside what its requests really did.
+// Predictions of a sort, compared with its requests.
 
 #include "files/sort/plan/sort_prediction.h"
 
@@ -46,11 +46,11 @@ bowtie::DeviceProfile hard_disk() {
   return *bowtie::find_profile("hard-disk");
 }
 
-// What the files of this process in `folder` take of the disk, from time to time: those without a name, too.
+// Samples the disk space of this process's files in `folder`, including those without a name.
 class DiskWatch {
  public:
   explicit DiskWatch(std::filesystem::path folder) : folder_(std::move(folder)) {}
-  // The most that was seen.
+  // Returns the largest space seen.
   uint64_t finish() {
     watch_.request_stop();
     watch_.join();
@@ -62,7 +62,7 @@ class DiskWatch {
     for (; !stop.stop_requested(); std::this_thread::sleep_for(std::chrono::milliseconds(1)))
       most_bytes_ = std::max(most_bytes_, bytes());
   }
-  // A file may have several descriptors.
+  // Several descriptors may refer to one file.
   uint64_t bytes() const {
     std::map<ino_t, uint64_t> files;
     for (int descriptor = 0; descriptor < descriptors_max; ++descriptor) {
@@ -102,7 +102,7 @@ class PredictionTest : public SortFixture {
     EXPECT_EQ(after.count, before.count);
     EXPECT_EQ(after.checksum_hex(), before.checksum_hex());
   }
-  // Bytes within a twentieth, seeks within a factor.
+  // Expects bytes within a twentieth, and seeks within a factor.
   static void expect_as_predicted(const SortStats& stats, const std::string& name,
                                   double seeks_factor) {
     expect_at_most_as_predicted(stats, name, seeks_factor);
@@ -111,7 +111,7 @@ class PredictionTest : public SortFixture {
               static_cast<double>(find(stats.predicted.phases, name)->seeks))
         << name;
   }
-  // Seeks that may be fewer: where the prediction is the most that there can be.
+  // Expects seeks within an upper bound only: the prediction may be the largest possible number.
   static void expect_at_most_as_predicted(const SortStats& stats, const std::string& name,
                                           double seeks_factor = 1) {
     SCOPED_TRACE(name);
@@ -157,7 +157,7 @@ TEST_F(PredictionTest, PhasesAddUpToTheRun) {
   }
 }
 
-// What is told of the time is one story: phases, resources, range, other budgets.
+// Predicted times are consistent: phases, resources, range, other budgets.
 TEST_F(PredictionTest, SecondsAddUpAndFollowTheResources) {
   for (const Format& format : {u64, records, lines}) {
     SCOPED_TRACE(items::name_of(format.type));
@@ -174,7 +174,7 @@ TEST_F(PredictionTest, SecondsAddUpAndFollowTheResources) {
         EXPECT_GE(phase.disk_seconds + phase.processor_seconds, phase.seconds * 0.9999)
             << phase.name;
         EXPECT_LE(phase.memory_seconds, phase.processor_seconds) << phase.name;
-        // A disk of 200 MB/s keeps nobody's processor busy.
+        // A disk of 200 MB/s keeps no processor busy.
         if (name == std::string("hard-disk")) {
           EXPECT_EQ(phase.bound, PhaseBound::disk) << phase.name;
         }
@@ -207,8 +207,9 @@ TEST_F(PredictionTest, TheUsualDistributionSeeksAsPredicted) {
       expect_as_predicted(*stats, "sort", 2);
       continue;
     }
-    // Of texts several sorters read and write side by side: who is when at it is nobody's plan. On
-    // a busy machine it may be one after the other, a run to read and one to write for each bucket.
+    // Several sorters of texts read and write side by side, in an order that no plan knows. On a
+    // busy machine they may work one after the other: one run to read and one to write for each
+    // bucket.
     const SortPhase* sort = find(stats->phases, "sort");
     ASSERT_NE(sort, nullptr);
     EXPECT_LE(sort->seeks, 5 * find(stats->predicted.phases, "sort")->seeks);
@@ -216,7 +217,7 @@ TEST_F(PredictionTest, TheUsualDistributionSeeksAsPredicted) {
   }
 }
 
-TEST_F(PredictionTest, WhatFitsIsReadAndWrittenInOneRun) {
+TEST_F(PredictionTest, AnInputThatFitsIsReadAndWrittenInOneRun) {
   for (const Format& format : {u64, records, lines}) {
     for (const uint64_t bytes : {2 * MiB, 16 * MiB}) {
       generate("in", format, bytes);
@@ -234,8 +235,8 @@ TEST_F(PredictionTest, WhatFitsIsReadAndWrittenInOneRun) {
   }
 }
 
-// What memory does not hold is read as far as there is room, and then all of that is written. (Of a
-// sort that cuts its output nothing is distributed by the executor.)
+// Spilled buckets are read as far as there is room, and then all of these are written. (A sort that
+// cuts its output does not distribute with the executor.)
 TEST_F(PredictionTest, ReadingAndWritingTakeTurnsOnADiskThatSeeksSlowly) {
   io::emulate(io::EmulatedDevice{
       .read_bytes_per_s = 2e9, .write_bytes_per_s = 2e9, .switch_seconds = 1.1e-3});
@@ -260,13 +261,13 @@ TEST_F(PredictionTest, ReadingAndWritingTakeTurnsOnADiskThatSeeksSlowly) {
   }
 }
 
-// What a sort takes beside its items goes to a temporary, and not all of them.
+// Only as much goes to a temporary as the sort takes beside its items.
 TEST_F(PredictionTest, ALittleMoreThanMemoryStaysThereOnADiskThatSeeksSlowly) {
   if (os::shadowed) GTEST_SKIP() << "what a sanitizer takes of the memory moves the plan";
   SortOptions chosen = options(lines);
   chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
   Result<SortPlan> plan;
-  // A little more than fits. (Fine steps: what the process itself has by now moves the plan.)
+  // A little more than fits. The steps are fine, because the process's own memory moves the plan.
   for (uint64_t bytes = 10 * MiB; bytes < 32 * MiB; bytes += MiB / 4) {
     generate("in", lines, bytes);
     plan = plan_sort(chosen);
@@ -285,8 +286,8 @@ TEST_F(PredictionTest, ALittleMoreThanMemoryStaysThereOnADiskThatSeeksSlowly) {
   expect_at_most_as_predicted(*stats, "sort", 1.5);
 }
 
-// Buckets of numbers are written when they become sorted, unless a place depends on what is dropped
-// in front of it.
+// Buckets of numbers are written when they become sorted, unless their places depend on repeats
+// that are dropped before them.
 TEST_F(PredictionTest, NumbersThatFitAreWrittenBucketByBucket) {
   generate("in", u64, 16 * MiB);
   SortOptions chosen = options(u64);
@@ -304,7 +305,7 @@ TEST_F(PredictionTest, NumbersThatFitAreWrittenBucketByBucket) {
   expect_as_predicted(*stats, "sort and write", 1);
 }
 
-TEST_F(PredictionTest, WhatIsInOrderIsCopiedInOnePass) {
+TEST_F(PredictionTest, ASortedInputIsCopiedInOnePass) {
   for (const Format& format : {u64, lines}) {
     SCOPED_TRACE(items::name_of(format.type));
     generate("in", format, 48 * MiB, Distribution::sorted);
@@ -320,7 +321,7 @@ TEST_F(PredictionTest, WhatIsInOrderIsCopiedInOnePass) {
 }
 
 // On a disk that does not seek slowly sorters write when they have something, each at its place.
-TEST_F(PredictionTest, WhatFitsIsWrittenInNoMoreRunsThanThereAreRequests) {
+TEST_F(PredictionTest, AnInputThatFitsIsWrittenInNoMoreRunsThanRequests) {
   for (const unsigned threads : {1u, 2u, 8u}) {
     for (const Format& format : {u64, records, lines}) {
       generate("in", format, 2 * MiB);
@@ -335,7 +336,7 @@ TEST_F(PredictionTest, WhatFitsIsWrittenInNoMoreRunsThanThereAreRequests) {
   }
 }
 
-TEST_F(PredictionTest, ADiskThatSeeksSlowlyIsGivenLongRuns) {
+TEST_F(PredictionTest, ADiskThatSeeksSlowlyGetsLongRuns) {
   for (const Format& format :
        {u64, Format{Type::i32, 4, 0, 4}, Format{Type::kv64, 16}, records, lines}) {
     if (!tried()) continue;
@@ -347,7 +348,7 @@ TEST_F(PredictionTest, ADiskThatSeeksSlowlyIsGivenLongRuns) {
     ASSERT_TRUE(usual) << usual.error().message();
     chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
     chosen.memory_bytes =
-        options(format).memory_bytes;  // a sanitizer keeps some of the first one's
+        options(format).memory_bytes;  // a sanitizer keeps some memory of the first sort
     auto stats = sort_files(chosen);
     ASSERT_TRUE(stats) << stats.error().message();
     EXPECT_TRUE(stats->predicted.long_runs);
@@ -359,7 +360,7 @@ TEST_F(PredictionTest, ADiskThatSeeksSlowlyIsGivenLongRuns) {
   }
 }
 
-// What was read is given back while the output grows.
+// The space of temporaries that were read is freed while the output grows.
 TEST_F(PredictionTest, OutputAndTemporariesTakeLittleMoreThanTheInput) {
   for (const Format& format : {u64, records, lines}) {
     generate("in", format, 96 * MiB);
@@ -374,7 +375,7 @@ TEST_F(PredictionTest, OutputAndTemporariesTakeLittleMoreThanTheInput) {
       ASSERT_TRUE(stats) << stats.error().message();
       EXPECT_EQ(stats->predicted.long_runs, long_runs);
       EXPECT_GT(static_cast<double>(stats->temp_bytes), 0.8 * input_bytes);
-      // Of long runs each bucket has a file, which is there until its output is.
+      // In long runs each bucket has a file, which stays until its output is written.
       const double a_bucket = long_runs ? 1.0 / stats->predicted.buckets : 0;
       EXPECT_LE(most_bytes, (1.1 + a_bucket) * input_bytes);
       EXPECT_GE(most_bytes, 0.9 * input_bytes) << "what there is was not seen";
@@ -382,9 +383,10 @@ TEST_F(PredictionTest, OutputAndTemporariesTakeLittleMoreThanTheInput) {
   }
 }
 
-// More buckets than there is memory for streams: of short lines, whose pairs take several times their room, and beside many
-// inputs. And with one text for which a bucket is too large.
-TEST_F(PredictionTest, LongRunsGoInTwoStepsWhereThereAreTooManyBuckets) {
+// More buckets than memory has streams for: of short lines, whose pairs take several times their
+// size, and with many inputs. The second case also has one text that is larger than a bucket may
+// be.
+TEST_F(PredictionTest, LongRunsTakeTwoStepsForTooManyBuckets) {
   if (os::shadowed) GTEST_SKIP() << "what a sanitizer takes of the memory moves the plan";
   Random random(seed_of_run());
   for (const bool heavy : {false, true}) {
@@ -399,7 +401,7 @@ TEST_F(PredictionTest, LongRunsGoInTwoStepsWhereThereAreTooManyBuckets) {
       std::ofstream(path(fmt::format("in{}", file)), std::ios::binary) << text;
     }
     SortOptions chosen = options(lines);
-    chosen.memory_bytes += 4 * MiB;  // for what plans leave to the program's allocator
+    chosen.memory_bytes += 4 * MiB;  // for memory that plans leave to the program's allocator
     chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
     chosen.inputs.clear();
     Result<SortPlan> plan;
@@ -428,8 +430,8 @@ TEST_F(PredictionTest, LongRunsGoInTwoStepsWhereThereAreTooManyBuckets) {
   }
 }
 
-// What has one key, to distribute it once more would change nothing, however often.
-TEST(LongRuns, GoAgainWithWhatBecomesSmaller) {
+// Distributing the items of one key once more would change nothing.
+TEST(LongRuns, DistributeAgainOnlyBucketsThatBecomeSmaller) {
   LongRunsPlan plan{.bytes = 800, .bucket_bytes_max = 10, .levels = 2};
   EXPECT_FALSE(plan.goes_again(10));
   EXPECT_TRUE(plan.goes_again(11));
@@ -443,7 +445,7 @@ TEST_F(PredictionTest, LongRunsKeepTheOrderOfEqualKeysAndDropRepeats) {
   Random random(3);
   std::vector<std::pair<uint64_t, uint64_t>> pairs(48 * MiB / 16);
   for (size_t i = 0; i < pairs.size(); ++i) {
-    // A key that is a third of all is more than a bucket.
+    // A key that is a third of all items exceeds a bucket.
     pairs[i] = {random.below(3) == 0 ? 2500 : random.below(5000), i};
   }
   auto text = [&] {
@@ -494,7 +496,7 @@ TEST_F(PredictionTest, SeveralInputsOfAnyDistributionInLongRuns) {
   }
 }
 
-// What the plan says of more memory is true, and of a little less it is not.
+// The memory that a plan names saves a pass, and a little less does not.
 TEST_F(PredictionTest, TheMemoryThatSavesAPassDoesSo) {
   for (const Format& format : {u64, records}) {
     SCOPED_TRACE(items::name_of(format.type));
@@ -519,7 +521,7 @@ TEST_F(PredictionTest, TheMemoryThatSavesAPassDoesSo) {
   }
 }
 
-TEST_F(PredictionTest, AMergeSaysItsSeeks) {
+TEST_F(PredictionTest, AMergePredictsItsSeeks) {
   SortOptions chosen = options(u64);
   chosen.inputs.clear();
   chosen.merge_only = true;
@@ -535,7 +537,7 @@ TEST_F(PredictionTest, AMergeSaysItsSeeks) {
   expect_as_predicted(*stats, "merge", 2.5);
 }
 
-TEST_F(PredictionTest, ASmallInputHasAPredictionThatSaysWhatItAssumes) {
+TEST_F(PredictionTest, ASmallInputHasAPredictionWithItsAssumptions) {
   const Format format = {Type::u64, 8};
   generate("in", format, 1 * MiB);
   SortOptions chosen = options(format);
@@ -544,7 +546,8 @@ TEST_F(PredictionTest, ASmallInputHasAPredictionThatSaysWhatItAssumes) {
   ASSERT_TRUE(plan->device);
   EXPECT_TRUE(plan->device_is_assumed);
   EXPECT_NE(plan->device->name.find("not measured"), std::string::npos) << plan->device->name;
-  // At least what the disk takes: the input once, the output once, at its speeds.
+  // The disk alone takes that long: it reads the input once and writes the output once, at its
+  // speeds.
   EXPECT_GE(plan->seconds, static_cast<double>(MiB) / plan->device->read_bytes_per_s +
                                static_cast<double>(MiB) / plan->device->write_bytes_per_s);
   EXPECT_LT(plan->seconds, 0.1);
@@ -554,14 +557,14 @@ TEST_F(PredictionTest, ASmallInputHasAPredictionThatSaysWhatItAssumes) {
   ASSERT_TRUE(known) << known.error().message();
   EXPECT_FALSE(known->device_is_assumed);
   EXPECT_EQ(known->method, plan->method);
-  // Of nothing there is nothing to predict.
+  // An empty input has no prediction.
   std::ofstream(path("in"), std::ios::binary | std::ios::trunc);
   const auto empty = plan_sort(options(format));
   ASSERT_TRUE(empty) << empty.error().message();
   EXPECT_EQ(empty->seconds, 0);
 }
 
-TEST_F(PredictionTest, TemporariesInMemoryAreSaidAndCounted) {
+TEST_F(PredictionTest, TemporariesInMemoryAreReportedAndCounted) {
   const std::string memory = "/dev/shm";
   const uint64_t input_bytes = 48 * MiB;
   if (!io::lies_in_memory(memory)) GTEST_SKIP() << memory << " is no tmpfs here";
@@ -598,9 +601,9 @@ TEST_F(PredictionTest, TemporariesInMemoryAreSaidAndCounted) {
   EXPECT_EQ(refused.error().code, ErrorCode::out_of_memory) << refused.error().message();
 }
 
-// The lists of what lies in temporaries are memory, too: eight terabytes have 4 million blocks of
-// 2 MiB, and little memory has smaller ones.
-TEST_F(PredictionTest, MoreInputThanTheListsHaveRoomForIsRefusedBeforeItBegins) {
+// The lists of blocks in temporaries are memory, too: eight terabytes have 4 million blocks of 2
+// MiB, and little memory has smaller blocks.
+TEST_F(PredictionTest, MoreInputThanItsListsAllowIsRefusedBeforeTheStart) {
   std::ofstream(path("in"), std::ios::binary);
   std::error_code refused;
   std::filesystem::resize_file(path("in"), 8 * TiB, refused);
@@ -613,7 +616,7 @@ TEST_F(PredictionTest, MoreInputThanTheListsHaveRoomForIsRefusedBeforeItBegins) 
   EXPECT_EQ(plan.error().code, ErrorCode::out_of_memory) << plan.error().message();
   EXPECT_EQ(plan.error().subject, "-S");
   EXPECT_FALSE(std::filesystem::exists(path("out")));
-  // What it asks for suffices. (There may be no disk for it.)
+  // The memory that the message asks for suffices. (There may be no disk for it.)
   const std::string& hint = plan.error().hint;
   const size_t digit = hint.find_first_of("0123456789");
   ASSERT_NE(digit, std::string::npos) << hint;
@@ -622,7 +625,7 @@ TEST_F(PredictionTest, MoreInputThanTheListsHaveRoomForIsRefusedBeforeItBegins) 
   EXPECT_TRUE(again || again.error().code == ErrorCode::out_of_space) << again.error().message();
 }
 
-// Without anything to spill the input is read in one go, each file of it.
+// If nothing is spilled the input is read in one run, each file of it.
 TEST(SplitTraffic, ReadsAndWritesInTurn) {
   SplitTraffic traffic{.input_bytes = 64 * MiB,
                        .input_files = 3,
@@ -635,7 +638,7 @@ TEST(SplitTraffic, ReadsAndWritesInTurn) {
   traffic.spilled_bytes = 64 * MiB;
   EXPECT_EQ(predict_split("distribute", traffic).seeks, 3u + 2 * 64);
   EXPECT_EQ(predict_split("distribute", traffic).bytes_written, 64 * MiB);
-  // Of blocks that are four times as large as many go in one write.
+  // Larger read blocks: many bucket blocks are written behind each.
   traffic.write_block_bytes = 4 * MiB;
   EXPECT_EQ(predict_split("distribute", traffic).seeks, 3u + 2 * 16 + 1);
   // Four writes behind a read: to another of four files in three cases of four.
@@ -643,14 +646,14 @@ TEST(SplitTraffic, ReadsAndWritesInTurn) {
   traffic.write_block_bytes = 1 * MiB;
   traffic.spill_files = 4;
   EXPECT_EQ(predict_split("distribute", traffic).seeks, 3u + 2 * 16 + 48 * 3 / 4);
-  // What memory holds when it is full goes in one run for each bucket.
+  // Buckets that memory holds when it becomes full are written in one run each.
   traffic.kept_bytes = 60 * MiB;
   traffic.spilled_bytes = 4 * MiB;
   traffic.buckets = 16;
   EXPECT_LT(predict_split("distribute", traffic).seeks, 3u + 16 + 2 * 4);
 }
 
-TEST(BucketTraffic, OneWriterGoesOnWhereItWas) {
+TEST(BucketTraffic, OneWriterContinuesAtItsPlace) {
   // Each bucket is read from a file of its own, and written.
   BucketTraffic traffic{.output_bytes = 64 * MiB,
                         .spilled_bytes = 64 * MiB,
@@ -659,21 +662,21 @@ TEST(BucketTraffic, OneWriterGoesOnWhereItWas) {
                         .request_bytes = 1 * MiB,
                         .in_flight_bytes = 8 * MiB};
   EXPECT_EQ(predict_buckets("sort", traffic).seeks, 1u + 8 + 8);
-  // Several share a file, where their blocks lie apart.
+  // Several buckets share a file, in which their blocks lie apart.
   traffic.buckets_per_spill_file = 4;
   EXPECT_EQ(predict_buckets("sort", traffic).seeks, 1u + 8 + 48 + 8);
-  // Half of a bucket is more than queues hold: reads and writes take turns.
+  // Half of a bucket exceeds the queues: reads and writes alternate.
   traffic.buckets_per_spill_file = 1;
   traffic.in_flight_bytes = 4 * MiB;
   EXPECT_EQ(predict_buckets("sort", traffic).seeks, 1u + 32 + 32);
-  // Nothing was spilled: it is written alone.
+  // Nothing was spilled: the disk only writes.
   traffic.spilled_bytes = 0;
   EXPECT_EQ(predict_buckets("sort", traffic).seeks, 8u);
   EXPECT_EQ(predict_buckets("sort", traffic).bytes_read, 0u);
   EXPECT_EQ(predict_buckets("sort", traffic).bytes_written, 64 * MiB);
 }
 
-// As much as memory holds is read, bucket by bucket, and then written in one run.
+// The reader fills memory bucket by bucket, and all of that is then written in one run.
 TEST(BucketTraffic, ReadingAndWritingInTurnsSeekOnceATurn) {
   BucketTraffic traffic{.output_bytes = 64 * MiB,
                         .spilled_bytes = 64 * MiB,
@@ -682,12 +685,12 @@ TEST(BucketTraffic, ReadingAndWritingInTurnsSeekOnceATurn) {
                         .request_bytes = 1 * MiB,
                         .turn_bytes = 16 * MiB};
   EXPECT_EQ(predict_buckets("sort", traffic).seeks, 8u + 4);
-  // What stays in memory is written alone.
+  // Kept buckets are only written.
   traffic.spilled_bytes = 32 * MiB;
   EXPECT_EQ(predict_buckets("sort", traffic).seeks, 4u + 4);
 }
 
-// Each of them goes to a place of its own.
+// Each writer has a place of its own.
 TEST(BucketTraffic, EveryRequestOfSeveralWritersSeeks) {
   BucketTraffic traffic{.output_bytes = 64 * MiB, .buckets = 8, .request_bytes = 1 * MiB};
   traffic.writers = 4;

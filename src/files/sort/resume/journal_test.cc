@@ -1,6 +1,6 @@
 // Test labels: one-thread
 
-// The journal: what was committed is read again; whatever is torn or changed is never believed.
+// The journal: committed entries are read again; torn or changed entries are never accepted.
 
 #include "files/sort/resume/journal.h"
 
@@ -60,7 +60,7 @@ class JournalTest : public testing::Test {
   void write(const std::string& bytes) const {
     std::ofstream(path(), std::ios::binary | std::ios::trunc) << bytes;
   }
-  // What is read is the beginning of what was written.
+  // The entries read are the first of those written.
   void expect_prefix(const std::vector<Entry>& written, size_t at_least, size_t at_most) {
     auto journal = Journal::open(path());
     ASSERT_TRUE(journal) << journal.error().message();
@@ -74,7 +74,7 @@ class JournalTest : public testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(JournalTest, WhatWasCommittedIsReadAgain) {
+TEST_F(JournalTest, CommittedEntriesAreReadAgain) {
   for (size_t bytes_max : {1, 100, 400'000}) {
     std::filesystem::remove(path());
     auto written = write_some(bytes_max, 20, bytes_max);
@@ -82,7 +82,7 @@ TEST_F(JournalTest, WhatWasCommittedIsReadAgain) {
   }
 }
 
-TEST_F(JournalTest, GoesOnBehindWhatWasRead) {
+TEST_F(JournalTest, AppendsBehindTheEntriesThatWereRead) {
   auto written = write_some(1, 5, 50);
   auto journal = Journal::open(path());
   ASSERT_TRUE(journal);
@@ -111,7 +111,7 @@ TEST_F(JournalTest, ATornEndIsNoEntry) {
 }
 
 // After a power cut the end of a file may hold anything.
-TEST_F(JournalTest, AChangedByteIsNeverBelieved) {
+TEST_F(JournalTest, AChangedByteIsNeverAccepted) {
   auto written = write_some(3, 6, 40);
   const std::string all = bytes();
   for (size_t at = 0; at < all.size(); ++at) {
@@ -126,7 +126,7 @@ TEST_F(JournalTest, AChangedByteIsNeverBelieved) {
   expect_prefix(written, 0, 0);
 }
 
-// What an earlier writer left behind the end does not go on with another one's entries.
+// Entries that an earlier writer left behind the end do not continue those of another writer.
 TEST_F(JournalTest, OldEntriesDoNotFollowNewOnes) {
   write_some(4, 3, 1);
   const std::string old = bytes();
@@ -139,7 +139,7 @@ TEST_F(JournalTest, OldEntriesDoNotFollowNewOnes) {
   EXPECT_EQ(read_all(*journal).size(), 1u);
 }
 
-TEST_F(JournalTest, IsOneProcesssAlone) {
+TEST_F(JournalTest, BelongsToOneProcess) {
   auto journal = Journal::open(path());
   ASSERT_TRUE(journal);
   auto second = Journal::open(path());
@@ -149,7 +149,7 @@ TEST_F(JournalTest, IsOneProcesssAlone) {
   EXPECT_TRUE(Journal::open(path()));
 }
 
-TEST_F(JournalTest, AFullDiskIsAnErrorAndLeavesWhatWasCommitted) {
+TEST_F(JournalTest, AFullDiskIsAnErrorAndKeepsCommittedEntries) {
   auto written = write_some(6, 4, 40);
   {
     auto journal = Journal::open(path());

@@ -7,17 +7,17 @@
 // length and its bytes:
 //
 //   begin      the version of this format; text: the purpose, from which the name is derived; the
-//              number of inputs, and for each the text of its path, and inode, bytes, and the times of
-//              the last change of its content and of its inode in ns (8 each); the number of folders,
-//              and their texts; text: the path of the output in progress
+//              number of inputs, and for each the text of its path, and inode, bytes, and the times
+//              of the last change of its content and of its inode in ns (8 each); the number of
+//              folders, and their texts; text: the path of the output in progress
 //   output     the inode of the output in progress (8): another file under its name is not it
 //   split      its number; the bucket that it splits: split and bucket; parts of its temporaries;
 //              bytes of a block (8); buckets; the sum of the items that it read
 //   bucket     the next bucket of that split: least and greatest key, bytes, items, blocks (8
 //              each), its part, whether all of its keys are equal; the sum SplitBucket::rest
-//   blocks     the next blocks of that bucket, any number; for each its number and its check: CRC-32C,
-//              without complements, of its contents in whole sectors and of zeros behind these
-//              (io/block_checks.h)
+//   blocks     the next blocks of that bucket, any number; for each its number and its check:
+//              CRC-32C, without complements, of its contents in whole sectors and of zeros behind
+//              these (io/block_checks.h)
 //   split end  its number; makes the split valid
 //   done       for each bucket: split and bucket; its place in the output, and bytes and items
 //              there (8 each); the sum of its sorted items

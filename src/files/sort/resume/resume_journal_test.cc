@@ -1,7 +1,7 @@
 // Test labels: one-thread
 
-// The steps of a sort in its journal: they are told as they were written, and none of those that
-// contradict each other are believed.
+// The steps of a sort in its journal: they are read as they were written, and steps that contradict
+// each other are not accepted.
 
 #include "files/sort/resume/resume_journal.h"
 
@@ -24,7 +24,7 @@ class StepsTest : public SortFixture {
     for (Journal::Entry entry; *journal->next(entry);) entries.push_back(entry);
     return entries;
   }
-  // Of a journal of these.
+  // Reads the steps of a journal of these entries.
   ResumeTold told_by(const std::vector<Journal::Entry>& entries) const {
     std::filesystem::remove(path("other"));
     auto journal = Journal::open(path("other"));
@@ -47,14 +47,14 @@ class StepsTest : public SortFixture {
                         .constant = number == 1,
                         .part = number % 2,
                         .rest = {.items = number, .words = 2, .squares = 3}};
-    // Of one bucket more than an entry holds.
+    // One bucket has more blocks than an entry holds.
     for (uint32_t block = 0; block < (number == 2 ? 20'000u : number + 1); ++block) {
       bucket.blocks.push_back(3 * block);
       bucket.checks.push_back(7 * block);
     }
     return bucket;
   }
-  // A beginning, an output, and a split of three buckets.
+  // Writes a beginning, an output, a split of three buckets, and one of these as done.
   void write_split(uint32_t buckets_told = 3, uint32_t parts = 2) const {
     std::filesystem::remove(path("journal"));
     auto journal = Journal::open(path("journal"));
@@ -72,7 +72,7 @@ class StepsTest : public SortFixture {
   }
 };
 
-TEST_F(StepsTest, AreToldAsTheyWereWritten) {
+TEST_F(StepsTest, AreReadAsTheyWereWritten) {
   write_split();
   const ResumeTold told = told_by(entries());
   EXPECT_EQ(told.version, ResumeTold::present_version);
@@ -106,12 +106,12 @@ TEST_F(StepsTest, AreToldAsTheyWereWritten) {
   EXPECT_EQ(told.output_bytes, 5900u);
 }
 
-// Each entry of the split left out, there twice, or with something behind it.
-TEST_F(StepsTest, WhatContradictsItselfIsNotBelieved) {
+// Each entry of the split is left out, repeated, or followed by another byte.
+TEST_F(StepsTest, ContradictionsAreNotAccepted) {
   write_split();
   const std::vector<Journal::Entry> all = entries();
   ASSERT_EQ(all.size(), 12u);
-  const size_t first = 2, last = 10;  // of the split
+  const size_t first = 2, last = 10;  // entries of the split
   for (size_t i = first; i <= last; ++i) {
     for (int what = 0; what < 3; ++what) {
       SCOPED_TRACE(testing::Message() << "entry " << i << ", " << what);
@@ -121,24 +121,24 @@ TEST_F(StepsTest, WhatContradictsItselfIsNotBelieved) {
       if (what == 1) some.insert(at, all[i]);
       if (what == 2) at->payload += "1234";
       const ResumeTold told = told_by(some);
-      // A second end comes when all is told already; a second beginning begins again.
+      // A second end comes when the split is complete; a second beginning begins again.
       const bool is_whole = what == 1 && (i == last || i == first);
       EXPECT_EQ(told.splits.size(), is_whole ? 1u : 0u);
       EXPECT_EQ(told.done.size(), what == 1 && i == first ? 1u : 0u);
-      // What came before is.
+      // The entries before it are.
       EXPECT_EQ(told.part_inode, 77u);
     }
   }
 }
 
-TEST_F(StepsTest, BucketsBehindTheEndOfAnyFileAreNotBelieved) {
+TEST_F(StepsTest, BucketsBehindTheEndOfAnyFileAreNotAccepted) {
   write_split();
   auto journal = Journal::open(path("journal"));
   ASSERT_TRUE(journal) << journal.error().message();
   Journal::Position end;
   ASSERT_TRUE(read_steps(*journal, end));
   ASSERT_TRUE(journal->cut(end));
-  // The end of the second wraps around. The first stands in the same entry.
+  // The end of the second bucket overflows. The first one is in the same entry.
   const ResumeDone done[] = {
       {.id = {0, 0}, .offset = 6000, .stored = {.bytes = 100, .items = 1}},
       {.id = {0, 1}, .offset = ~uint64_t{0} - 99, .stored = {.bytes = 200, .items = 2}}};
@@ -150,15 +150,15 @@ TEST_F(StepsTest, BucketsBehindTheEndOfAnyFileAreNotBelieved) {
   EXPECT_EQ(told.output_bytes, 5900u);
 }
 
-TEST_F(StepsTest, WhatIsToldInTheMiddleOfASplitIsNotBelieved) {
+TEST_F(StepsTest, OtherEntriesWithinASplitAreNotAccepted) {
   write_split();
   std::vector<Journal::Entry> all = entries();
-  // What is done comes before the split's buckets.
+  // A bucket is done before the split's buckets are listed.
   std::rotate(all.begin() + 3, all.end() - 1, all.end());
   const ResumeTold told = told_by(all);
   EXPECT_EQ(told.part_inode, 77u);
   EXPECT_TRUE(told.splits.empty());
-  // A whole split, the next one's head, and what is done of the first.
+  // A whole split, the head of the next one, and a done bucket of the first.
   all = entries();
   all.insert(all.end() - 1, all[2]);
   const ResumeTold second = told_by(all);
@@ -167,16 +167,16 @@ TEST_F(StepsTest, WhatIsToldInTheMiddleOfASplitIsNotBelieved) {
   EXPECT_EQ(second.output_bytes, 0u);
 }
 
-TEST_F(StepsTest, BucketsThatAreNowhereAreNotBelieved) {
-  // Its second part, of one.
+TEST_F(StepsTest, BucketsOfUnknownPartsOrSplitsAreNotAccepted) {
+  // A bucket in the second part, of one.
   write_split(3, 1);
   EXPECT_TRUE(told_by(entries()).splits.empty());
-  // One that is done, of a split that has three.
+  // A done bucket with the index 2, of a split that has two.
   write_split(2);
   const ResumeTold told = told_by(entries());
   EXPECT_EQ(told.splits.size(), 1u);
   EXPECT_TRUE(told.done.empty());
-  // Before anything begins there is nothing.
+  // Entries before the beginning do not count.
   write_split();
   std::vector<Journal::Entry> all = entries();
   all.erase(all.begin());

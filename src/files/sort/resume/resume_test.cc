@@ -1,8 +1,8 @@
 // Test labels: ci, no-sanitizer (whole sorts, again and again with another fault, take minutes under one)
 
-// Sorts that end early, at any request, and go on: the output is what it has to be, nothing that
-// was finished is done again, and nothing that was left behind is believed when it is not whole.
-// test/resume_test.py kills the program.
+// Sorts that end early, at any request, and are resumed: the output is right, no finished step is
+// repeated, and no incomplete file of an earlier run is trusted. test/resume_test.py kills the
+// program.
 
 #include "files/sort/resume/resume.h"
 
@@ -34,7 +34,7 @@ namespace {
 bool fail_readdir = false;
 }
 
-// In front of the system's, which it calls.
+// Overrides the system's readdir(), and calls it.
 extern "C" __attribute__((visibility("default"))) dirent* readdir(DIR* directory) {
   static const auto system = reinterpret_cast<dirent* (*)(DIR*)>(::dlsym(RTLD_NEXT, "readdir"));
   if (!fail_readdir) return system(directory);
@@ -73,7 +73,7 @@ class ResumeTest : public SortFixture {
     notices_.clear();
     return sort_files(options);
   }
-  // A run in which every request of one kind fails after the first so many.
+  // A run in which every request of one kind fails after the first `requests`.
   Result<SortStats> sort_failing_after(const SortOptions& options, uint64_t requests,
                                        io::Operation operation = io::Operation::write) {
     io::inject({.seed = requests,
@@ -84,7 +84,7 @@ class ResumeTest : public SortFixture {
     io::inject({});
     return stats;
   }
-  // What a sort that is not resumed makes of it.
+  // Output of a sort that is not resumed.
   std::string expected(SortOptions options) {
     options.resume = false;
     options.output = path("expected");
@@ -92,14 +92,14 @@ class ResumeTest : public SortFixture {
     EXPECT_TRUE(stats) << stats.error().message();
     return read(path("expected"));
   }
-  // Fails again and again, until the state has so many buckets that are done.
+  // Fails again and again, until the state has at least `done_min` done buckets.
   void fail_late(const SortOptions& options, uint32_t done_min) {
     uint64_t first = 150;  // requests of a run that distributes
-    uint64_t later = 2;    // of one that goes on: how its steps mix is the threads' business
+    uint64_t later = 2;    // requests of a resumed run: threads mix its steps in any order
     for (int attempt = 0; attempt < 300; ++attempt) {
       const bool goes_on = found(options).buckets != 0;
       if (sort_failing_after(options, goes_on ? later++ : first)) {
-        // It got to its end: once more, from the beginning.
+        // The sort has ended: once more, from the beginning.
         ASSERT_NE(options.output, options.inputs.front()) << "it never failed in time";
         std::filesystem::remove(options.output);
         first -= goes_on ? 0 : 15;
@@ -112,13 +112,13 @@ class ResumeTest : public SortFixture {
     }
     FAIL() << "it never failed with enough buckets done";
   }
-  // A state that can be had again, as it is now. `bytes`: of the whole output.
+  // Saves the state, to be restored later. `bytes`: size of the whole output.
   void save(const SortOptions& options, uint64_t bytes) {
-    // What is longer than it need be takes long to be copied.
+    // An output in progress that is longer than needed takes long to copy.
     std::filesystem::resize_file(path(part_name(options)), bytes);
     for (const std::string& part : parts_of_state(options))
       std::filesystem::copy(path(part), path("saved-" + part), copying);
-    // The output in progress has to be the same file, and not another one like it.
+    // The output in progress has to be the same file, not an equal one.
     std::filesystem::create_hard_link(path(part_name(options)), path("saved-file"));
   }
   void restore(const SortOptions& options) {
@@ -143,7 +143,7 @@ class ResumeTest : public SortFixture {
     return {"one", "two", part_name(options)};
   }
   static constexpr auto copying = std::filesystem::copy_options::recursive;
-  // How far the state is.
+  // Progress of the state.
   ResumeProgress found(const SortOptions& options) {
     std::vector<std::unique_ptr<io::File>> inputs;
     for (const std::string& input : options.inputs)
@@ -170,8 +170,7 @@ class ResumeTest : public SortFixture {
     inputs.push_back(std::make_unique<io::File>(*io::File::open_read(path("in"))));
     return inputs;
   }
-  // What a run leaves that is killed while it distributes: of its temporaries one in each
-  // directory.
+  // Leaves the files of a run that is killed while it distributes: one temporary in each directory.
   void leave_as_killed_early(const SortOptions& options) {
     auto resume = Resume::open(options, opened_inputs(), options.temp_directories, {});
     ASSERT_TRUE(resume) << resume.error().message();
@@ -214,7 +213,7 @@ const Kind kinds[] = {
 
 class EveryKind : public ResumeTest, public testing::WithParamInterface<Kind> {};
 
-TEST_P(EveryKind, GoesOnAfterAnErrorAtAnyRequest) {
+TEST_P(EveryKind, ResumesAfterAnErrorAtAnyRequest) {
   const Kind& kind = GetParam();
   SortOptions chosen = options(kind.format);
   chosen.descending = kind.descending;
@@ -241,7 +240,7 @@ TEST_P(EveryKind, GoesOnAfterAnErrorAtAnyRequest) {
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryKind, testing::ValuesIn(kinds),
                          [](const auto& param) { return std::string(param.param.name); });
 
-TEST_F(ResumeTest, WhatIsFinishedIsNotDoneAgain) {
+TEST_F(ResumeTest, FinishedStepsAreNotRepeated) {
   for (const Format& format : {Format{Type::u64, 8}, Format{Type::record, 100, 0, 10}}) {
     SortOptions chosen = options(format);
     write(path("in"), generate(format, Distribution::uniform, input_bytes));
@@ -255,9 +254,9 @@ TEST_F(ResumeTest, WhatIsFinishedIsNotDoneAgain) {
     const uint64_t left_bytes = wanted.size() - before.bytes_done;
     EXPECT_GT(before.bytes_done, 0u);
     EXPECT_EQ(stats->passes, 2u);
-    // Sectors at the ends of buckets, and the journal.
+    // The rest is sectors at the ends of buckets, and the journal.
     EXPECT_LE(stats->bytes_written, left_bytes + before.buckets * 64 * KiB);
-    // Of the input only a sample.
+    // Only a sample of the input is read.
     EXPECT_LE(stats->bytes_read, left_bytes + 3 * MiB);
     EXPECT_TRUE(read(path("out")) == wanted);
     std::printf("%u of %u buckets were done, %.1f of %.1f MiB: the resumed run wrote %.1f MiB\n",
@@ -269,9 +268,9 @@ TEST_F(ResumeTest, WhatIsFinishedIsNotDoneAgain) {
   }
 }
 
-// Buckets of much memory are too large for little, and are split again: at every level of the
-// sort it can be cut off.
-TEST_F(ResumeTest, LargeBucketsAreSplitAgainAndTheirSplitsGoOn) {
+// Buckets that fit in much memory are too large for little, and are split again: the sort can be
+// cut off at every level.
+TEST_F(ResumeTest, LargeBucketsAreSplitAgainAndTheirSplitsAreResumed) {
   for (bool unique : {false, true}) {
     SortOptions chosen = options({Type::kv64, 16});
     chosen.unique = unique;
@@ -286,7 +285,7 @@ TEST_F(ResumeTest, LargeBucketsAreSplitAgainAndTheirSplitsGoOn) {
     uint64_t runs = 0;
     for (bool complete = false; !complete || runs == 1; ++runs) {
       ASSERT_LT(runs, 60u);
-      // The first one meets no error.
+      // The first run meets no error.
       if (runs > 0) {
         std::filesystem::remove(path("out"));
         io::inject({.seed = runs,
@@ -306,7 +305,7 @@ TEST_F(ResumeTest, LargeBucketsAreSplitAgainAndTheirSplitsGoOn) {
       }
       Context context(chosen);
       BucketSort sort(context, 14 * MiB, chosen.temp_directories, false, resume->get());
-      // It says that all keys are large, so that all of them fall into the first bucket.
+      // The sample claims that all keys are large, so that all items fall into the first bucket.
       std::vector<uint64_t> sample(4096);
       for (size_t i = 0; i < sample.size(); ++i) sample[i] = (1ull << 60) + (i << 40);
       const std::vector<files::Piece> pieces = {{.file = inputs[0].get(), .bytes = data.size()}};
@@ -334,7 +333,7 @@ TEST_F(ResumeTest, LargeBucketsOfRecordsAreSplitAgain) {
   SortOptions chosen = options({Type::record, 100, 0, 10});
   write(path("in"), generate(chosen.format, Distribution::uniform, 3 * input_bytes));
   const std::string wanted = expected(chosen);
-  // With more memory there are fewer buckets, too large for less.
+  // More memory makes fewer buckets, too large for less memory.
   chosen.memory_bytes = budget_bytes() + 40 * MiB;
   for (uint64_t after = 200;; after += 20) {
     io::inject({.seed = after,
@@ -368,7 +367,7 @@ TEST_F(ResumeTest, AnInputThatIsTheOutputStaysUntilTheEnd) {
   expect_nothing_left();
 }
 
-TEST_F(ResumeTest, SeveralInputsAreTakenTogether) {
+TEST_F(ResumeTest, SeveralInputsAreSortedTogether) {
   SortOptions chosen = options({Type::lines, 1});
   std::string data = generate(chosen.format, Distribution::uniform, input_bytes);
   size_t cut = data.find('\n', data.size() / 3) + 1;
@@ -383,7 +382,7 @@ TEST_F(ResumeTest, SeveralInputsAreTakenTogether) {
   expect_nothing_left({"empty", "in2"});
 }
 
-TEST_F(ResumeTest, AChangedInputIsRefusedUntilTheStateIsGivenUp) {
+TEST_F(ResumeTest, AChangedInputIsRefusedUntilTheStateIsRemoved) {
   SortOptions chosen = options({Type::u64, 8});
   std::string data = generate(chosen.format, Distribution::uniform, input_bytes);
   write(path("in"), data);
@@ -404,8 +403,8 @@ TEST_F(ResumeTest, AChangedInputIsRefusedUntilTheStateIsGivenUp) {
   expect_nothing_left();
 }
 
-// As `cp --preserve`, `rsync --inplace --times` and `touch -r` do.
-TEST_F(ResumeTest, AnInputWhoseTimesWerePutBackIsNoticed) {
+// Times are restored as `cp --preserve`, `rsync --inplace --times` and `touch -r` do.
+TEST_F(ResumeTest, AnInputWithRestoredTimesIsNoticed) {
   SortOptions chosen = options({Type::u64, 8});
   std::string data = generate(chosen.format, Distribution::uniform, input_bytes);
   write(path("in"), data);
@@ -440,7 +439,7 @@ TEST_F(ResumeTest, AnotherSortHasAnotherState) {
   EXPECT_TRUE(read(path("out")) == expected(chosen));
 }
 
-TEST_F(ResumeTest, TwoAtOnceAreRefused) {
+TEST_F(ResumeTest, TwoRunsAtOnceAreRefused) {
   SortOptions chosen = options({Type::u64, 8});
   write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
   fail_late(chosen, 2);
@@ -457,9 +456,9 @@ TEST_F(ResumeTest, TwoAtOnceAreRefused) {
   EXPECT_TRUE(noticed("resuming"));
 }
 
-// Whatever happened to the journal: the output is right. A journal that is cut off has forgotten
-// the last steps; where their temporaries are gone the sort begins anew.
-TEST_F(ResumeTest, ADamagedJournalIsNotBelieved) {
+// The output is right whatever happened to the journal. A journal that is cut off lacks the last
+// steps; if their temporaries are gone the sort begins anew.
+TEST_F(ResumeTest, ADamagedJournalIsNotTrusted) {
   Random random(seed_);
   for (const Format& format : {Format{Type::u64, 8}, Format{Type::lines, 1}}) {
     SortOptions chosen = options(format);
@@ -491,8 +490,8 @@ TEST_F(ResumeTest, ADamagedJournalIsNotBelieved) {
   }
 }
 
-// What stands behind it counts no more than it does, whatever that says.
-TEST_F(ResumeTest, AnEntryOfAKindThatIsNotKnownEndsWhatIsBelieved) {
+// Entries behind an unknown one do not count either, whatever they say.
+TEST_F(ResumeTest, AnEntryOfAnUnknownKindEndsTheJournal) {
   SortOptions chosen = options({Type::u64, 8});
   write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
   const std::string wanted = expected(chosen);
@@ -506,7 +505,7 @@ TEST_F(ResumeTest, AnEntryOfAKindThatIsNotKnownEndsWhatIsBelieved) {
     ASSERT_TRUE(told);
     ASSERT_TRUE(journal->cut(end));
     ASSERT_TRUE(journal->append(99, "of another version"));
-    // All buckets are done, it says.
+    // It claims that all buckets are done.
     for (const auto& [of, split] : told->splits) {
       for (uint32_t bucket = 0; bucket < split.buckets.size(); ++bucket) {
         const ResumeDone done{.id = {split.number, bucket}, .offset = 0, .stored = {8, 1}};
@@ -521,9 +520,9 @@ TEST_F(ResumeTest, AnEntryOfAKindThatIsNotKnownEndsWhatIsBelieved) {
   expect_nothing_left();
 }
 
-// Another version's, or of another sort whose name is the same by chance: it is neither used nor
-// removed, and what the message says makes room.
-TEST_F(ResumeTest, WhatAnotherVersionLeftIsRefusedUntilItIsGivenUp) {
+// A state of another version, or of another sort whose name is the same by chance, is neither used
+// nor removed, and the command in the message removes it.
+TEST_F(ResumeTest, AStateOfAnotherVersionIsRefusedUntilItIsRemoved) {
   SortOptions chosen = options({Type::u64, 8});
   write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
   const std::string journal_path = resume_folder(chosen) + "/journal";
@@ -561,7 +560,7 @@ TEST_F(ResumeTest, WhatAnotherVersionLeftIsRefusedUntilItIsGivenUp) {
   expect_nothing_left();
 }
 
-TEST_F(ResumeTest, TemporariesAndOutputsThatAreGoneAreMadeAnew) {
+TEST_F(ResumeTest, MissingTemporariesAndOutputsAreMadeAnew) {
   SortOptions chosen = options({Type::u64, 8});
   write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
   const std::string wanted = expected(chosen);
@@ -577,7 +576,7 @@ TEST_F(ResumeTest, TemporariesAndOutputsThatAreGoneAreMadeAnew) {
     if (what == 2) std::filesystem::remove(output);
     if (what == 3) std::filesystem::resize_file(output, 10);
     if (what == 4) {
-      // Another file, as long.
+      // Another file of the same length.
       std::filesystem::remove(output);
       write(output, std::string(wanted.size(), 'x'));
     }
@@ -600,8 +599,8 @@ TEST_F(ResumeTest, TemporariesAndOutputsThatAreGoneAreMadeAnew) {
   expect_nothing_left();
 }
 
-// Killed between the moment in which the output got its name and the removal of the rest.
-TEST_F(ResumeTest, AnOutputThatIsCompleteIsNotMadeAgain) {
+// A run that was killed after the output got its name and before the rest was removed.
+TEST_F(ResumeTest, ACompleteOutputIsNotMadeAgain) {
   for (bool in_changes : {false, true}) {
     SortOptions chosen = options({Type::u64, 8});
     write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
@@ -638,7 +637,7 @@ TEST_F(ResumeTest, AnOutputThatIsCompleteIsNotMadeAgain) {
   }
 }
 
-TEST_F(ResumeTest, WithNothingToGoOnWithNothingStays) {
+TEST_F(ResumeTest, AUselessStateIsRemoved) {
   SortOptions chosen = options({Type::u64, 8});
   write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
   ASSERT_FALSE(sort_failing_after(chosen, 10));
@@ -654,7 +653,7 @@ TEST_F(ResumeTest, WithNothingToGoOnWithNothingStays) {
   expect_nothing_left();
 }
 
-TEST_F(ResumeTest, WhatCannotBeFoundAgainIsRefused) {
+TEST_F(ResumeTest, InputsAndOutputsWithoutANameAreRefused) {
   SortOptions chosen = options({Type::u64, 8});
   write(path("in"), generate(chosen.format, Distribution::uniform, 100 * KiB));
   ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
@@ -678,7 +677,7 @@ TEST_F(ResumeTest, WhatCannotBeFoundAgainIsRefused) {
   EXPECT_TRUE(refused(other));
 }
 
-// In a directory that all may write to somebody else may have put there what we would believe.
+// In a directory that all may write to, somebody else may have put files for us to trust.
 TEST_F(ResumeTest, AFolderThatOthersMayEnterIsRefused) {
   SortOptions chosen = options({Type::u64, 8});
   write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
@@ -692,7 +691,7 @@ TEST_F(ResumeTest, AFolderThatOthersMayEnterIsRefused) {
   EXPECT_FALSE(sort(chosen));
   std::filesystem::remove(resume_folder(chosen));
 
-  // In the second directory, too; and nothing stays in the first.
+  // The second directory is checked, too; and nothing stays in the first.
   SortOptions second = chosen;
   second.temp_directories = {path("three"), path("one")};
   const std::filesystem::path folder = resume_folder(second);
@@ -708,7 +707,7 @@ TEST_F(ResumeTest, AFolderThatOthersMayEnterIsRefused) {
   expect_nothing_left();
 }
 
-// Another first directory is another state, of which nothing is in common: neither the output in
+// Another first directory is another state, and the two share nothing: neither the output in
 // progress, nor temporaries in a directory that both use.
 TEST_F(ResumeTest, StatesInDifferentDirectoriesDoNotMeet) {
   SortOptions here = options({Type::u64, 8});
@@ -719,14 +718,14 @@ TEST_F(ResumeTest, StatesInDifferentDirectoriesDoNotMeet) {
   const std::string wanted = expected(here);
   fail_late(here, 2);
   fail_late(there, 2);
-  // The same, by another way to it.
+  // Another name of the same directory.
   SortOptions other_way = here;
   std::filesystem::create_directory_symlink(path("one"), path("link"));
   other_way.temp_directories = {path("link/"), path("two")};
   EXPECT_EQ(part_name(other_way), part_name(here));
   std::filesystem::remove(path("link"));
   {
-    // One is at it, and the other goes on.
+    // One state is in use, and the other is resumed.
     auto resume = Resume::open(there, opened_inputs(), there.temp_directories, {});
     ASSERT_TRUE(resume) << resume.error().message();
     auto output = (*resume)->open_output();
@@ -773,9 +772,9 @@ TEST_F(ResumeTest, DirectoriesMayChangeFromRunToRun) {
   }
 }
 
-// Files of temporaries that hold nothing that is needed are swept away, and nobody asks for them:
-// of a few blocks not every directory has one.
-TEST_F(ResumeTest, GoesOnWithOneToThreeDirectories) {
+// Files of temporaries without needed blocks are removed, and not required: not every directory has
+// one of a few blocks.
+TEST_F(ResumeTest, ResumesWithOneToThreeDirectories) {
   Random random(seed_);
   const Format format{Type::record, 100, 0, 10};
   const std::vector<std::string> directories = {path("one"), path("two"), path("three")};
@@ -799,7 +798,7 @@ TEST_F(ResumeTest, GoesOnWithOneToThreeDirectories) {
   }
 }
 
-TEST_F(ResumeTest, ABitThatFlippedInATemporaryIsAnErrorUntilTheFileIsRemoved) {
+TEST_F(ResumeTest, AFlippedBitInATemporaryIsAnErrorUntilTheFileIsRemoved) {
   for (const Format& format : {Format{Type::u64, 8}, Format{Type::record, 100, 0, 10}}) {
     SCOPED_TRACE(items::name_of(format.type));
     SortOptions chosen = options(format);
@@ -811,7 +810,8 @@ TEST_F(ResumeTest, ABitThatFlippedInATemporaryIsAnErrorUntilTheFileIsRemoved) {
       if (entry.path().filename().string().starts_with("split-")) damaged = entry.path();
     }
     ASSERT_NE(damaged, "");
-    // In each place where a block may lie, for some are done with.
+    // The bit flips in each place where a block may lie, because some blocks are not needed any
+    // more.
     std::string bytes = read(damaged);
     for (size_t at = 777; at < bytes.size(); at += 64 * KiB)
       bytes[at] = static_cast<char>(bytes[at] ^ 16);
@@ -862,7 +862,7 @@ TEST_F(ResumeTest, ADirectoryThatIsGoneIsNotNeededToBeginAnew) {
   expect_nothing_left();
 }
 
-TEST_F(ResumeTest, WhatAKilledRunLeftGoesWhateverTheNextOneDoes) {
+TEST_F(ResumeTest, FilesOfAKilledRunAreRemovedWhateverTheNextOneDoes) {
   for (int what = 0; what < 3; ++what) {
     SCOPED_TRACE(what);
     SortOptions chosen = options({Type::u64, 8});
@@ -885,7 +885,7 @@ TEST_F(ResumeTest, WhatAKilledRunLeftGoesWhateverTheNextOneDoes) {
     expect_nothing_left();
     std::filesystem::remove(path("out"));
   }
-  // What was finished is not given up for an input that is not the same.
+  // The state is kept if only the input differs.
   SortOptions chosen = options({Type::u64, 8});
   write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
   fail_late(chosen, 2);
@@ -895,7 +895,7 @@ TEST_F(ResumeTest, WhatAKilledRunLeftGoesWhateverTheNextOneDoes) {
   EXPECT_EQ(stats.error().code, ErrorCode::invalid_argument);
 }
 
-TEST_F(ResumeTest, AfterAnErrorNoStepIsWrittenDown) {
+TEST_F(ResumeTest, AfterAnErrorNoStepIsRecorded) {
   SortOptions chosen = options({Type::u64, 8});
   write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
   fail_late(chosen, 2);
@@ -906,7 +906,7 @@ TEST_F(ResumeTest, AfterAnErrorNoStepIsWrittenDown) {
     auto output = (*resume)->open_output();
     ASSERT_TRUE(output) << output.error().message();
     const ResumeDone done{.id = {0, before.buckets - 1}, .offset = 0, .stored = {8, 1}};
-    // A file that cannot be brought to the disk; and then one that can.
+    // A file that cannot be flushed to the disk; and then one that can.
     EXPECT_FALSE((*resume)->finished({&done, 1}, io::File()));
     EXPECT_FALSE((*resume)->finished({&done, 1}, *output));
     EXPECT_FALSE((*resume)->publish(*output, {8, 1}));
@@ -918,7 +918,7 @@ TEST_F(ResumeTest, AfterAnErrorNoStepIsWrittenDown) {
   expect_nothing_left();
 }
 
-TEST_F(ResumeTest, HowToGiveUpIsTheShellsLanguage) {
+TEST_F(ResumeTest, TheRemovalCommandIsQuotedForTheShell) {
   std::filesystem::create_directory(path("it's one"));
   SortOptions chosen = options({Type::u64, 8});
   chosen.temp_directories = {path("it's one"), path("two")};

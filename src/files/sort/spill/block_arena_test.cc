@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t block_bytes = 4096;
 
-TEST(BlockArena, GivesEachBlockOnceAndUsedOnesFirst) {
+TEST(BlockArena, TakesEachBlockOnceAndUsedOnesFirst) {
   BlockArena arena;
   ASSERT_TRUE(arena.open(10 * block_bytes, block_bytes));
   EXPECT_EQ(arena.blocks(), 10u);
@@ -46,8 +46,8 @@ TEST(BlockArena, ArrangesBlocksInAnyOrder) {
     std::iota(order.begin(), order.end(), 0u);
     for (size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
     if (seed % 3 == 0) std::sort(order.begin(), order.end());
-    order.resize(random.below(blocks));  // one is left over at least
-    // Gaps among them, as far as there is room.
+    order.resize(random.below(blocks));  // at least one is left over
+    // Gaps are inserted as far as there is room.
     std::vector<uint32_t> wanted;
     for (uint32_t block : order) {
       bool room = blocks - wanted.size() > order.size();
@@ -78,7 +78,7 @@ TEST(BlockArena, KeepsItsMemoryWhileItsSizeIsTheSame) {
   EXPECT_EQ(arena.bytes(), 0u);
 }
 
-// It stops in the middle, or has nothing left to do: either way memory is as it was.
+// The thread stops in the middle, or ends by itself: memory is unchanged either way.
 TEST(BlockArena, TouchingKeepsWhatBlocksHold) {
   constexpr uint64_t bytes = 16 * MiB;
   BlockArena arena;

@@ -35,7 +35,7 @@ std::vector<std::byte> random_block(Random& random, size_t word_bytes, size_t co
   return block;
 }
 
-// The same bits stand in all of the first numbers: what is least that a packed block has to say.
+// Number of bits from the lowest to the highest one that differs, summed over the columns.
 uint64_t bits_that_differ(const std::vector<std::byte>& block, size_t word_bytes, size_t columns,
                           size_t bytes) {
   uint64_t first[2] = {}, differs[2] = {}, bits = 0;
@@ -58,7 +58,7 @@ uint64_t bits_that_differ(const std::vector<std::byte>& block, size_t word_bytes
   return bits;
 }
 
-TEST(PackedNumbers, GiveBackWhatTheyTookAndTakeTheBitsThatDiffer) {
+TEST(PackedNumbers, RestoreTheNumbersAndTakeOnlyTheBitsThatDiffer) {
   Random random(seed_of_run());
   for (uint64_t i = 0; i < trials(2000); ++i) {
     const size_t item_bytes = size_t{4} << random.below(3);
@@ -80,7 +80,7 @@ TEST(PackedNumbers, GiveBackWhatTheyTookAndTakeTheBitsThatDiffer) {
       continue;
     }
     ASSERT_EQ(packed, least_bytes);
-    // A block that was written has nothing of what was there before.
+    // A block that is read back has nothing of the former contents behind its bytes.
     std::memset(block.data() + packed, 0xa5, block.size() - packed);
     ASSERT_TRUE(unpack_numbers(item_bytes, block.data(), packed, bytes));
     ASSERT_EQ(std::memcmp(block.data(), before.data(), bytes), 0);
@@ -123,8 +123,8 @@ TEST(PackedNumbers, DamagedBlocksNeverWriteElsewhere) {
 
 class PackingTest : public SortFixture {};
 
-// Of pairs the values are looked at all over what a block of a bucket comes from: those at the
-// beginning may be unlike the others.
+// The values of pairs are sampled all over the part of the input that a bucket's block comes from:
+// those at the beginning may be unlike the others.
 TEST_F(PackingTest, ATrialKnowsTheValuesOfAllOfTheInput) {
   SortOptions chosen = options({items::Type::kv64, 16});
   Context context(chosen);
@@ -143,7 +143,7 @@ TEST_F(PackingTest, ATrialKnowsTheValuesOfAllOfTheInput) {
     const std::vector<files::Piece> pieces = {{.file = &*file, .bytes = words.size() * 8}};
     const auto trial = try_packing(context, pieces, keys, 16, 4096);
     ASSERT_TRUE(trial) << trial.error().message();
-    // Of 128 bits 12 of the key, and 8 or 64 of the value.
+    // 12 of 128 bits differ in the keys, and 8 or 64 in the values.
     EXPECT_NEAR(trial->ratio, ends_small ? 20 / 128. : 76 / 128., 2 / 128.);
     EXPECT_GT(trial->compress_bytes_per_s, 1e6);
     EXPECT_GT(trial->inflate_bytes_per_s, 1e6);

@@ -18,7 +18,8 @@ namespace {
 
 class Spills : public SortFixture {};
 
-// What takes long is done aside, but of one part at most, and not beyond the end of the set.
+// Closing takes long and is done on another thread, for at most one part, and not beyond the set's
+// end.
 TEST_F(Spills, ReleasedPartsAreGoneOneAfterTheOther) {
   const std::string folder = path(".");
   const SpillPlace place{.directories = {folder}, .name = "parts"};
@@ -50,8 +51,8 @@ TEST_F(Spills, ReleasedPartsAreGoneOneAfterTheOther) {
   EXPECT_EQ(os::descriptors(), open_before);
 }
 
-// Of any sizes, in several directories: no two overlap, nothing lies between them, and a number
-// tells where each is.
+// Blocks have any sizes, in several directories: no two overlap, nothing lies between them, and a
+// number identifies each.
 TEST_F(Spills, DenseBlocksLieOneBehindTheOther) {
   constexpr size_t block_bytes = 64 * KiB;
   Random random(seed_of_run());
@@ -72,7 +73,7 @@ TEST_F(Spills, DenseBlocksLieOneBehindTheOther) {
   ASSERT_EQ(ends.size(), folders.size());
 }
 
-TEST_F(Spills, WhereABlockLiesIsKnownWhenItsPartIsClosed) {
+TEST_F(Spills, ABlocksLocationIsKnownAfterItsPartIsClosed) {
   const std::vector<std::string> folders = {path("."), path("./")};
   for (const bool dense : {false, true}) {
     SpillSet spills;

@@ -39,7 +39,7 @@ class KeepingNothing : public testing::Test {
   std::optional<Error> error_;
 };
 
-TEST_F(KeepingNothing, WritesWhatThePlanHasListsFor) {
+TEST_F(KeepingNothing, WritesAsManyBlocksAsThePlanHasListsFor) {
   EXPECT_EQ(written_until_it_fails(20, 19), 20u);
   EXPECT_FALSE(error_);
 }
@@ -50,8 +50,8 @@ TEST_F(KeepingNothing, MoreThanThatIsAnError) {
   EXPECT_EQ(error_->code, ErrorCode::out_of_memory);
 }
 
-// Several threads take numbered stretches of a bucket in turn, and fill them in any order. What is written
-// and read again is whole.
+// Several threads get numbered stretches of a bucket in turn, and fill them in any order. The
+// blocks that are written and read again are complete.
 TEST(BlockKeeper, WritesBlocksThatThreadsFillInAnyOrder) {
   constexpr uint32_t arena_blocks = 12, buckets = 3;
   constexpr size_t threads = 4;

@@ -25,8 +25,8 @@ T draw(Random& random, uint64_t keys) {
   if constexpr (sizeof(T) == 16) return {key, random.next()};
 }
 
-// Windows of any length, one behind the other, go to blocks of any whole number of lines, as a distributor
-// gives them room; what stands there is compared with a plain distribution.
+// Windows of any length are given room in blocks of any whole number of lines, as a distributor
+// does; the result is compared with a plain distribution.
 template <class T>
 class NumberWindowTest : public testing::Test {
  protected:
@@ -79,7 +79,7 @@ class NumberWindowTest : public testing::Test {
   }
 
  private:
-  // Each block between two of which nothing may be written.
+  // Blocks with gaps between them that nothing may be written to.
   struct Buckets {
     Buckets(uint32_t buckets, size_t block) : block_bytes(block), blocks(buckets), room(buckets) {}
 
@@ -122,7 +122,7 @@ class NumberWindowTest : public testing::Test {
     static constexpr unsigned char unwritten = 0xa5;
     const size_t block_bytes;
     std::vector<std::vector<std::byte*>> blocks;
-    std::vector<size_t> room;  // of the last block
+    std::vector<size_t> room;  // free bytes of the last block
   };
 };
 

@@ -39,7 +39,7 @@ Items draw_items(Random& random, uint32_t buckets) {
   return items;
 }
 
-// What the buckets hold in the end.
+// Contents of the buckets in the end.
 std::vector<std::string> plain(const Items& items, uint32_t buckets) {
   std::vector<std::string> expected(buckets);
   size_t from = 0;

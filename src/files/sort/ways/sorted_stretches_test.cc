@@ -1,5 +1,5 @@
-// Sorted stretches by themselves: each is found where it lies, what is in order is copied, and a merge
-// of them goes on with the sort's progress.
+// Sorted stretches by themselves: each is found where it lies, a sorted input is copied, and a
+// merge of stretches continues the sort's progress.
 
 #include "files/sort/ways/sorted_stretches.h"
 
@@ -42,7 +42,7 @@ std::string joined(const Items& items) {
 
 class StretchesTest : public SortFixture {
  protected:
-  // A file of it, and of that all but the first `skipped` bytes.
+  // Writes a file of `items`, whose piece leaves out the first `skipped` bytes.
   files::Piece put(const std::string& data, uint64_t skipped = 0) {
     const std::string name = path(fmt::format("in{}", files_.size()));
     write(name, data);
@@ -58,7 +58,8 @@ class StretchesTest : public SortFixture {
     EXPECT_TRUE(output.publish());
     return read(path("out"));
   }
-  // Items whose order changes at random places, so many times at most. What has equal keys can be told apart by its end.
+  // Items whose order changes at random places, at most this many times. Their ends distinguish
+  // items with equal keys.
   static Items in_stretches(Random& random, const SortOptions& chosen, size_t count,
                             uint64_t stretches) {
     const Format& format = chosen.format;
@@ -84,7 +85,7 @@ class StretchesTest : public SortFixture {
     }
     return items;
   }
-  // What lies in files is gone when the test ends.
+  // The files are removed when the test ends.
   std::vector<std::unique_ptr<io::File>> files_;
 };
 
@@ -102,7 +103,7 @@ TEST_F(StretchesTest, EachIsFoundWhereItLies) {
       uint64_t items = 0, bytes = 0, longest = 0;
       for (const size_t count : {50'000, 1, 3000}) {
         const Items some = in_stretches(random, chosen, count, 1 + random.below(8));
-        // What lies in front of the piece is none of it.
+        // Bytes in front of the piece do not count.
         pieces.push_back(put("12345678" + joined(some), 8));
         uint64_t start = 8, at = 8;
         for (size_t i = 0; i < some.size(); ++i) {
@@ -132,7 +133,7 @@ TEST_F(StretchesTest, EachIsFoundWhereItLies) {
         EXPECT_EQ(found->pieces[i].offset, expected[i].offset) << i;
         EXPECT_EQ(found->pieces[i].bytes, expected[i].bytes) << i;
       }
-      // So many are still found, and one fewer are none.
+      // Exactly this many stretches are found; with a limit that is one lower, none.
       const auto most = static_cast<uint32_t>(expected.size());
       const auto all = find_stretches(context, pieces, memory_bytes, most, nullptr);
       ASSERT_TRUE(all) << all.error().message();
@@ -153,8 +154,8 @@ TEST_F(StretchesTest, ALineThatIsTooLongForALookIsNoError) {
   EXPECT_TRUE(found->pieces.empty());
 }
 
-// Of any number of files, behind a header, and with the newlines that their last lines lack.
-TEST_F(StretchesTest, WhatIsInOrderIsCopiedWhileItIsLookedAt) {
+// The input has any number of files, a header, and last lines that lack their newlines.
+TEST_F(StretchesTest, ASortedInputIsCopiedWhileItIsChecked) {
   Random random(seed_of_run());
   for (const Format& format : {u64, lines}) {
     for (const bool in_order : {true, false}) {
@@ -192,8 +193,8 @@ TEST_F(StretchesTest, WhatIsInOrderIsCopiedWhileItIsLookedAt) {
   }
 }
 
-// Stable, with all that a sort may ask for beside.
-TEST_F(StretchesTest, AMergeGivesWhatAStableSortGives) {
+// The merge is stable, with all options that a sort may have.
+TEST_F(StretchesTest, AMergeEqualsAStableSort) {
   Random random(seed_of_run());
   for (const Format& format : {Format{Type::kv64, 16}, records, lines}) {
     for (int round = 0; round < 4; ++round) {
@@ -226,8 +227,8 @@ TEST_F(StretchesTest, AMergeGivesWhatAStableSortGives) {
   }
 }
 
-// A merge is a phase of the sort: what it tells is that phase, of as many bytes, and what the sort is
-// told ends it.
+// A merge is a phase of the sort: it reports that phase, of as many bytes, and the sort's
+// cancellation ends it.
 TEST_F(StretchesTest, AMergeGoesOnWithTheProgressOfTheSort) {
   Random random(seed_of_run());
   std::atomic<bool> cancel{false};

@@ -26,8 +26,8 @@
 //
 // Here candidates are only collected. Until there are K of them every item is one. When their
 // memory is full, the K best are selected, the others are dropped, and from then on the K-th is the
-// limit: an item that does not come before it is passed over with one comparison. Of N items in
-// random order about K ln(N / K) ever become candidates, so the read runs at the speed at which
+// limit: an item that does not come before it is passed over with one comparison. About K ln(N / K)
+// of N items in random order ever become candidates, so the read runs at the speed at which
 // items can be looked at; an input in the worst order (descending) causes one selection for each
 // filling of the memory, which is still linear.
 //

@@ -1,6 +1,6 @@
 // Test labels: slow-threads, loops
 
-// The first K items beside what a stable sort of all of them begins with.
+// The first K items, compared with the beginning of a stable sort of all items.
 
 #include "files/sort/ways/top_items.h"
 
@@ -49,10 +49,10 @@ const Format formats[] = {
 
 class TopTest : public SortFixture {
  protected:
-  // The least memory of all is meant.
+  // Without ballast, so that the least memory is the program's.
   TopTest() { ballast_ = std::vector<char>(); }
 
-  // Near the least memory. What the test holds itself is not the sort's.
+  // Sorts near the least memory. The memory of the test itself is not the sort's.
   static Result<SortStats> sort(SortOptions options) {
     ::malloc_trim(0);
     // A 32nd of a budget is kept back.
@@ -61,7 +61,7 @@ class TopTest : public SortFixture {
     return sort_files(options);
   }
 
-  // `keys`: how many different ones there are, about.
+  // `keys`: approximate number of different keys.
   static std::string random_item(Random& random, const Format& format, uint64_t keys) {
     const uint64_t key = mix64(random.below(keys));
     if (!format.fixed()) {
@@ -83,7 +83,7 @@ class TopTest : public SortFixture {
     std::ofstream(path, std::ios::binary) << text;
   }
 
-  // A file of each.
+  // Writes each to a file.
   std::vector<files::Piece> pieces_of(const std::vector<Items>& files, bool newline_at_end = true) {
     std::vector<files::Piece> pieces;
     for (const Items& items : files) {
@@ -95,7 +95,7 @@ class TopTest : public SortFixture {
     return pieces;
   }
 
-  // What `sort` gives.
+  // Result of `sort`.
   static Items sorted(Items items, const SortOptions& options) {
     const items::ItemOrder order = options.order();
     std::ranges::stable_sort(items,
@@ -106,7 +106,7 @@ class TopTest : public SortFixture {
     }
     return items;
   }
-  // And `head` of it.
+  // Result of `head`.
   static std::string head(const Items& items, uint64_t count) {
     std::string text;
     for (size_t i = 0; i < std::min<uint64_t>(items.size(), count); ++i) text += items[i];
@@ -119,7 +119,7 @@ class TopTest : public SortFixture {
   std::vector<std::unique_ptr<io::File>> opened_;
 };
 
-TEST_F(TopTest, IsWhatAStableSortBeginsWith) {
+TEST_F(TopTest, EqualsTheBeginningOfAStableSort) {
   constexpr uint64_t seed = 31;
   SCOPED_TRACE(fmt::format("seed {}", seed));
   Random random(seed);
@@ -194,7 +194,7 @@ TEST_F(TopTest, ReadsTheInputOnceAndWritesNothingElse) {
   }
 }
 
-// As many as it holds, each of them a candidate when it comes.
+// Memory is filled with items, each of which is a candidate when it comes.
 TEST_F(TopTest, StaysWithinItsMemory) {
   if (os::shadowed) GTEST_SKIP() << "a sanitizer takes memory of its own";
   const Format& format = formats[8];
@@ -216,8 +216,9 @@ TEST_F(TopTest, StaysWithinItsMemory) {
   EXPECT_TRUE(any) << "none of them was kept in memory";
 }
 
-// The room is full when exactly as many are there as are wanted, and what comes then is among the first.
-TEST_F(TopTest, WhatFillsTheRoomExactlyIsNoReasonToPassOverTheNext) {
+// The room is full when exactly `count` items are there, and the items that follow are among the
+// first.
+TEST_F(TopTest, AnExactlyFullRoomKeepsLaterItems) {
   constexpr size_t count = 20;
   // Room for texts is 16 MiB at first, with 24 bytes beside each.
   constexpr size_t line_bytes = 16 * MiB / count - 32;
@@ -240,12 +241,12 @@ TEST_F(TopTest, WhatFillsTheRoomExactlyIsNoReasonToPassOverTheNext) {
   EXPECT_TRUE(read(path("out")) == model(items, chosen));
 }
 
-// Nothing comes behind the limit: the newlines that files lack have room, too.
+// No item exceeds the limit: the newlines that files lack have room, too.
 TEST_F(TopTest, KeepingAllOfSeveralFilesHasRoomForTheirNewlines) {
   constexpr uint64_t memory_bytes = 16 * MiB;
   std::vector<Items> files(8);
   std::string expected;
-  // As long as some blocks, and then their newlines.
+  // The files fill some whole blocks, and their newlines come on top.
   for (Items& items : files) {
     const size_t bytes = 128 * KiB + (expected.empty() ? files.size() - 1 : 0);
     items = {std::string(bytes / 2, 'a') + '\n', std::string(bytes - bytes / 2 - 2, 'b') + '\n'};
@@ -266,8 +267,8 @@ TEST_F(TopTest, KeepingAllOfSeveralFilesHasRoomForTheirNewlines) {
   EXPECT_TRUE(found == expected);
 }
 
-// Neither room for what is never written, nor a look at a disk that is not used.
-TEST_F(TopTest, OfMoreThanTheDiskHasRoomFor) {
+// No space is required for an output that is never written, and no disk is probed that is not used.
+TEST_F(TopTest, AnInputLargerThanTheDiskNeedsNoSpace) {
   auto space = io::space_of(directory_.string());
   ASSERT_TRUE(space);
   write(path("in"), {});
@@ -289,8 +290,8 @@ TEST_F(TopTest, OfMoreThanTheDiskHasRoomFor) {
   EXPECT_EQ(plan.error().code, ErrorCode::out_of_space);
 }
 
-// What fits in memory needs room for the output all the same.
-TEST_F(TopTest, NeedRoomForTheOutput) {
+// An input that fits in memory still needs space for the output.
+TEST_F(TopTest, TheOutputNeedsSpace) {
   const std::string folder = "/dev/shm";
   auto space = io::space_of(folder);
   if (!space) GTEST_SKIP() << folder << " is not there";
@@ -315,7 +316,7 @@ TEST_F(TopTest, NeedRoomForTheOutput) {
   }
 }
 
-// A file system of its own, as long as it lives.
+// A file system of its own, for the object's lifetime.
 class SmallDisk {
  public:
   SmallDisk(const std::string& path, uint64_t size_mib) : path_(path) {
@@ -335,7 +336,7 @@ class SmallDisk {
   bool is_mounted_ = false;
 };
 
-// More than memory holds: what may be among them is sorted, or all.
+// More items than memory holds: a filtered part is sorted, or all items.
 TEST_F(TopTest, MoreThanMemoryHoldsGoesThroughTemporaries) {
   Random random(7);
   for (const Format& format : {formats[6], formats[7], formats[8]}) {
@@ -365,7 +366,7 @@ TEST_F(TopTest, MoreThanMemoryHoldsGoesThroughTemporaries) {
   }
 }
 
-// A sample that says nothing: the first half of the input holds what is last.
+// A useless sample: the first half of the input holds the last items.
 TEST_F(TopTest, ManyEqualKeysAroundTheLimit) {
   Random random(8);
   const Format& format = formats[6];
@@ -379,7 +380,7 @@ TEST_F(TopTest, ManyEqualKeysAroundTheLimit) {
   EXPECT_TRUE(read(path("out")) == model(items, chosen));
 }
 
-// The first in order are long, and so few that a sample hardly sees one: 34 MB.
+// The first items in order are long, and so few that a sample hardly sees one: 34 MB.
 Items items_longer_than_a_sample_says() {
   Items items;
   Random random(9);
@@ -388,7 +389,7 @@ Items items_longer_than_a_sample_says() {
   return items;
 }
 
-TEST_F(TopTest, ItemsThatAreLongerThanTheSampleSaid) {
+TEST_F(TopTest, ItemsLongerThanTheSampleSaidAreSortedAll) {
   const Items items = items_longer_than_a_sample_says();
   write(path("in"), items);
   SortOptions chosen = options(formats[8]);
@@ -398,9 +399,9 @@ TEST_F(TopTest, ItemsThatAreLongerThanTheSampleSaid) {
   EXPECT_TRUE(read(path("out")) == model(items, chosen));
 }
 
-// All of them are sorted then, which takes room for all, 33 MiB, and once more for what has to be
-// split again, the 23 MiB of the long ones: that is free before they are split a third time.
-TEST_F(TopTest, ItemsThatAreLongerNeedRoomForAllOfThem) {
+// All items are sorted then, which takes space for all, 33 MiB, and once more for the 23 MiB of
+// long ones that are split again: that is free before they are split a third time.
+TEST_F(TopTest, ItemsLongerThanTheSampleSaidNeedSpaceForAll) {
   if (os::shadowed) GTEST_SKIP() << "what a sanitizer takes is memory in which they may fit";
   const Items items = items_longer_than_a_sample_says();
   write(path("in"), items);
@@ -425,7 +426,7 @@ class HeldPipe {
  public:
   explicit HeldPipe(const std::string& path) {
     EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
-    // Not blocking: it does not wait for a writer.
+    // O_NONBLOCK: opening does not wait for a writer.
     read_end_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     write_end_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
     EXPECT_EQ(::fcntl(read_end_, F_SETFL, 0), 0);
@@ -437,7 +438,7 @@ class HeldPipe {
     close_write_end();
   }
 
-  // Until nobody reads any more; then this end is closed.
+  // Writes until the reader is gone; then closes this end.
   void write_all(std::string_view text) {
     while (!text.empty()) {
       const ssize_t bytes = ::write(write_end_, text.data(), text.size());
@@ -446,7 +447,7 @@ class HeldPipe {
     }
     close_write_end();
   }
-  // Until nobody writes any more.
+  // Reads until the writer is gone.
   std::string read_all() const {
     std::string text;
     std::vector<char> piece(64 * KiB);
@@ -466,7 +467,7 @@ class HeldPipe {
   int write_end_ = -1;
 };
 
-TEST_F(TopTest, FromAPipeAndToAPipe) {
+TEST_F(TopTest, ReadsAPipeAndWritesAPipe) {
   ::signal(SIGPIPE, SIG_IGN);
   for (const Format& format : {formats[3], formats[8]}) {
     Random random(10);
@@ -483,7 +484,8 @@ TEST_F(TopTest, FromAPipeAndToAPipe) {
       std::string result;
       Result<SortStats> stats;
       {
-        // Both ends are open until the sort has ended, so that nobody waits for one that failed.
+        // Both ends are open until the sort has ended, so that no thread waits for an end that
+        // failed.
         HeldPipe from(path("from"));
         HeldPipe to(path("to"));
         std::jthread feeder([&] { from.write_all(text); });
@@ -499,7 +501,7 @@ TEST_F(TopTest, FromAPipeAndToAPipe) {
   }
 }
 
-TEST_F(TopTest, OfAMergeEndsItEarly) {
+TEST_F(TopTest, TheFirstItemsOfAMergeEndItEarly) {
   Random random(11);
   const Format& format = formats[6];
   SortOptions chosen = options(format);
@@ -549,8 +551,9 @@ TEST_F(TopTest, ErrorsLeaveTheOutputAsItWas) {
   EXPECT_EQ(read(path("out")), "old");
 }
 
-// Looked for from the end, or by the lengths of rows: over more than one window of what is read.
-TEST_F(TopTest, WhereTheFirstItemsEndIsFoundInAFile) {
+// The end is searched for from the end of the file, or by the lengths of rows: over more than one
+// window.
+TEST_F(TopTest, TheEndOfTheFirstItemsIsFoundInAFile) {
   Random random(13);
   constexpr size_t before_bytes = 4096;
   auto row_of = [](const std::string& text) {

@@ -46,7 +46,7 @@ struct Outcome {
   // Checksum of the distributed items; empty if the way merged, or kept the first items in memory.
   std::optional<ItemSum> read = {};
   PipelineTimes times = {};
-  size_t read_block_bytes = 2 * MiB;  // of the pool that reads the input
+  size_t read_block_bytes = 2 * MiB;  // block of the input's reader
   bool has_rest = false;              // the output has bytes behind the stored ones, to be cut off
 
   // Adds the outcome of a later part of the same sort, whose items follow these.
