@@ -82,7 +82,7 @@ class Killed(end_to_end.Case):
         wanted = self.wanted("--format", "u64")
         self.assertTrue(self.run_until(words, LARGE_BYTES + LARGE_BYTES // 2, signal.SIGINT))
         state, = self.temporaries.iterdir()
-        self.assertIn(f"what is finished is kept in {state}: the same command goes on from there", self.messages)
+        self.assertIn(f"the finished part is kept in {state}: the same command goes on from there", self.messages)
         self.assertIn(f"rm -r '{state}' '{self.folder}/.{state.name}.part' gives it up", self.messages)
         self.assertIn("stopped by SIGINT", self.messages)
         stats = self.folder / "stats"
@@ -119,7 +119,7 @@ class Killed(end_to_end.Case):
         with open(state / "journal", "rb") as journal:
             fcntl.flock(journal, fcntl.LOCK_EX)
             told = self.run_program(*words, code=2).stderr.decode()
-        self.assertIn("another process is at it", told)
+        self.assertIn("another process is sorting it", told)
         self.assertNotIn("rm -r", told)
         self.assertNotIn("goes on from there", told)
 

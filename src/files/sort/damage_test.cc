@@ -111,7 +111,7 @@ class Damage : public SortFixture {
       EXPECT_EQ(outputs(), "");
       EXPECT_EQ(result.error().code, ErrorCode::corrupt);
       const std::string message = result.error().message();
-      const bool by_sum = message.find("trust what was sorted") != std::string::npos;
+      const bool by_sum = message.find("trust the sorted items") != std::string::npos;
       EXPECT_TRUE(by_sum || by_others) << message;
       EXPECT_TRUE(!by_sum || message.find("the memory") != std::string::npos) << message;
       ++noticed;
@@ -378,7 +378,7 @@ TEST_F(Damage, InMemoryIsNoticedByAResumedRun) {
         auto first = sort(options);
         io::inject({});
         if (first) break;
-        if (first.error().message().find("trust what was sorted") != std::string::npos) break;
+        if (first.error().message().find("trust the sorted items") != std::string::npos) break;
         ASSERT_EQ(first.error().code, ErrorCode::io) << first.error().message();
         if (!std::filesystem::exists(resume_folder(options))) continue;
         if (!in_the_first) io::inject(forget);
@@ -391,7 +391,7 @@ TEST_F(Damage, InMemoryIsNoticedByAResumedRun) {
         }
         ++noticed[in_the_first];
         EXPECT_EQ(second.error().code, ErrorCode::corrupt);
-        EXPECT_NE(second.error().message().find("trust what was sorted"), std::string::npos)
+        EXPECT_NE(second.error().message().find("trust the sorted items"), std::string::npos)
             << second.error().message();
         EXPECT_EQ(outputs(), "");
         EXPECT_FALSE(std::filesystem::exists(resume_folder(options)));

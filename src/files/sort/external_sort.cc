@@ -99,7 +99,7 @@ Status Run::prepare() {
   auto room = check_space(task(), plan().temp_bytes + decision_.temp_bytes_spared,
                           decision_.output_bytes_max);
   if (!room && decision_.temp_bytes_spared > 0)
-    room.error().hint += ", or --compress-temporaries always, if all shrinks as what was tried";
+    room.error().hint += ", or --compress-temporaries always, if all data shrink like the sample";
   return room;
 }
 
@@ -135,18 +135,19 @@ Status Run::check_resumable() const {
     return failure(ErrorCode::unsupported, attempted, std::move(subject), hint);
   };
   if (options_.top)
-    return refuse("resume a sort of the first items alone", "--resume", "it without --resume");
+    return refuse("resume a sort of the first items alone", "--resume",
+                  "the sort without --resume");
   for (const auto& input : input_.files) {
     if (input->kind() != io::Kind::regular || input->path() == "-")
-      return refuse("resume a sort of what is no named file", input->path(), "a file");
+      return refuse("resume a sort of an input without a name", input->path(), "a file");
   }
   for (const files::Piece& piece : input_.pieces) {
     if (piece.in_order)
       return refuse("resume a sort of compressed data", piece.file->path(),
-                    "penstock cat to a file, and that; or --no-decompress");
+                    "penstock cat to a file and a sort of that; or --no-decompress");
   }
   if (!io::names_a_file(options_.output))
-    return refuse("resume a sort to what is no named file", options_.output, "-o FILE");
+    return refuse("resume a sort to an output without a name", options_.output, "-o FILE");
   return {};
 }
 
@@ -201,7 +202,7 @@ Result<SortStats> Run::go() {
 Status Run::compare(const ItemSum& sorted) const {
   if (!done_.read || *done_.read == sorted) return {};
   if (resume_ != nullptr) resume_->distrust();
-  std::string what = "trust what was sorted: ";
+  std::string what = "trust the sorted items: ";
   if (done_.read->items != sorted.items) {
     what += std::to_string(done_.read->items) + " items were read, and " +
             std::to_string(sorted.items) + " were sorted";
@@ -210,8 +211,9 @@ Status Run::compare(const ItemSum& sorted) const {
             " items that were sorted is not the sum of those that were read";
   }
   return failure(ErrorCode::corrupt,
-                 what + "; the memory of this machine changed them, or a fault of the program",
-                 options_.output, "the same once more; if it happens again, a test of the memory");
+                 what + "; the memory of this machine changed them, or an error of the program",
+                 options_.output,
+                 "the same command once more; if it fails again, a test of the memory");
 }
 
 Result<io::File> Run::open_output() {
@@ -243,7 +245,7 @@ Status Run::verify(const io::File& output, const Stored& stored) {
   if (found->sorted() && found->count == stored.items &&
       (!options_.unique || found->duplicates == 0))
     return {};
-  return failure(ErrorCode::corrupt, "verify the output: it is not what was written",
+  return failure(ErrorCode::corrupt, "verify the output: it differs from the sorted items",
                  options_.output, "look at the disk and the memory (dmesg)");
 }
 

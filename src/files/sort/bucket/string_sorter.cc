@@ -45,7 +45,7 @@ class StringSorter final : public BucketSorter {
   }
 
   std::span<std::byte> make(const BucketJob&) override {
-    PENSTOCK_CHECK(false, "texts lie somewhere");
+    PENSTOCK_CHECK(false, "buckets of texts are stored");
     return {};
   }
 

@@ -305,7 +305,7 @@ void Costs::look_at_disk() {
       [](const DiskSpeed& one) { return 1 / one.write_bytes_per_s + 1 / one.read_bytes_per_s; });
   if (!speed) return;
   device_ = {.name = "the disk of " + directory(),
-             .source = "a short look, with the switch delay taken for 0",
+             .source = "a short measurement, with a switch delay of 0 assumed",
              .read_bytes_per_s = speed->read_bytes_per_s,
              .write_bytes_per_s = speed->write_bytes_per_s};
 }

@@ -231,7 +231,7 @@ void Planner::decide() {
   const bool stays = fits();
   if (stays && !(all_in_order && input_.bytes >= copied_bytes_min)) {
     plan_.method = Method::in_memory;
-    plan_.why = "the input and what sorting it takes fit in memory";
+    plan_.why = "the input and the memory for its sort fit in the budget";
     plan_.passes = 1;
     plan_.buckets = 1;
     plan_in_memory();
@@ -243,14 +243,15 @@ void Planner::decide() {
     plan_.temp_bytes = stays ? 0 : input_.bytes;
   } else {
     plan_.method = Method::distribute;
-    plan_.why = input_.known ? "the input is larger than memory; a sample gives buckets that fit"
-                             : "the input is longer than was looked at, nobody knows how long";
+    plan_.why = input_.known
+                    ? "the input is larger than memory; a sample gives buckets that fit"
+                    : "the input is longer than its part that was read; its length is unknown";
     decide_distribution(expected_bytes(options_, input_));
   }
 }
 
 void Planner::decide_copy() {
-  plan_.why = "a sample found everything in order: it is copied, while that is looked at";
+  plan_.why = "a sample found everything in order: the input is copied while that is checked";
   plan_.buckets = 1;
   plan_.passes = 1;
   const uint64_t blocks = input_.bytes / copied_block_bytes(usable_bytes_);
@@ -263,7 +264,7 @@ void Planner::decide_copy() {
 
 void Planner::decide_merge() {
   plan_.why =
-      "a sample found a few sorted stretches: they are looked for, and merged where they lie";
+      "a sample found a few sorted stretches: these are searched for, and merged where they lie";
   plan_.buckets = static_cast<uint32_t>(input_.sample.descents) + 1;
   plan_.passes = 2;
   plan_phase({.name = "look for sorted stretches",
@@ -323,8 +324,8 @@ bool Planner::decide_top() {
   plan_.method = Method::distribute;
   if (decision_.kept_share < 1) {
     plan_.why =
-        "more items are wanted than memory holds: what may be among them goes to a temporary, and "
-        "is sorted from there";
+        "more items are wanted than memory holds: items that may be among them go to a temporary, "
+        "and are sorted from there";
     const auto kept = static_cast<uint64_t>(decision_.kept_share * bytes);
     plan_phase({.name = "keep what may be first",
                 .bytes_read = input_.bytes,
@@ -582,7 +583,7 @@ Status check_memory(const SortOptions& options, const SortInput& input, const So
   return failure(ErrorCode::out_of_memory,
                  "sort " + std::to_string(input_bytes / GiB) + " GiB within " +
                      std::to_string(options.memory_bytes / MiB) +
-                     " MiB: the lists of what lies in temporaries need more",
+                     " MiB: the lists of blocks in temporaries need more",
                  "-S",
                  "at least " + std::to_string(files::budget_for(least_bytes) / MiB + 1) + "M");
 }

@@ -158,7 +158,7 @@ Status Resume::take_over() {
   auto journal = Journal::open(journal_of(folder));
   if (!journal) {
     if (!Journal::in_use(journal.error())) return std::unexpected(journal.error());
-    return failure(ErrorCode::invalid_argument, "sort this: another process is at it", folder,
+    return failure(ErrorCode::invalid_argument, "sort this: another process is sorting it", folder,
                    "wait until it has ended");
   }
   Journal::Position end;
@@ -167,7 +167,7 @@ Status Resume::take_over() {
   told_ = std::move(*told);
   if (told_.version != 0 && (told_.version != ResumeTold::present_version ||
                              told_.purpose != purpose_ || told_.inputs.size() != inputs_.size())) {
-    return failure(ErrorCode::unsupported, "go on with what another version of penstock left",
+    return failure(ErrorCode::unsupported, "resume the state of another version of penstock",
                    folder, "that version; or, to begin anew: " + removal());
   }
   if (auto status = journal->cut(end); !status) return status;
@@ -177,7 +177,7 @@ Status Resume::take_over() {
   }
   const bool begins = otherwise_ == Otherwise::begin;
   if (told_.version == 0) {
-    if (begins) notice_("what is finished is kept in " + folder + " until the sort is done");
+    if (begins) notice_("the finished part is kept in " + folder + " until the sort is complete");
     return begin_anew();
   }
   if (was_published()) {
@@ -196,23 +196,24 @@ Status Resume::take_over() {
       remove_all();
       return {};
     }
-    notice_("resuming: an output was complete, but it or the input is another one now" +
+    notice_("resuming: an output was complete, but it or the input has changed" +
             std::string(begins ? ": beginning anew" : ""));
     return begin_anew();
   }
   if (told_.splits.empty()) {
-    if (begins) notice_("resuming: nothing was finished; what is, is kept in " + folder);
+    if (begins) notice_("resuming: nothing was finished; finished parts are kept in " + folder);
     return begin_anew();
   }
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i] == told_.inputs[i]) continue;
-    return failure(ErrorCode::invalid_argument, "go on: it is not what it was when the sort began",
-                   inputs_[i].path, "to begin anew: " + removal());
+    return failure(ErrorCode::invalid_argument,
+                   "resume: the input has changed since the sort began", inputs_[i].path,
+                   "to begin anew: " + removal());
   }
   folders_ = told_.folders;
   if (!temporaries_are_there()) {
     notice_("resuming: temporaries are missing in " + folder +
-            (begins ? ": beginning anew" : ": nothing of it is used"));
+            (begins ? ": beginning anew" : ": the state is not used"));
     return begin_anew();
   }
   if (auto status = remove_leftovers(); !status) return status;
@@ -358,7 +359,7 @@ Status Resume::remove_leftovers() const {
       if (ours && !needed.contains(path)) fs::remove(path, ignored);
     }
     if (error && error != std::errc::no_such_file_or_directory)
-      return system_error(error.value(), "list what lies there", folder);
+      return system_error(error.value(), "list the files", folder);
   }
   return {};
 }
@@ -369,8 +370,8 @@ void Resume::remove_all() {
   told_ = {};
   if (auto status = remove_leftovers(); !status) {
     removed_ = true;
-    notice_("what is not needed any more is still there: " + status.error().message() + " (" +
-            removal() + " removes it)");
+    notice_("files that are not needed any more are still there: " + status.error().message() +
+            " (" + removal() + " removes them)");
     return;
   }
   std::error_code ignored;
@@ -398,7 +399,7 @@ std::string Resume::removal() const {
 // Opens the output of the state, and no other file with its name.
 Result<io::File> Resume::reopen_output(const io::OutputOptions& how) const {
   auto gone = [&] {
-    return failure(ErrorCode::not_found, "go on with an output that is gone", told_.part);
+    return failure(ErrorCode::not_found, "resume: the unfinished output is gone", told_.part);
   };
   if (told_.part != part_) return gone();  // a link leads to somewhere else now
   auto output = io::File::open_kept_output(output_, output_name_, told_.output_bytes, how);
@@ -414,7 +415,7 @@ Result<io::File> Resume::open_output(const io::OutputOptions& how) {
                                        : io::File::open_kept_output(output_, output_name_, 0, how);
   if (!output && told_.output_bytes > 0 &&
       (output.error().code == ErrorCode::not_found || output.error().code == ErrorCode::corrupt)) {
-    notice_("resuming: the output as far as it was is gone: beginning anew");
+    notice_("resuming: the unfinished output is gone: beginning anew");
     if (auto status = begin_anew(); !status) return std::unexpected(status.error());
     output = io::File::open_kept_output(output_, output_name_, 0, how);
   }
@@ -486,8 +487,8 @@ Status Resume::look_at_inputs() const {
     auto identity = file->identity();
     if (!identity) return std::unexpected(identity.error());
     if (*identity == input.identity) continue;
-    return failure(ErrorCode::invalid_argument, "trust what was read: it changed meanwhile",
-                   input.path, "the sort once more, when nobody writes to it");
+    return failure(ErrorCode::invalid_argument, "trust the input: it changed while it was read",
+                   input.path, "the sort once more, when no process writes to it");
   }
   return {};
 }
@@ -573,7 +574,7 @@ Status Resume::write_complete(io::File& output, const Stored& stored) {
 void Resume::keep_or_remove() {
   if (removed_) return;
   if (worth_keeping_) {
-    notice_("what is finished is kept in " + folders_.front() +
+    notice_("the finished part is kept in " + folders_.front() +
             ": the same command goes on from there (" + removal() + " gives it up)");
     return;
   }

@@ -27,8 +27,7 @@ Result<std::unique_ptr<Spill>> Spill::open(const std::vector<std::string>& direc
       std::error_code error;
       const bool is_there = std::filesystem::exists(path, error);
       if (error) return system_error(error.value(), "look for", path);
-      if (!is_there)
-        return failure(ErrorCode::not_found, "go on with temporaries that are gone", path);
+      if (!is_there) return failure(ErrorCode::not_found, "resume: temporaries are gone", path);
     }
     auto file = spill->named_ ? io::File::open_kept(path) : io::File::create_temporary(directory);
     if (!file) return std::unexpected(file.error());

@@ -211,9 +211,9 @@ void BlockKeeper::start_write(uint32_t bucket, uint32_t block, uint64_t bytes) {
   }
   if (!error_ && written_blocks_ == options_.written_blocks_max) {
     error_ = failure(ErrorCode::out_of_memory,
-                     "hold longer lists of what is in temporaries: " +
+                     "hold longer lists of the blocks in temporaries: " +
                          std::to_string(spilled_bytes_ / GiB) +
-                         " GiB of the input were written there, and it goes on",
+                         " GiB of the input were written there, and more follows",
                      "sort", "a larger -S, or a plain file instead of a pipe")
                  .error();
   }

@@ -226,7 +226,7 @@ class SharedNumberDistributor final : public NumberDistributor<T> {
       : NumberDistributor<T>(context, input, std::move(map)),
         ends_(keeper, map_.buckets, block_bytes_) {
     PENSTOCK_CHECK(!(has_values && context.options.unique),
-                   "which of the pairs with one key is the first is one thread's to say");
+                   "one thread distributes pairs whose repeats are dropped");
   }
 
   std::unique_ptr<ItemWindow> new_window() const override {

@@ -150,7 +150,7 @@ class TopNumbers {
   Status open(uint64_t memory_bytes) {
     const uint64_t most = number_capacity<T>(options_, memory_bytes);
     capacity_ = std::min<uint64_t>(most, 2 * count_ + 4 * new_items_min);
-    PENSTOCK_CHECK(capacity_ >= count_ + chunk_items, "room was asked for");
+    PENSTOCK_CHECK(capacity_ >= count_ + chunk_items, "top_fits() has checked the room");
     auto memory =
         os::huge_buffer(round_up(capacity_ * sizeof(T), os::huge_page_bytes), "candidates");
     if (!memory) return std::unexpected(memory.error());
