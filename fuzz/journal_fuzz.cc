@@ -55,11 +55,11 @@ void write_entries(const std::string& path, bool begins_right, std::string_view 
   auto journal = Journal::open(path);
   require(journal.has_value(), "a journal that is new");
   if (begins_right) {
-    const ResumeTold begin{.version = ResumeTold::present_version,
-                           .purpose = "u64",
-                           .inputs = {{.path = "/a", .identity = {}}},
-                           .folders = {"/t"},
-                           .part = "/o"};
+    const ResumeState begin{.version = ResumeState::present_version,
+                            .purpose = "u64",
+                            .inputs = {{.path = "/a", .identity = {}}},
+                            .folders = {"/t"},
+                            .part = "/o"};
     require(write_begin(*journal, begin).has_value(), "begin");
   }
   while (input.size() >= 2) {
@@ -74,17 +74,17 @@ void write_entries(const std::string& path, bool begins_right, std::string_view 
   require(journal->commit().has_value(), "commit");
 }
 
-void check(const ResumeTold& told) {
-  for (const auto& [id, split] : told.splits) {
-    require(split.number < told.next_split || told.next_split > 0, "the number of a split");
+void check(const ResumeState& state) {
+  for (const auto& [id, split] : state.splits) {
+    require(split.number < state.next_split || state.next_split > 0, "the number of a split");
     require(split.block_bytes > 0, "blocks of a split");
     for (const ResumeBucket& bucket : split.buckets) {
       require(bucket.blocks.size() == bucket.checks.size(), "a check for each block");
       require(bucket.part < std::max(split.parts, 1u), "the part of a bucket");
     }
   }
-  for (const auto& [id, done] : told.done)
-    require(done.offset <= told.output_bytes, "where a bucket stands in the output");
+  for (const auto& [id, done] : state.done)
+    require(done.offset <= state.output_bytes, "where a bucket stands in the output");
 }
 
 }  // namespace
@@ -105,22 +105,22 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto journal = Journal::open(scratch.path());
   if (!journal) return 0;
   Journal::Position end;
-  const auto told = read_steps(*journal, end);
-  if (!told) return 0;
-  check(*told);
+  const auto state = read_steps(*journal, end);
+  if (!state) return 0;
+  check(*state);
   penstock::require(journal->cut(end).has_value(), "cut");
   // What counts is found again, and nothing else.
   *journal = Journal();
   auto again = Journal::open(scratch.path());
   penstock::require(again.has_value(), "open once more");
   Journal::Position same;
-  const auto retold = read_steps(*again, same);
-  penstock::require(retold.has_value() && same.offset == end.offset && same.check == end.check,
+  const auto reread = read_steps(*again, same);
+  penstock::require(reread.has_value() && same.offset == end.offset && same.check == end.check,
                     "the same end");
-  penstock::require(retold->splits.size() == told->splits.size() || told->version == 0,
+  penstock::require(reread->splits.size() == state->splits.size() || state->version == 0,
                     "the same splits");
-  penstock::require(retold->done.size() == told->done.size() &&
-                        (retold->output_bytes == told->output_bytes || told->version == 0),
+  penstock::require(reread->done.size() == state->done.size() &&
+                        (reread->output_bytes == state->output_bytes || state->version == 0),
                     "the same buckets that are done");
   return 0;
 }

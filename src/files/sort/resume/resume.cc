@@ -162,11 +162,12 @@ Status Resume::take_over() {
                    "wait until it has ended");
   }
   Journal::Position end;
-  auto told = read_steps(*journal, end);
-  if (!told) return std::unexpected(told.error());
-  told_ = std::move(*told);
-  if (told_.version != 0 && (told_.version != ResumeTold::present_version ||
-                             told_.purpose != purpose_ || told_.inputs.size() != inputs_.size())) {
+  auto state = read_steps(*journal, end);
+  if (!state) return std::unexpected(state.error());
+  state_ = std::move(*state);
+  if (state_.version != 0 &&
+      (state_.version != ResumeState::present_version || state_.purpose != purpose_ ||
+       state_.inputs.size() != inputs_.size())) {
     return failure(ErrorCode::unsupported, "resume the state of another version of penstock",
                    folder, "that version; or, to begin anew: " + removal());
   }
@@ -176,23 +177,23 @@ Status Resume::take_over() {
     journal_ = std::move(*journal);
   }
   const bool begins = otherwise_ == Otherwise::begin;
-  if (told_.version == 0) {
+  if (state_.version == 0) {
     if (begins) notice_("the finished part is kept in " + folder + " until the sort is complete");
     return begin_anew();
   }
   if (was_published()) {
     // Only the cleaning up was left. New inputs under the old names are another sort.
-    std::vector<ResumeInput> expected = told_.inputs;
+    std::vector<ResumeInput> expected = state_.inputs;
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i].identity.inode == told_.complete->inode) expected[i] = inputs_[i];
+      if (inputs_[i].identity.inode == state_.complete->inode) expected[i] = inputs_[i];
     }
-    auto output = io::File::open_read(told_.complete->final_name, io::Caching::buffered);
+    auto output = io::File::open_read(state_.complete->final_name, io::Caching::buffered);
     auto found = output ? output->identity() : Result<io::FileIdentity>();
-    if (expected == inputs_ && found && found->inode == told_.complete->inode &&
-        found->bytes == told_.complete->stored.bytes) {
+    if (expected == inputs_ && found && found->inode == state_.complete->inode &&
+        found->bytes == state_.complete->stored.bytes) {
       notice_("resuming: the output was complete already");
-      completed_ = told_.complete->stored;
-      folders_ = told_.folders;
+      completed_ = state_.complete->stored;
+      folders_ = state_.folders;
       remove_all();
       return {};
     }
@@ -200,17 +201,17 @@ Status Resume::take_over() {
             std::string(begins ? ": beginning anew" : ""));
     return begin_anew();
   }
-  if (told_.splits.empty()) {
+  if (state_.splits.empty()) {
     if (begins) notice_("resuming: nothing was finished; finished parts are kept in " + folder);
     return begin_anew();
   }
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (inputs_[i] == told_.inputs[i]) continue;
+    if (inputs_[i] == state_.inputs[i]) continue;
     return failure(ErrorCode::invalid_argument,
                    "resume: the input has changed since the sort began", inputs_[i].path,
                    "to begin anew: " + removal());
   }
-  folders_ = told_.folders;
+  folders_ = state_.folders;
   if (!temporaries_are_there()) {
     notice_("resuming: temporaries are missing in " + folder +
             (begins ? ": beginning anew" : ": the state is not used"));
@@ -218,13 +219,13 @@ Status Resume::take_over() {
   }
   if (auto status = remove_leftovers(); !status) return status;
   otherwise_ = Otherwise::begin;  // this run has steps, even if its output is gone
-  next_split_ = told_.next_split;
+  next_split_ = state_.next_split;
   worth_keeping_ = true;
   ResumeProgress now;
   now.buckets = 1;
-  for (const auto& [of, split] : told_.splits)
+  for (const auto& [of, split] : state_.splits)
     now.buckets += static_cast<uint32_t>(split.buckets.size()) - 1;
-  for (const auto& [id, done] : told_.done) {
+  for (const auto& [id, done] : state_.done) {
     ++now.buckets_done;
     now.bytes_done += done.stored.bytes;
   }
@@ -240,13 +241,13 @@ Status Resume::take_over() {
 Status Resume::begin_anew() {
   next_split_ = 0;
   worth_keeping_ = false;
-  std::vector<std::string> old_folders = std::move(told_.folders);
+  std::vector<std::string> old_folders = std::move(state_.folders);
   std::erase_if(old_folders, [&](const std::string& folder) {
     return std::ranges::find(own_folders_, folder) != own_folders_.end();
   });
   std::error_code ignored;
-  if (!told_.part.empty()) std::filesystem::remove(told_.part, ignored);
-  told_ = {};
+  if (!state_.part.empty()) std::filesystem::remove(state_.part, ignored);
+  state_ = {};
   folders_ = std::move(old_folders);
   if (auto status = remove_leftovers(); !status) return status;
   for (const std::string& folder : folders_) std::filesystem::remove(folder, ignored);
@@ -277,11 +278,11 @@ Status Resume::write_beginning() {
     MutexLock lock(mutex_);
     progress_ = {};
     if (auto status = journal_.cut(Journal::beginning()); !status) return status;
-    const ResumeTold begin{.version = ResumeTold::present_version,
-                           .purpose = purpose_,
-                           .inputs = inputs_,
-                           .folders = folders_,
-                           .part = part_};
+    const ResumeState begin{.version = ResumeState::present_version,
+                            .purpose = purpose_,
+                            .inputs = inputs_,
+                            .folders = folders_,
+                            .part = part_};
     if (auto status = write_begin(journal_, begin); !status) return status;
   }
   for (const std::string& folder : folders_) {
@@ -294,7 +295,7 @@ Status Resume::write_beginning() {
 // The name of the output in progress disappears at the moment when it gets its final one.
 bool Resume::was_published() const {
   std::error_code ignored;
-  return told_.complete && !std::filesystem::exists(told_.complete->in_progress, ignored);
+  return state_.complete && !std::filesystem::exists(state_.complete->in_progress, ignored);
 }
 
 // Buckets that are done, or split themselves, need nothing; and a part with few blocks has none in
@@ -304,7 +305,7 @@ std::vector<std::vector<uint64_t>> Resume::needed_ends(const ResumeSplit& split)
   std::vector ends(split.parts, std::vector<uint64_t>(directories, 0));
   for (uint32_t number = 0; number < split.buckets.size(); ++number) {
     const BucketId id{split.number, number};
-    if (told_.done.contains(id) || told_.splits.contains(id)) continue;
+    if (state_.done.contains(id) || state_.splits.contains(id)) continue;
     const ResumeBucket& bucket = split.buckets[number];
     uint64_t left = bucket.bytes;
     for (const uint32_t block : bucket.blocks) {
@@ -320,7 +321,7 @@ std::vector<std::vector<uint64_t>> Resume::needed_ends(const ResumeSplit& split)
 // Paths of the needed temporaries, with their least sizes.
 std::map<std::string, uint64_t> Resume::needed_files() const {
   std::map<std::string, uint64_t> needed;
-  for (const auto& [of, split] : told_.splits) {
+  for (const auto& [of, split] : state_.splits) {
     const SpillPlace place = place_of(split.number);
     const auto ends = needed_ends(split);
     for (uint32_t part = 0; part < ends.size(); ++part) {
@@ -367,7 +368,7 @@ Status Resume::remove_leftovers() const {
 // Removes the whole state. The journal makes the next run clean up, so it stays if anything else
 // does.
 void Resume::remove_all() {
-  told_ = {};
+  state_ = {};
   if (auto status = remove_leftovers(); !status) {
     removed_ = true;
     notice_("files that are not needed any more are still there: " + status.error().message() +
@@ -383,11 +384,11 @@ void Resume::remove_all() {
 // Shell command that deletes the state.
 std::string Resume::removal() const {
   std::vector<std::string> paths = own_folders_;
-  for (const std::string& folder : told_.folders) {
+  for (const std::string& folder : state_.folders) {
     if (std::ranges::find(paths, folder) == paths.end()) paths.push_back(folder);
   }
   paths.push_back(part_);
-  if (!told_.part.empty() && told_.part != part_) paths.push_back(told_.part);
+  if (!state_.part.empty() && state_.part != part_) paths.push_back(state_.part);
   std::string command = "rm -r";
   for (const std::string& path : paths) {
     std::error_code ignored;
@@ -399,21 +400,21 @@ std::string Resume::removal() const {
 // Opens the output of the state, and no other file with its name.
 Result<io::File> Resume::reopen_output(const io::OutputOptions& how) const {
   auto gone = [&] {
-    return failure(ErrorCode::not_found, "resume: the unfinished output is gone", told_.part);
+    return failure(ErrorCode::not_found, "resume: the unfinished output is gone", state_.part);
   };
-  if (told_.part != part_) return gone();  // a link leads to somewhere else now
-  auto output = io::File::open_kept_output(output_, output_name_, told_.output_bytes, how);
+  if (state_.part != part_) return gone();  // a link leads to somewhere else now
+  auto output = io::File::open_kept_output(output_, output_name_, state_.output_bytes, how);
   if (!output) return output;
   auto identity = output->identity();
   if (!identity) return std::unexpected(identity.error());
-  if (identity->inode != told_.part_inode) return gone();
+  if (identity->inode != state_.part_inode) return gone();
   return output;
 }
 
 Result<io::File> Resume::open_output(const io::OutputOptions& how) {
-  auto output = told_.output_bytes > 0 ? reopen_output(how)
-                                       : io::File::open_kept_output(output_, output_name_, 0, how);
-  if (!output && told_.output_bytes > 0 &&
+  auto output = state_.output_bytes > 0 ? reopen_output(how)
+                                        : io::File::open_kept_output(output_, output_name_, 0, how);
+  if (!output && state_.output_bytes > 0 &&
       (output.error().code == ErrorCode::not_found || output.error().code == ErrorCode::corrupt)) {
     notice_("resuming: the unfinished output is gone: beginning anew");
     if (auto status = begin_anew(); !status) return std::unexpected(status.error());
@@ -424,7 +425,7 @@ Result<io::File> Resume::open_output(const io::OutputOptions& how) {
     return std::unexpected(status.error());
   auto identity = output->identity();
   if (!identity) return std::unexpected(identity.error());
-  if (identity->inode != told_.part_inode) {
+  if (identity->inode != state_.part_inode) {
     MutexLock lock(mutex_);
     if (auto status = write_output(journal_, identity->inode); !status)
       return std::unexpected(status.error());
@@ -433,7 +434,7 @@ Result<io::File> Resume::open_output(const io::OutputOptions& how) {
 }
 
 ResumeSplit Resume::take_split(BucketId of) {
-  ResumeSplit split = std::move(told_.splits.extract(of).mapped());
+  ResumeSplit split = std::move(state_.splits.extract(of).mapped());
   for (uint32_t number = 0; number < split.buckets.size(); ++number) {
     BucketId id{split.number, number};
     if (done(id) || has_split(id)) split.buckets[number].blocks = {};
@@ -465,8 +466,8 @@ Result<SpillSet> Resume::open_spills(const ResumeSplit& split) const {
 }
 
 std::optional<Stored> Resume::done(BucketId id) const {
-  auto found = told_.done.find(id);
-  if (found == told_.done.end()) return std::nullopt;
+  auto found = state_.done.find(id);
+  if (found == state_.done.end()) return std::nullopt;
   return found->second.stored;
 }
 

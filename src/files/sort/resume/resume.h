@@ -56,7 +56,7 @@ class Resume {
   // Opens the output with its contents so far.
   Result<io::File> open_output(const io::OutputOptions& how = {});
 
-  bool has_split(BucketId of) const { return told_.splits.contains(of); }
+  bool has_split(BucketId of) const { return state_.splits.contains(of); }
   // Moves the split out of the state. Its buckets that are done, or split themselves, have no
   // blocks. REQUIRES: has_split().
   ResumeSplit take_split(BucketId of);
@@ -121,7 +121,7 @@ class Resume {
   std::function<void(const std::string&)> notice_;
   Otherwise otherwise_ = Otherwise::begin;
 
-  ResumeTold told_;
+  ResumeState state_;
   std::optional<Stored> completed_;
   uint32_t next_split_ = 0;
   bool worth_keeping_ = false;  // a split is recorded

@@ -75,12 +75,12 @@ void fields_of_complete(Payload& payload, Complete& complete) {
 // Applies entries as long as they are consistent.
 class Replay {
  public:
-  explicit Replay(ResumeTold& told) : told_(told) {}
+  explicit Replay(ResumeState& state) : state_(state) {}
 
   // Returns false if the entry is inconsistent here: it and all behind it are invalid.
   bool take(const Journal::Entry& entry) {
     PayloadReader reader(entry.payload);
-    if ((told_.version == 0) != (entry.kind == Kind::begin)) return false;
+    if ((state_.version == 0) != (entry.kind == Kind::begin)) return false;
     // Only buckets stand between a split and its end, unless the split begins again.
     if (split_ && entry.kind > Kind::split_end) return false;
     switch (entry.kind) {
@@ -97,10 +97,10 @@ class Replay {
       case Kind::done:
         return take_done(reader);
       case Kind::complete:
-        fields_of_complete(reader, told_.complete.emplace());
+        fields_of_complete(reader, state_.complete.emplace());
         return reader.ended_well();
       case Kind::output:
-        reader.fields(told_.part_inode);
+        reader.fields(state_.part_inode);
         return reader.ended_well();
     }
     return false;
@@ -110,15 +110,15 @@ class Replay {
 
  private:
   bool take_begin(PayloadReader& reader) {
-    reader.fields(told_.version);
-    if (told_.version != ResumeTold::present_version) return false;
-    reader.fields(told_.purpose);
+    reader.fields(state_.version);
+    if (state_.version != ResumeState::present_version) return false;
+    reader.fields(state_.purpose);
     for (auto left = reader.get<uint32_t>(); left > 0 && reader.whole(); --left)
-      fields_of_input(reader, told_.inputs.emplace_back());
+      fields_of_input(reader, state_.inputs.emplace_back());
     for (auto left = reader.get<uint32_t>(); left > 0 && reader.whole(); --left)
-      told_.folders.push_back(reader.get_text());
-    reader.fields(told_.part);
-    return reader.ended_well() && !told_.folders.empty();
+      state_.folders.push_back(reader.get_text());
+    reader.fields(state_.part);
+    return reader.ended_well() && !state_.folders.empty();
   }
 
   bool take_split(PayloadReader& reader) {
@@ -150,10 +150,10 @@ class Replay {
     if (!split_ || blocks_left_ != 0 || split_->buckets.size() != buckets_ ||
         reader.get<uint32_t>() != split_->number || !reader.ended_well())
       return false;
-    told_.next_split = split_->number + 1;
+    state_.next_split = split_->number + 1;
     buckets_of_[split_->number] = buckets_;
     // The temporaries of the bucket that was split are removed, or will be.
-    told_.splits[of_] = std::move(*split_);
+    state_.splits[of_] = std::move(*split_);
     split_.reset();
     return true;
   }
@@ -169,13 +169,13 @@ class Replay {
         return false;
     }
     for (const ResumeDone& done : all) {
-      told_.done[done.id] = done;
-      told_.output_bytes = std::max(told_.output_bytes, done.offset + done.stored.bytes);
+      state_.done[done.id] = done;
+      state_.output_bytes = std::max(state_.output_bytes, done.offset + done.stored.bytes);
     }
     return true;
   }
 
-  ResumeTold& told_;
+  ResumeState& state_;
   BucketId of_;
   std::optional<ResumeSplit> split_;  // a split that has not ended
   uint32_t buckets_ = 0;
@@ -190,19 +190,19 @@ Status append_and_commit(Journal& journal, Kind kind, const PayloadWriter& write
 
 }  // namespace
 
-Result<ResumeTold> read_steps(Journal& journal, Journal::Position& end) {
-  ResumeTold told;
-  Replay replay(told);
+Result<ResumeState> read_steps(Journal& journal, Journal::Position& end) {
+  ResumeState state;
+  Replay replay(state);
   Journal::Entry entry;
   for (end = journal.position();;) {
     auto whole = journal.next(entry);
     if (!whole) return std::unexpected(whole.error());
-    if (!*whole || !replay.take(entry)) return told;
+    if (!*whole || !replay.take(entry)) return state;
     if (replay.at_rest()) end = journal.position();
   }
 }
 
-Status write_begin(Journal& journal, const ResumeTold& begin) {
+Status write_begin(Journal& journal, const ResumeState& begin) {
   PayloadWriter writer;
   writer.fields(begin.version, begin.purpose, static_cast<uint32_t>(begin.inputs.size()));
   for (const ResumeInput& input : begin.inputs) fields_of_input(writer, input);

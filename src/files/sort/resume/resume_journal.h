@@ -59,7 +59,7 @@ struct ResumeComplete {
 };
 
 // State that a journal describes.
-struct ResumeTold {
+struct ResumeState {
   static constexpr uint32_t present_version = 5;
 
   uint32_t version = 0;  // 0: the journal is empty
@@ -76,10 +76,10 @@ struct ResumeTold {
 };
 
 // Reads entries as far as they are consistent. `end`: position behind the last valid one.
-Result<ResumeTold> read_steps(Journal& journal, Journal::Position& end);
+Result<ResumeState> read_steps(Journal& journal, Journal::Position& end);
 
 // Each appends its entries, and commits. `begin` has no steps.
-Status write_begin(Journal& journal, const ResumeTold& begin);
+Status write_begin(Journal& journal, const ResumeState& begin);
 Status write_output(Journal& journal, uint64_t inode);
 // Calls `bucket` once for each bucket, in order.
 Status write_split(Journal& journal, BucketId of, const ResumeSplit& head, uint32_t buckets,

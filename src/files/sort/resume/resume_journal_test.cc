@@ -25,7 +25,7 @@ class StepsTest : public SortFixture {
     return entries;
   }
   // Reads the steps of a journal of these entries.
-  ResumeTold told_by(const std::vector<Journal::Entry>& entries) const {
+  ResumeState state_of(const std::vector<Journal::Entry>& entries) const {
     std::filesystem::remove(path("other"));
     auto journal = Journal::open(path("other"));
     EXPECT_TRUE(journal) << journal.error().message();
@@ -36,9 +36,9 @@ class StepsTest : public SortFixture {
     *journal = Journal();
     journal = Journal::open(path("other"));
     Journal::Position end;
-    auto told = read_steps(*journal, end);
-    EXPECT_TRUE(told) << told.error().message();
-    return told ? *told : ResumeTold{};
+    auto state = read_steps(*journal, end);
+    EXPECT_TRUE(state) << state.error().message();
+    return state ? *state : ResumeState{};
   }
   static ResumeBucket bucket_of(uint32_t number) {
     ResumeBucket bucket{.keys = {.low = 10 * number, .high = 10 * number + 9},
@@ -55,18 +55,18 @@ class StepsTest : public SortFixture {
     return bucket;
   }
   // Writes a beginning, an output, a split of three buckets, and one of these as done.
-  void write_split(uint32_t buckets_told = 3, uint32_t parts = 2) const {
+  void write_split(uint32_t buckets_listed = 3, uint32_t parts = 2) const {
     std::filesystem::remove(path("journal"));
     auto journal = Journal::open(path("journal"));
     ASSERT_TRUE(journal) << journal.error().message();
-    ASSERT_TRUE(write_begin(*journal, {.version = ResumeTold::present_version,
+    ASSERT_TRUE(write_begin(*journal, {.version = ResumeState::present_version,
                                        .purpose = "a purpose",
                                        .inputs = {{.path = "one", .identity = {}}},
                                        .folders = {"a folder", "another"},
                                        .part = "a part"}));
     ASSERT_TRUE(write_output(*journal, 77));
     ASSERT_TRUE(external::write_split(
-        *journal, {}, {.number = 0, .parts = parts, .block_bytes = 64}, buckets_told, bucket_of));
+        *journal, {}, {.number = 0, .parts = parts, .block_bytes = 64}, buckets_listed, bucket_of));
     const ResumeDone done{.id = {0, 2}, .offset = 5000, .stored = {.bytes = 900, .items = 9}};
     ASSERT_TRUE(write_done(*journal, {&done, 1}));
   }
@@ -74,17 +74,17 @@ class StepsTest : public SortFixture {
 
 TEST_F(StepsTest, AreReadAsTheyWereWritten) {
   write_split();
-  const ResumeTold told = told_by(entries());
-  EXPECT_EQ(told.version, ResumeTold::present_version);
-  EXPECT_EQ(told.purpose, "a purpose");
-  ASSERT_EQ(told.inputs.size(), 1u);
-  EXPECT_EQ(told.inputs[0].path, "one");
-  EXPECT_EQ(told.folders, (std::vector<std::string>{"a folder", "another"}));
-  EXPECT_EQ(told.part, "a part");
-  EXPECT_EQ(told.part_inode, 77u);
-  EXPECT_EQ(told.next_split, 1u);
-  ASSERT_EQ(told.splits.size(), 1u);
-  const ResumeSplit& split = told.splits.at({});
+  const ResumeState state = state_of(entries());
+  EXPECT_EQ(state.version, ResumeState::present_version);
+  EXPECT_EQ(state.purpose, "a purpose");
+  ASSERT_EQ(state.inputs.size(), 1u);
+  EXPECT_EQ(state.inputs[0].path, "one");
+  EXPECT_EQ(state.folders, (std::vector<std::string>{"a folder", "another"}));
+  EXPECT_EQ(state.part, "a part");
+  EXPECT_EQ(state.part_inode, 77u);
+  EXPECT_EQ(state.next_split, 1u);
+  ASSERT_EQ(state.splits.size(), 1u);
+  const ResumeSplit& split = state.splits.at({});
   EXPECT_EQ(split.parts, 2u);
   EXPECT_EQ(split.block_bytes, 64u);
   ASSERT_EQ(split.buckets.size(), 3u);
@@ -101,9 +101,9 @@ TEST_F(StepsTest, AreReadAsTheyWereWritten) {
     EXPECT_EQ(bucket.blocks, expected.blocks);
     EXPECT_EQ(bucket.checks, expected.checks);
   }
-  ASSERT_EQ(told.done.size(), 1u);
-  EXPECT_EQ(told.done.at({0, 2}).stored.bytes, 900u);
-  EXPECT_EQ(told.output_bytes, 5900u);
+  ASSERT_EQ(state.done.size(), 1u);
+  EXPECT_EQ(state.done.at({0, 2}).stored.bytes, 900u);
+  EXPECT_EQ(state.output_bytes, 5900u);
 }
 
 // Each entry of the split is left out, repeated, or followed by another byte.
@@ -120,13 +120,13 @@ TEST_F(StepsTest, ContradictionsAreNotAccepted) {
       if (what == 0) some.erase(at);
       if (what == 1) some.insert(at, all[i]);
       if (what == 2) at->payload += "1234";
-      const ResumeTold told = told_by(some);
+      const ResumeState state = state_of(some);
       // A second end comes when the split is complete; a second beginning begins again.
       const bool is_whole = what == 1 && (i == last || i == first);
-      EXPECT_EQ(told.splits.size(), is_whole ? 1u : 0u);
-      EXPECT_EQ(told.done.size(), what == 1 && i == first ? 1u : 0u);
+      EXPECT_EQ(state.splits.size(), is_whole ? 1u : 0u);
+      EXPECT_EQ(state.done.size(), what == 1 && i == first ? 1u : 0u);
       // The entries before it are.
-      EXPECT_EQ(told.part_inode, 77u);
+      EXPECT_EQ(state.part_inode, 77u);
     }
   }
 }
@@ -144,10 +144,10 @@ TEST_F(StepsTest, BucketsBehindTheEndOfAnyFileAreNotAccepted) {
       {.id = {0, 1}, .offset = ~uint64_t{0} - 99, .stored = {.bytes = 200, .items = 2}}};
   ASSERT_TRUE(write_done(*journal, done));
   *journal = Journal();
-  const ResumeTold told = told_by(entries());
-  EXPECT_EQ(told.done.size(), 1u);
-  EXPECT_TRUE(told.done.contains({0, 2}));
-  EXPECT_EQ(told.output_bytes, 5900u);
+  const ResumeState state = state_of(entries());
+  EXPECT_EQ(state.done.size(), 1u);
+  EXPECT_TRUE(state.done.contains({0, 2}));
+  EXPECT_EQ(state.output_bytes, 5900u);
 }
 
 TEST_F(StepsTest, OtherEntriesWithinASplitAreNotAccepted) {
@@ -155,13 +155,13 @@ TEST_F(StepsTest, OtherEntriesWithinASplitAreNotAccepted) {
   std::vector<Journal::Entry> all = entries();
   // A bucket is done before the split's buckets are listed.
   std::rotate(all.begin() + 3, all.end() - 1, all.end());
-  const ResumeTold told = told_by(all);
-  EXPECT_EQ(told.part_inode, 77u);
-  EXPECT_TRUE(told.splits.empty());
+  const ResumeState state = state_of(all);
+  EXPECT_EQ(state.part_inode, 77u);
+  EXPECT_TRUE(state.splits.empty());
   // A whole split, the head of the next one, and a done bucket of the first.
   all = entries();
   all.insert(all.end() - 1, all[2]);
-  const ResumeTold second = told_by(all);
+  const ResumeState second = state_of(all);
   EXPECT_EQ(second.splits.size(), 1u);
   EXPECT_TRUE(second.done.empty());
   EXPECT_EQ(second.output_bytes, 0u);
@@ -170,17 +170,17 @@ TEST_F(StepsTest, OtherEntriesWithinASplitAreNotAccepted) {
 TEST_F(StepsTest, BucketsOfUnknownPartsOrSplitsAreNotAccepted) {
   // A bucket in the second part, of one.
   write_split(3, 1);
-  EXPECT_TRUE(told_by(entries()).splits.empty());
+  EXPECT_TRUE(state_of(entries()).splits.empty());
   // A done bucket with the index 2, of a split that has two.
   write_split(2);
-  const ResumeTold told = told_by(entries());
-  EXPECT_EQ(told.splits.size(), 1u);
-  EXPECT_TRUE(told.done.empty());
+  const ResumeState state = state_of(entries());
+  EXPECT_EQ(state.splits.size(), 1u);
+  EXPECT_TRUE(state.done.empty());
   // Entries before the beginning do not count.
   write_split();
   std::vector<Journal::Entry> all = entries();
   all.erase(all.begin());
-  EXPECT_EQ(told_by(all).version, 0u);
+  EXPECT_EQ(state_of(all).version, 0u);
 }
 
 }  // namespace

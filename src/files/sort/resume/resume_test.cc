@@ -501,12 +501,12 @@ TEST_F(ResumeTest, AnEntryOfAnUnknownKindEndsTheJournal) {
     auto journal = Journal::open(resume_folder(chosen) + "/journal");
     ASSERT_TRUE(journal);
     Journal::Position end;
-    const auto told = read_steps(*journal, end);
-    ASSERT_TRUE(told);
+    const auto state = read_steps(*journal, end);
+    ASSERT_TRUE(state);
     ASSERT_TRUE(journal->cut(end));
     ASSERT_TRUE(journal->append(99, "of another version"));
     // It claims that all buckets are done.
-    for (const auto& [of, split] : told->splits) {
+    for (const auto& [of, split] : state->splits) {
       for (uint32_t bucket = 0; bucket < split.buckets.size(); ++bucket) {
         const ResumeDone done{.id = {split.number, bucket}, .offset = 0, .stored = {8, 1}};
         ASSERT_TRUE(write_done(*journal, {&done, 1}));
@@ -533,14 +533,14 @@ TEST_F(ResumeTest, AStateOfAnotherVersionIsRefusedUntilItIsRemoved) {
       auto journal = Journal::open(journal_path);
       ASSERT_TRUE(journal);
       Journal::Position end;
-      auto told = read_steps(*journal, end);
-      ASSERT_TRUE(told);
-      if (what == 0) --told->version;
-      if (what == 1) ++told->version;
-      if (what == 2) told->purpose += "something else";
-      if (what == 3) told->inputs.push_back(told->inputs.front());
+      auto state = read_steps(*journal, end);
+      ASSERT_TRUE(state);
+      if (what == 0) --state->version;
+      if (what == 1) ++state->version;
+      if (what == 2) state->purpose += "something else";
+      if (what == 3) state->inputs.push_back(state->inputs.front());
       ASSERT_TRUE(journal->cut(Journal::beginning()));
-      ASSERT_TRUE(write_begin(*journal, *told));
+      ASSERT_TRUE(write_begin(*journal, *state));
     }
     const std::string before = read(journal_path);
     auto stats = sort(chosen);
