@@ -45,7 +45,7 @@ Status restore_blocks(const BucketJob& job, const items::Format& format, const S
     const auto bytes =
         static_cast<size_t>(std::min<uint64_t>(spills.block_bytes(), job.read_bytes - place));
     if (auto status = restore_block(format, job.region + place, job.stored_blocks[block], bytes,
-                                    spare, spills.place_of(job.spilled[block]));
+                                    spare, spills.location_of(job.spilled[block]));
         !status)
       return status;
   }

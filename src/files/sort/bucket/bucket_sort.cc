@@ -250,7 +250,7 @@ Result<io::File> BucketSort::inflate(const SplitBucket& bucket, const SpillSet& 
         !status)
       return std::unexpected(status.error());
     if (auto status = restore_block(context_.options.format, data, stored, bytes, spare,
-                                    spills.place_of(bucket.spilled[i]));
+                                    spills.location_of(bucket.spilled[i]));
         !status)
       return std::unexpected(status.error());
     if (auto status = io::write_exactly(*file, offset, data, bytes); !status)

@@ -127,7 +127,7 @@ uint32_t SpillSet::part_of(uint32_t bucket, uint32_t buckets) const {
   return static_cast<uint32_t>(uint64_t{bucket} * parts_.size() / buckets);
 }
 
-SpillSet::Place SpillSet::place_of(uint32_t number) const {
+SpillSet::BlockLocation SpillSet::location_of(uint32_t number) const {
   return {directories_[number % directories_.size()], number / directories_.size() * unit_bytes_};
 }
 

@@ -110,11 +110,11 @@ class SpillSet {
   std::vector<stream::Extent> extents(uint32_t part, const std::vector<uint32_t>& blocks,
                                       uint64_t bytes, size_t extent_bytes) const;
   // File and offset of a block, also of a part that is closed.
-  struct Place {
+  struct BlockLocation {
     std::string name;
     uint64_t offset = 0;
   };
-  Place place_of(uint32_t number) const;
+  BlockLocation location_of(uint32_t number) const;
   // Keeps and releases a part. When all keepers have released it, the part is closed and its space
   // is freed, possibly a little later, because that may take long: before the next part is closed,
   // the set is destroyed, or wait_until_free() returns.

@@ -105,7 +105,8 @@ bool inflate_block(const std::byte* from, size_t stored_bytes, std::byte* to, si
 }
 
 Status restore_block(const items::Format& format, std::byte* block, const StoredBlock& stored,
-                     size_t bytes, std::vector<std::byte>& spare, const SpillSet::Place& place) {
+                     size_t bytes, std::vector<std::byte>& spare,
+                     const SpillSet::BlockLocation& location) {
   auto restore = [&] {
     if (stored.bytes >= bytes) return true;
     if (format.numeric())
@@ -117,7 +118,7 @@ Status restore_block(const items::Format& format, std::byte* block, const Stored
   };
   if (io::test_seam != nullptr) io::test_seam->damage_checked(block, stored.bytes);
   if (io::crc32c(block, stored.bytes) == stored.check && restore()) return {};
-  return std::unexpected(io::damaged_temporary(place.name, place.offset, stored.bytes));
+  return std::unexpected(io::damaged_temporary(location.name, location.offset, stored.bytes));
 }
 
 Result<CompressionTrial> try_compression(Context& context,

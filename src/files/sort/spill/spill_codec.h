@@ -28,9 +28,10 @@ size_t compress_block(const std::byte* from, size_t bytes, std::byte* to);
                                  size_t bytes);
 
 // Checks a block that was read, and decompresses it in place if it was compressed. `spare`: scratch
-// memory for a block; `place`: for messages. Fails if the block is not what was written.
+// memory for a block; `location`: for messages. Fails if the block is not what was written.
 Status restore_block(const items::Format& format, std::byte* block, const StoredBlock& stored,
-                     size_t bytes, std::vector<std::byte>& spare, const SpillSet::Place& place);
+                     size_t bytes, std::vector<std::byte>& spare,
+                     const SpillSet::BlockLocation& location);
 
 // Result of compressing samples of the input.
 struct CompressionTrial {

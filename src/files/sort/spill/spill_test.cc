@@ -85,8 +85,8 @@ TEST_F(Spills, ABlocksLocationIsKnownAfterItsPartIsClosed) {
     const uint32_t number = spills.part(0).number_of(third);
     EXPECT_EQ(third.offset, dense ? 8 * KiB : 64 * KiB);
     spills.release(0);
-    EXPECT_EQ(spills.place_of(number).name, folders[0]);
-    EXPECT_EQ(spills.place_of(number).offset, third.offset);
+    EXPECT_EQ(spills.location_of(number).name, folders[0]);
+    EXPECT_EQ(spills.location_of(number).offset, third.offset);
   }
 }
 
