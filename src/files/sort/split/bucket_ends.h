@@ -13,7 +13,7 @@
 
 namespace penstock::external {
 
-// Thread safety: one thread at a time. Invariant: room is given once, front to back in each bucket.
+// Thread safety: one thread at a time. Invariant: room is allocated once, in order in each bucket.
 class BucketEnds {
  public:
   BucketEnds(BlockKeeper& keeper, uint32_t buckets, uint64_t block_bytes)
@@ -24,9 +24,9 @@ class BucketEnds {
     const uint64_t room = room_in(bucket);
     return bytes > room ? ceil_div(bytes - room, block_bytes_) : 0;
   }
-  // Calls give(from, to) for each piece of the room for these bytes.
-  template <class Give>
-  void give(uint32_t bucket, uint64_t bytes, const Give& give) {
+  // Calls use(from, to) for each piece of the room for these bytes.
+  template <class Use>
+  void allocate(uint32_t bucket, uint64_t bytes, const Use& use) {
     scatter::Room& end = ends_[bucket];
     while (bytes > 0) {
       if (end.next == end.limit) {
@@ -34,7 +34,7 @@ class BucketEnds {
         end.limit = end.next + block_bytes_;
       }
       const uint64_t here = std::min(bytes, room_in(bucket));
-      give(end.next, end.next + here);
+      use(end.next, end.next + here);
       end.next += here;
       bytes -= here;
     }

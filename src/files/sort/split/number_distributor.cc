@@ -250,8 +250,8 @@ class SharedNumberDistributor final : public NumberDistributor<T> {
         this->counted_[bucket] += numbers.items(bucket);
         continue;
       }
-      ends_.give(bucket, numbers.items(bucket) * sizeof(T),
-                 [&](std::byte* from, std::byte* to) { numbers.give(bucket, from, to); });
+      ends_.allocate(bucket, numbers.items(bucket) * sizeof(T),
+                     [&](std::byte* from, std::byte* to) { numbers.add_room(bucket, from, to); });
     }
     this->read += window.sum;
   }

@@ -23,8 +23,7 @@
 
 namespace penstock::external {
 
-// Thread safety: one thread at a time. Calls: count(), then give() for each bucket in order, then
-// fill().
+// Thread safety: one thread at a time. Calls: count(), add_room() for each bucket in order, fill().
 template <class T>
 class NumberWindow final : public ItemWindow {
  public:
@@ -32,7 +31,7 @@ class NumberWindow final : public ItemWindow {
       : map_(map),
         encoder_(encoder),
         counts_(map.buckets),
-        places_(map.buckets),
+        positions_(map.buckets),
         lines_(map.buckets) {
     lines_.ask_for_room(
         {[](void* self, uint32_t bucket, scatter::Room& room, const std::byte* line) {
@@ -45,7 +44,7 @@ class NumberWindow final : public ItemWindow {
   void count() {
     counts_.assign(counts_.size(), 0);
     pieces_.clear();
-    for (Place& place : places_) place = {};
+    for (FillPosition& position : positions_) position = {};
     sum = {};
     for_each_chunk([this](std::span<const T> items) {
       scatter::kernels<T>().count(items.data(), items.size(), map_, counts_.data());
@@ -56,18 +55,18 @@ class NumberWindow final : public ItemWindow {
 
   // Adds room for the bucket's next items. A bucket without room is only counted. REQUIRES: all
   // rooms of a bucket but the last end at multiples of a line, all but the first begin there.
-  void give(uint32_t bucket, std::byte* from, std::byte* to) {
-    Place& place = places_[bucket];
-    if (place.room == no_room) {
-      place.room = static_cast<uint32_t>(pieces_.size());
-      place.skipped = reinterpret_cast<uintptr_t>(from) % line_bytes;
+  void add_room(uint32_t bucket, std::byte* from, std::byte* to) {
+    FillPosition& position = positions_[bucket];
+    if (position.room == no_room) {
+      position.room = static_cast<uint32_t>(pieces_.size());
+      position.skipped = reinterpret_cast<uintptr_t>(from) % line_bytes;
     }
     pieces_.push_back({from, to});
   }
 
   void fill() {
     for (uint32_t bucket = 0; bucket < map_.buckets; ++bucket)
-      if (counts_[bucket] > 0) lines_.begin_within(bucket, places_[bucket].skipped);
+      if (counts_[bucket] > 0) lines_.begin_within(bucket, positions_[bucket].skipped);
     for_each_chunk([this](std::span<const T> items) {
       lines_.add(items.data(), items.size(), map_, {}, items.data() + items.size());
     });
@@ -80,7 +79,7 @@ class NumberWindow final : public ItemWindow {
   static constexpr size_t line_bytes = scatter::small_line_bytes;
   static constexpr uint32_t no_room = ~uint32_t{0};
 
-  struct Place {
+  struct FillPosition {
     uint32_t room = no_room;  // index in pieces_ of the room that is being filled
     size_t skipped = 0;       // unused bytes in front of its first line, until that is full
   };
@@ -98,20 +97,20 @@ class NumberWindow final : public ItemWindow {
     }
   }
 
-  scatter::Room& room_of(Place& place) {
-    if (pieces_[place.room].next == pieces_[place.room].limit) ++place.room;
-    return pieces_[place.room];
+  scatter::Room& room_of(FillPosition& position) {
+    if (pieces_[position.room].next == pieces_[position.room].limit) ++position.room;
+    return pieces_[position.room];
   }
 
   // Called by the inner loop when the bucket's line is full.
   void make_room(uint32_t bucket, scatter::Room& room, const std::byte* line) {
-    Place& place = places_[bucket];
-    if (place.room == no_room) {
+    FillPosition& position = positions_[bucket];
+    if (position.room == no_room) {
       room = {unread_, unread_ + sizeof(unread_)};
       return;
     }
-    scatter::Room& piece = room_of(place);
-    if (const size_t skipped = std::exchange(place.skipped, 0); skipped > 0) {
+    scatter::Room& piece = room_of(position);
+    if (const size_t skipped = std::exchange(position.skipped, 0); skipped > 0) {
       std::memcpy(piece.next, line + skipped, line_bytes - skipped);
       piece.next += line_bytes - skipped;
       room = {unread_, unread_ + line_bytes};
@@ -122,18 +121,18 @@ class NumberWindow final : public ItemWindow {
   }
 
   void write_rest(uint32_t bucket) {
-    Place& place = places_[bucket];
-    const std::span<const std::byte> rest = lines_.rest(bucket).subspan(place.skipped);
-    if (place.room == no_room || rest.empty()) return;
+    FillPosition& position = positions_[bucket];
+    const std::span<const std::byte> rest = lines_.rest(bucket).subspan(position.skipped);
+    if (position.room == no_room || rest.empty()) return;
     const scatter::Room& room = lines_.room_of(bucket);
-    std::byte* const to = room.next != room.limit ? room.next : room_of(place).next;
+    std::byte* const to = room.next != room.limit ? room.next : room_of(position).next;
     std::memcpy(to, rest.data(), rest.size());
   }
 
   const scatter::BucketMap& map_;
   NumberEncoder<T> encoder_;
   std::vector<uint32_t> counts_;
-  std::vector<Place> places_;
+  std::vector<FillPosition> positions_;
   std::vector<scatter::Room> pieces_;  // bucket by bucket
   scatter::LineScatter<T> lines_;
   alignas(64) std::byte unread_[4 * KiB];

@@ -64,7 +64,7 @@ class NumberWindowTest : public testing::Test {
       window.count();
       for (uint32_t bucket = 0; bucket < map.buckets; ++bucket) {
         counts[bucket] += window.items(bucket);
-        if (!only_counted[bucket]) buckets.give(window, bucket);
+        if (!only_counted[bucket]) buckets.add_room(window, bucket);
       }
       window.fill();
       sum += window.sum;
@@ -83,7 +83,7 @@ class NumberWindowTest : public testing::Test {
   struct Buckets {
     Buckets(uint32_t buckets, size_t block) : block_bytes(block), blocks(buckets), room(buckets) {}
 
-    void give(NumberWindow<T>& window, uint32_t bucket) {
+    void add_room(NumberWindow<T>& window, uint32_t bucket) {
       for (size_t left = window.items(bucket) * sizeof(T); left > 0;) {
         if (room[bucket] == 0) {
           blocks[bucket].push_back(static_cast<std::byte*>(
@@ -93,7 +93,7 @@ class NumberWindowTest : public testing::Test {
         }
         const size_t here = std::min(left, room[bucket]);
         std::byte* const at = blocks[bucket].back() + guard + block_bytes - room[bucket];
-        window.give(bucket, at, at + here);
+        window.add_room(bucket, at, at + here);
         room[bucket] -= here;
         left -= here;
       }

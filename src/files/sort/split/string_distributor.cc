@@ -74,8 +74,8 @@ class StringDistributor final : public Distributor {
     uint64_t blocks = 0;
     for (const uint32_t bucket : texts.buckets()) {
       leave_out_repeats(texts, bucket);
-      items_[bucket] += texts.part(bucket).items;
-      blocks += ends_.blocks_for(bucket, texts.part(bucket).bytes);
+      items_[bucket] += texts.share_of(bucket).items;
+      blocks += ends_.blocks_for(bucket, texts.share_of(bucket).bytes);
     }
     read += window.sum;
     window.fill_number.reset();
@@ -83,8 +83,8 @@ class StringDistributor final : public Distributor {
     keeper.provide(blocks);
     window.fill_number = keeper.begin_fill();
     for (const uint32_t bucket : texts.buckets()) {
-      ends_.give(bucket, texts.part(bucket).bytes,
-                 [&](std::byte* from, std::byte* to) { texts.give(bucket, from, to); });
+      ends_.allocate(bucket, texts.share_of(bucket).bytes,
+                     [&](std::byte* from, std::byte* to) { texts.add_room(bucket, from, to); });
     }
   }
 
@@ -127,21 +127,21 @@ class StringDistributor final : public Distributor {
   // wanted.
   void leave_out_repeats(TextWindow& texts, uint32_t bucket) {
     if (!constant_[bucket]) return;
-    const TextWindow::Part& part = texts.part(bucket);
+    const TextWindow::BucketShare& share = texts.share_of(bucket);
     if (!unique_) {
-      if (!format_.equal_keys_are_equally_long()) rests_[bucket] += part.sum;
+      if (!format_.equal_keys_are_equally_long()) rests_[bucket] += share.sum;
       return;
     }
     const bool has_first = items_[bucket] > 0;
     rests_[bucket] +=
-        has_first ? part.sum : part.sum - sum_of_item(format_, texts.item(part.first));
+        has_first ? share.sum : share.sum - sum_of_item(format_, texts.item(share.first));
     texts.keep_first(bucket, !has_first);
   }
 
   // Copies the items in the window's turn.
   void copy(TextWindow& texts) {
     texts.for_each_kept([this](uint32_t bucket, std::string_view bytes) {
-      ends_.give(bucket, bytes.size(), [&](std::byte* from, std::byte* to) {
+      ends_.allocate(bucket, bytes.size(), [&](std::byte* from, std::byte* to) {
         const auto here = static_cast<size_t>(to - from);
         std::memcpy(from, bytes.data(), here);
         bytes.remove_prefix(here);

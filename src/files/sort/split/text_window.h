@@ -23,15 +23,15 @@
 
 namespace penstock::external {
 
-// Thread safety: one thread at a time. Calls: clear(), add() for each item in order, give() for
+// Thread safety: one thread at a time. Calls: clear(), add() for each item in order, add_room() for
 // each of buckets(), then fill(). If the distributor copies the items itself, it calls
-// for_each_kept() once in place of give() and fill().
+// for_each_kept() once in place of add_room() and fill().
 class TextWindow final : public ItemWindow {
  public:
-  TextWindow(uint32_t buckets, char line_end) : line_end_(line_end), parts_(buckets) {}
+  TextWindow(uint32_t buckets, char line_end) : line_end_(line_end), shares_(buckets) {}
 
   // A bucket's share of the window.
-  struct Part {
+  struct BucketShare {
     uint64_t bytes = 0;
     uint32_t items = 0;
     uint32_t first = 0;  // index of its first item
@@ -48,7 +48,7 @@ class TextWindow final : public ItemWindow {
   }
 
   void clear() {
-    for (const uint32_t bucket : buckets_) parts_[bucket] = {};
+    for (const uint32_t bucket : buckets_) shares_[bucket] = {};
     bucket_of_.clear();
     buckets_.clear();
     pieces_.clear();
@@ -58,37 +58,37 @@ class TextWindow final : public ItemWindow {
   // Adds the next item.
   void add(uint32_t bucket, const ItemSum& sum_of_item) {
     const size_t number = bucket_of_.size();
-    Part& part = parts_[bucket];
-    if (part.items++ == 0) {
-      part.first = static_cast<uint32_t>(number);
+    BucketShare& share = shares_[bucket];
+    if (share.items++ == 0) {
+      share.first = static_cast<uint32_t>(number);
       buckets_.push_back(bucket);
     }
-    part.bytes += bytes_of(number);
-    part.sum += sum_of_item;
+    share.bytes += bytes_of(number);
+    share.sum += sum_of_item;
     sum += sum_of_item;
     bucket_of_.push_back(bucket);
   }
 
   // Buckets that get an item, each once.
   std::span<const uint32_t> buckets() const { return buckets_; }
-  const Part& part(uint32_t bucket) const { return parts_[bucket]; }
+  const BucketShare& share_of(uint32_t bucket) const { return shares_[bucket]; }
   // Keeps only the bucket's first item, or none if it is not `wanted`.
   void keep_first(uint32_t bucket, bool wanted) {
-    Part& part = parts_[bucket];
-    part.items = wanted ? 1 : 0;
-    part.bytes = wanted ? bytes_of(part.first) : 0;
+    BucketShare& share = shares_[bucket];
+    share.items = wanted ? 1 : 0;
+    share.bytes = wanted ? bytes_of(share.first) : 0;
   }
 
   // Adds room for the bucket's next bytes.
-  void give(uint32_t bucket, std::byte* from, std::byte* to) {
-    Part& part = parts_[bucket];
-    if (part.room.next != nullptr) return pieces_.push_back({from, to});
-    part.room = {from, to};
-    part.next_piece = static_cast<uint32_t>(pieces_.size());
+  void add_room(uint32_t bucket, std::byte* from, std::byte* to) {
+    BucketShare& share = shares_[bucket];
+    if (share.room.next != nullptr) return pieces_.push_back({from, to});
+    share.room = {from, to};
+    share.next_piece = static_cast<uint32_t>(pieces_.size());
   }
   void fill() {
     for_each_kept(
-        [this](uint32_t bucket, std::string_view bytes) { append(parts_[bucket], bytes); });
+        [this](uint32_t bucket, std::string_view bytes) { append(shares_[bucket], bytes); });
   }
 
   // Calls use(bucket, bytes) for each item in order, and for the line end that the last one may
@@ -98,9 +98,9 @@ class TextWindow final : public ItemWindow {
     size_t from = 0;
     for (size_t i = 0; i < bucket_of_.size(); from = ends[i++]) {
       const uint32_t bucket = bucket_of_[i];
-      Part& part = parts_[bucket];
-      if (part.items == 0) continue;
-      --part.items;
+      BucketShare& share = shares_[bucket];
+      if (share.items == 0) continue;
+      --share.items;
       use(bucket, items::text_at(begin + from, ends[i] - from));
       if (lacks_its_end(i)) use(bucket, std::string_view(&line_end_, 1));
     }
@@ -112,21 +112,21 @@ class TextWindow final : public ItemWindow {
     return item(number).size() + (lacks_its_end(number) ? 1 : 0);
   }
 
-  void append(Part& part, std::string_view bytes) {
+  void append(BucketShare& share, std::string_view bytes) {
     for (;;) {
-      const auto room = static_cast<size_t>(part.room.limit - part.room.next);
+      const auto room = static_cast<size_t>(share.room.limit - share.room.next);
       const size_t here = std::min(bytes.size(), room);
-      std::memcpy(part.room.next, bytes.data(), here);
-      part.room.next += here;
+      std::memcpy(share.room.next, bytes.data(), here);
+      share.room.next += here;
       bytes.remove_prefix(here);
       if (bytes.empty()) return;
-      part.room = pieces_[part.next_piece++];
+      share.room = pieces_[share.next_piece++];
     }
   }
 
   const char line_end_;
   std::vector<uint32_t> bucket_of_;    // the bucket of each item
-  std::vector<Part> parts_;            // the share of each bucket
+  std::vector<BucketShare> shares_;    // the share of each bucket
   std::vector<uint32_t> buckets_;      // buckets that have a share
   std::vector<scatter::Room> pieces_;  // rooms behind each bucket's first, bucket by bucket
 };

@@ -98,11 +98,11 @@ void distribute(uint64_t seed) {
     window->fill_number = keeper.begin_fill();
     for (const uint32_t bucket : window->buckets()) {
       if (bucket == repeats) window->keep_first(bucket, !std::exchange(has_first, true));
-      const uint64_t bytes = window->part(bucket).bytes;
+      const uint64_t bytes = window->share_of(bucket).bytes;
       const uint64_t blocks_wanted = ends.blocks_for(bucket, bytes);
       const uint32_t free_before = arena.blocks_free();
-      ends.give(bucket, bytes,
-                [&](std::byte* from, std::byte* to) { window->give(bucket, from, to); });
+      ends.allocate(bucket, bytes,
+                    [&](std::byte* from, std::byte* to) { window->add_room(bucket, from, to); });
       ASSERT_EQ(free_before - arena.blocks_free(), blocks_wanted);
     }
     waiting.push_back(std::move(window));
