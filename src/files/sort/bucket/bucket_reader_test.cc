@@ -53,7 +53,7 @@ class BucketReaderTest : public testing::Test {
       for (uint64_t at = 0; at < bucket.bytes; at += block_bytes) {
         const auto bytes = std::min<size_t>(block_bytes, bucket.bytes - at);
         if (room_blocks > 0) {
-          bucket.kept.push_back(arena_.take());
+          bucket.kept.push_back(arena_.acquire());
           std::memcpy(arena_.block(bucket.kept.back()), content.data() + at, bytes);
           continue;
         }

@@ -12,7 +12,7 @@ namespace penstock::external {
 
 Status BlockArena::open(uint64_t bytes, size_t block_bytes) {
   bytes = round_up(bytes, os::page_bytes);
-  if (auto status = take_memory(bytes); !status) return status;
+  if (auto status = acquire_memory(bytes); !status) return status;
   block_bytes_ = block_bytes;
   blocks_ = static_cast<uint32_t>(bytes / block_bytes);
   touched_ = 0;
@@ -20,7 +20,7 @@ Status BlockArena::open(uint64_t bytes, size_t block_bytes) {
   return {};
 }
 
-Status BlockArena::take_memory(uint64_t bytes) {
+Status BlockArena::acquire_memory(uint64_t bytes) {
   if (memory_.bytes() == bytes) return {};
   close();
   auto memory = os::huge_buffer(bytes, "sort", "a smaller -S");
@@ -48,7 +48,7 @@ void BlockArena::touch(uint64_t bytes, const std::stop_token& stop) const {
   }
 }
 
-uint32_t BlockArena::take() {
+uint32_t BlockArena::acquire() {
   if (!free_.empty()) {
     uint32_t block = free_.back();
     free_.pop_back();

@@ -2,9 +2,9 @@
 
 // Memory of a sort: one range on huge pages with two successive uses.
 //
-// During the distribution it is cut into blocks that buckets take and release (BlockArena). During
-// the sort of the buckets it is a ring of regions, each as long as its bucket (RegionRing). Memory
-// is never mapped, moved or protected in between: requests and sorts work on plain addresses, and
+// During the distribution it is cut into blocks that buckets acquire and release (BlockArena).
+// During the sort of the buckets it is a ring of regions, each as long as its bucket (RegionRing).
+// Memory is never mapped, moved or protected in between: requests and sorts work on plain addresses, and
 // direct requests want huge pages whatever the size of a block (on small pages they are half as
 // fast, io/README.md).
 
@@ -22,8 +22,8 @@
 namespace penstock::external {
 
 // An arena without memory until open(). Thread safety: one thread at a time. Invariant: a block is
-// free or taken; blocks that were taken before are taken first, so that no more memory is touched
-// than needed.
+// free or acquired; blocks that were used before are acquired first, so that no more memory is
+// touched than needed.
 class BlockArena {
  public:
   static constexpr uint32_t no_block = ~uint32_t{0};
@@ -45,23 +45,23 @@ class BlockArena {
   uint32_t blocks() const { return blocks_; }
   uint32_t blocks_free() const { return static_cast<uint32_t>(free_.size()) + blocks_ - touched_; }
   std::byte* block(uint32_t block) const { return begin() + uint64_t{block} * block_bytes_; }
-  uint32_t take();  // returns no_block if all blocks are taken
-  void give(uint32_t block) { free_.push_back(block); }
+  uint32_t acquire();  // returns no_block if no block is free
+  void release(uint32_t block) { free_.push_back(block); }
 
   // Moves the blocks in `wanted` so that wanted[i] lies at block i; `no_block` leaves a gap. Each
-  // block is copied once, and some once more. All blocks of the arena count as taken afterwards.
+  // block is copied once, and some once more. All blocks of the arena count as used afterwards.
   // REQUIRES: the blocks are distinct, at least one block is not wanted, and unwanted blocks hold
   // nothing.
   void arrange(const std::vector<uint32_t>& wanted);
 
  private:
-  Status take_memory(uint64_t bytes);
+  Status acquire_memory(uint64_t bytes);
   void touch(uint64_t bytes, const std::stop_token& stop) const;
 
   os::Reservation memory_;
   size_t block_bytes_ = 0;
   uint32_t blocks_ = 0;
-  uint32_t touched_ = 0;  // blocks [touched_, blocks_) were never taken
+  uint32_t touched_ = 0;  // blocks [touched_, blocks_) were never acquired
   std::vector<uint32_t> free_;
 };
 

@@ -17,19 +17,19 @@ namespace {
 
 constexpr size_t block_bytes = 4096;
 
-TEST(BlockArena, TakesEachBlockOnceAndUsedOnesFirst) {
+TEST(BlockArena, AcquiresEachBlockOnceAndUsedOnesFirst) {
   BlockArena arena;
   ASSERT_TRUE(arena.open(10 * block_bytes, block_bytes));
   EXPECT_EQ(arena.blocks(), 10u);
-  std::set<uint32_t> taken;
-  for (int i = 0; i < 4; ++i) taken.insert(arena.take());
-  EXPECT_EQ(taken.size(), 4u);
+  std::set<uint32_t> acquired;
+  for (int i = 0; i < 4; ++i) acquired.insert(arena.acquire());
+  EXPECT_EQ(acquired.size(), 4u);
   EXPECT_EQ(arena.blocks_free(), 6u);
-  arena.give(2);
-  EXPECT_EQ(arena.take(), 2u);
-  for (int i = 0; i < 6; ++i) taken.insert(arena.take());
-  EXPECT_EQ(taken.size(), 10u);
-  EXPECT_EQ(arena.take(), BlockArena::no_block);
+  arena.release(2);
+  EXPECT_EQ(arena.acquire(), 2u);
+  for (int i = 0; i < 6; ++i) acquired.insert(arena.acquire());
+  EXPECT_EQ(acquired.size(), 10u);
+  EXPECT_EQ(arena.acquire(), BlockArena::no_block);
   ASSERT_TRUE(arena.open(10 * block_bytes, 2 * block_bytes));
   EXPECT_EQ(arena.blocks_free(), 5u);
 }

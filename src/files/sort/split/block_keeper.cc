@@ -37,8 +37,8 @@
 // be.
 //
 // Several threads. One at a time asks for blocks, but each fills its blocks later, beside the
-// others. So a block that leaves memory may still be being filled, and waits (leaving_) until all
-// fills have ended that had begun before. A fill needs nothing of the keeper, so it ends.
+// others. So a block that leaves memory may still be being filled, and waits (pending_writes_)
+// until all fills have ended that had begun before. A fill needs nothing of the keeper, so it ends.
 //
 // Compression. Numbers are packed in place. Other items are compressed into a spare block, which is
 // always free, and the full block becomes the spare one. A block that does not shrink is written as
@@ -96,16 +96,16 @@ std::byte* BlockKeeper::next_block(uint32_t bucket) {
       write(bucket, block, arena_.block_bytes());
     }
   }
-  growing.current = take_block();
+  growing.current = acquire_block();
   return arena_.block(growing.current);
 }
 
-uint32_t BlockKeeper::take_block() {
+uint32_t BlockKeeper::acquire_block() {
   while (spilled_from_ > 0 &&
-         arena_.blocks_free() + ring_.in_flight() + leaving_.size() < options_.write_blocks)
+         arena_.blocks_free() + ring_.in_flight() + pending_writes_.size() < options_.write_blocks)
     spill_down_to(spilled_from_ - 1);
   provide(1);
-  return arena_.take();
+  return arena_.acquire();
 }
 
 void BlockKeeper::provide(uint64_t blocks) {
@@ -114,8 +114,8 @@ void BlockKeeper::provide(uint64_t blocks) {
     if (arena_.blocks_free() >= blocks + spare_blocks()) return;
     if (!ring_.idle()) {
       finish_write();
-    } else if (!leaving_.empty()) {
-      fills_.wait_for(leaving_.front().fills);
+    } else if (!pending_writes_.empty()) {
+      fills_.wait_for(pending_writes_.front().fills);
     } else {
       PENSTOCK_CHECK(spilled_from_ > 0, "every bucket has a block, and some are left over");
       spill_down_to(spilled_from_ - 1);
@@ -147,7 +147,7 @@ void BlockKeeper::close(uint32_t bucket, uint64_t block_bytes) {
 
 void BlockKeeper::drop(uint32_t bucket) {
   const uint32_t block = std::exchange(growing_[bucket].current, no_block);
-  if (block != no_block) arena_.give(block);
+  if (block != no_block) arena_.release(block);
 }
 
 void BlockKeeper::spill_rest(uint32_t bucket) {
@@ -192,14 +192,14 @@ Result<Split> BlockKeeper::finish(const RegionBytes& region_bytes) {
 
 // Writes the block, which is released when it is written.
 void BlockKeeper::write(uint32_t bucket, uint32_t block, uint64_t bytes) {
-  leaving_.push_back({bucket, block, bytes, fills_.begun()});
+  pending_writes_.push_back({bucket, block, bytes, fills_.begun()});
   write_filled();
 }
 
 void BlockKeeper::write_filled() {
-  while (!leaving_.empty() && leaving_.front().fills <= fills_.ended()) {
-    const Leaving next = leaving_.front();
-    leaving_.pop_front();
+  while (!pending_writes_.empty() && pending_writes_.front().fills <= fills_.ended()) {
+    const PendingWrite next = pending_writes_.front();
+    pending_writes_.pop_front();
     start_write(next.bucket, next.block, next.bytes);
   }
 }
@@ -217,7 +217,7 @@ void BlockKeeper::start_write(uint32_t bucket, uint32_t block, uint64_t bytes) {
                      "sort", "a larger -S, or a plain file instead of a pipe")
                  .error();
   }
-  if (error_ || bytes == 0) return arena_.give(block);
+  if (error_ || bytes == 0) return arena_.release(block);
   ++written_blocks_;
   lists_.set(lists_bytes());
   Growing& growing = growing_[bucket];
@@ -249,22 +249,22 @@ uint32_t BlockKeeper::compress(uint32_t block, uint64_t bytes, uint64_t* stored_
     if (packed > 0) *stored_bytes = packed;
     return block;
   }
-  const uint32_t to = arena_.take();
+  const uint32_t to = arena_.acquire();
   if (to == no_block) return block;
   const size_t compressed = compress_block(arena_.block(block), bytes, arena_.block(to));
   if (compressed == 0) {
-    arena_.give(to);
+    arena_.release(to);
     return block;
   }
   *stored_bytes = compressed;
-  arena_.give(block);
+  arena_.release(block);
   return to;
 }
 
 void BlockKeeper::finish_write() {
   const io::Request& request = ring_.wait_any();
   if (auto status = ring_.status(); !status && !error_) error_ = status.error();
-  arena_.give(static_cast<uint32_t>(request.tag));
+  arena_.release(static_cast<uint32_t>(request.tag));
 }
 
 }  // namespace penstock::external

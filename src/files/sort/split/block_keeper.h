@@ -79,7 +79,7 @@ class BlockKeeper {
   };
 
   // A full block to be written, which threads may still be filling.
-  struct Leaving {
+  struct PendingWrite {
     uint32_t bucket, block;
     uint64_t bytes;
     uint64_t fills;  // number of fills that must have ended before the write
@@ -88,7 +88,7 @@ class BlockKeeper {
   uint32_t spare_blocks() const { return options_.compresses && options_.number_bytes == 0; }
   uint64_t lists_bytes() const;
   uint32_t spill_of(uint32_t bucket) const { return spills_.part_of(bucket, options_.buckets); }
-  uint32_t take_block();
+  uint32_t acquire_block();
   void spill_down_to(uint32_t bucket);
   void spill_rest(uint32_t bucket);
   void write(uint32_t bucket, uint32_t block, uint64_t bytes);
@@ -109,8 +109,8 @@ class BlockKeeper {
   uint64_t spilled_bytes_ = 0;
   uint64_t stored_bytes_ = 0;  // size of the spilled bytes on the disk
   Fills fills_;
-  std::deque<Leaving> leaving_;  // in the order in which they are written
-  std::optional<Error> error_;   // the first error, including the ring's
+  std::deque<PendingWrite> pending_writes_;  // in the order in which they are written
+  std::optional<Error> error_;               // the first error, including the ring's
   io::RequestRing ring_;
 };
 
