@@ -45,7 +45,7 @@ class Run {
 
  private:
   Task task();
-  void tell_about_temporaries() const;
+  void report_temporaries() const;
   Status check_resumable() const;
   Status open_resume();
   std::vector<SortPhase> measured_phases();
@@ -112,7 +112,7 @@ Task Run::task() {
           .total_bytes = total_bytes_};
 }
 
-void Run::tell_about_temporaries() const {
+void Run::report_temporaries() const {
   if (!options_.notice || (input_.known && plan().temp_bytes == 0)) return;
   const std::string notice =
       io::notice_of_temporaries(options_.temp_directories, temp_directories_);
@@ -185,7 +185,7 @@ std::vector<SortPhase> Run::measured_phases() {
 
 Result<SortStats> Run::go() {
   remove_stale();
-  tell_about_temporaries();
+  report_temporaries();
   if (options_.resume) {
     if (auto status = open_resume(); !status) return std::unexpected(status.error());
   }
@@ -271,7 +271,7 @@ Result<Stored> Run::sort_to(io::File& output) {
 
 Result<files::SortedCopy> Run::go_to_temporary() {
   remove_stale();
-  tell_about_temporaries();
+  report_temporaries();
   auto output = io::File::create_temporary(temp_directories_.front());
   if (!output) return std::unexpected(output.error());
   output->keep_checks();

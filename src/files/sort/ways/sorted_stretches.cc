@@ -19,8 +19,8 @@
 
 // A search and then a merge of an input that is in order would read it twice, and pass each item
 // through a heap. So if the sample found no descent, the output is written during the search
-// (Copy). The first item that is out of order ends that: the copy is useless, and overwritten by
-// the merge or sort that follows. Hence all writes of a copy have ended when find_stretches()
+// (OutputCopy). The first item that is out of order ends that: the copy is useless, and overwritten
+// by // the merge or sort that follows. Hence all writes of a copy have ended when find_stretches()
 // returns, and the output keeps no checks of its blocks, which are for bytes that are written once
 // (sort_by_stretches).
 
@@ -37,7 +37,7 @@ constexpr size_t copied_bytes_min = 32 * KiB;
 constexpr size_t looked_bytes = 1 * MiB;
 
 // Output of the items, as long as all of them are in order.
-class Copy {
+class OutputCopy {
  public:
   Status begin(const Target& target, size_t block_bytes, uint64_t total_bytes) {
     if (Status opened = blocks_.open(block_bytes, copy_blocks, total_bytes); !opened) return opened;
@@ -89,9 +89,9 @@ class NumberOrder {
   std::optional<T> last_;  // encoded
 };
 
-class Search {
+class StretchSearch {
  public:
-  Search(Context& context, uint64_t memory_bytes, uint32_t stretches_max)
+  StretchSearch(Context& context, uint64_t memory_bytes, uint32_t stretches_max)
       : context_(context),
         format_(context.options.format),
         order_(context.options.order()),
@@ -101,11 +101,11 @@ class Search {
   Status copy_to(const Target& target, uint64_t total_bytes) {
     return copy_.begin(target, block_bytes_, total_bytes);
   }
-  Result<Stretches> run(const std::vector<files::Piece>& pieces);
+  Result<SortedStretches> run(const std::vector<files::Piece>& pieces);
 
  private:
   template <class Look>
-  Result<Stretches> look_at_all(const std::vector<files::Piece>& pieces, Look look);
+  Result<SortedStretches> look_at_all(const std::vector<files::Piece>& pieces, Look look);
   Status look_at_items(const files::Piece& piece,
                        const std::shared_ptr<files::PieceReader>& reader);
   template <class T>
@@ -124,13 +124,13 @@ class Search {
   const items::ItemOrder order_;
   const size_t block_bytes_;
   const uint32_t stretches_max_;
-  Stretches found_;
+  SortedStretches found_;
   uint64_t start_ = 0;  // start of the current stretch, in its file
-  Copy copy_;
+  OutputCopy copy_;
   items::LastItem last_item_;  // last item of all pieces so far
 };
 
-Result<Stretches> Search::run(const std::vector<files::Piece>& pieces) {
+Result<SortedStretches> StretchSearch::run(const std::vector<files::Piece>& pieces) {
   if (!format_.numeric()) {
     return look_at_all(pieces, [this](const files::Piece& piece,
                                       const std::shared_ptr<files::PieceReader>& reader) {
@@ -147,7 +147,8 @@ Result<Stretches> Search::run(const std::vector<files::Piece>& pieces) {
 }
 
 template <class Look>
-Result<Stretches> Search::look_at_all(const std::vector<files::Piece>& pieces, Look look) {
+Result<SortedStretches> StretchSearch::look_at_all(const std::vector<files::Piece>& pieces,
+                                                   Look look) {
   files::PieceReaders readers(
       context_.options, {.block_bytes = block_bytes_, .read_ahead_blocks = look_ahead_blocks});
   for (const files::Piece& piece : pieces) {
@@ -156,10 +157,10 @@ Result<Stretches> Search::look_at_all(const std::vector<files::Piece>& pieces, L
     start_ = piece.offset;
     if (const Status looked = look(piece, *reader); !looked) {
       // An item that is too long for this search may still be sorted.
-      if (looked.error().code == ErrorCode::out_of_memory) return Stretches{};
+      if (looked.error().code == ErrorCode::out_of_memory) return SortedStretches{};
       return std::unexpected(looked.error());
     }
-    if (too_many()) return Stretches{};
+    if (too_many()) return SortedStretches{};
     found_.pieces.push_back(
         {.file = piece.file, .offset = start_, .bytes = piece.offset + piece.bytes - start_});
   }
@@ -170,15 +171,15 @@ Result<Stretches> Search::look_at_all(const std::vector<files::Piece>& pieces, L
 }
 
 // Records a descent: the item at `at` belongs before the one in front of it.
-void Search::disorder(const files::Piece& piece, uint64_t at) {
+void StretchSearch::disorder(const files::Piece& piece, uint64_t at) {
   copy_.give_up();
   if (at == piece.offset) return;
   found_.pieces.push_back({.file = piece.file, .offset = start_, .bytes = at - start_});
   start_ = at;
 }
 
-Status Search::look_at_items(const files::Piece& piece,
-                             const std::shared_ptr<files::PieceReader>& reader) {
+Status StretchSearch::look_at_items(const files::Piece& piece,
+                                    const std::shared_ptr<files::PieceReader>& reader) {
   files::Cursor cursor(order_, piece.file->path(), reader);
   uint64_t at = piece.offset;
   const std::byte* copied = reader->begin();
@@ -215,8 +216,8 @@ Status Search::look_at_items(const files::Piece& piece,
 }
 
 template <class T>
-Status Search::look_at_numbers(const files::Piece& piece, files::PieceReader& reader,
-                               NumberOrder<T>& order) {
+Status StretchSearch::look_at_numbers(const files::Piece& piece, files::PieceReader& reader,
+                                      NumberOrder<T>& order) {
   const std::byte* const begin = reader.begin();
   for (const std::byte* at = begin;;) {
     if (Status status = go_on(); !status) return status;
@@ -241,10 +242,10 @@ Status Search::look_at_numbers(const files::Piece& piece, files::PieceReader& re
 
 }  // namespace
 
-Result<Stretches> find_stretches(Context& context, const std::vector<files::Piece>& pieces,
-                                 uint64_t memory_bytes, uint32_t stretches_max,
-                                 const Target* copy_to) {
-  Search search(context, memory_bytes, stretches_max);
+Result<SortedStretches> find_stretches(Context& context, const std::vector<files::Piece>& pieces,
+                                       uint64_t memory_bytes, uint32_t stretches_max,
+                                       const Target* copy_to) {
+  StretchSearch search(context, memory_bytes, stretches_max);
   if (copy_to != nullptr) {
     const uint64_t newlines = pieces.size();  // that files may lack
     if (Status begun = search.copy_to(*copy_to, bytes_of(pieces) + newlines); !begun)

@@ -8,7 +8,8 @@
 
 namespace penstock::external {
 
-struct Stretches {
+// Sorted stretches of files, one piece each, in the order of the files.
+struct SortedStretches {
   std::vector<files::Piece> pieces;
   uint64_t item_bytes_max = 0;  // longest item, with the newline that a last line may lack
   // Account of all items, with all newlines.
@@ -25,9 +26,9 @@ struct Stretches {
 // With `copy_to`, a regular file, the search writes the items there as it reads them, up to the
 // first one that is out of order, which makes the copy useless.
 // first item that is out of order, nothing more, and what is there is of no use.
-Result<Stretches> find_stretches(Context& context, const std::vector<files::Piece>& pieces,
-                                 uint64_t memory_bytes, uint32_t stretches_max,
-                                 const Target* copy_to);
+Result<SortedStretches> find_stretches(Context& context, const std::vector<files::Piece>& pieces,
+                                       uint64_t memory_bytes, uint32_t stretches_max,
+                                       const Target* copy_to);
 
 // Bytes that such a copy reads, and writes, at once.
 size_t copied_block_bytes(uint64_t memory_bytes);
