@@ -8,34 +8,34 @@
 
 namespace penstock::external {
 
-Way way_of(const SortDecision& decision) {
-  if (decision.plan.method == Method::empty) return Way::nothing;
-  if (decision.cuts) return Way::cut;
-  if (decision.plan.method == Method::top) return Way::first_items;
+SortWay way_of(const SortDecision& decision) {
+  if (decision.plan.method == Method::empty) return SortWay::nothing;
+  if (decision.cuts) return SortWay::cut;
+  if (decision.plan.method == Method::top) return SortWay::first_items;
   return way_of_all(decision);
 }
 
-Way way_of_all(const SortDecision& decision) {
-  return decision.plan.method == Method::merge ? Way::stretches : way_of_rest(decision);
+SortWay way_of_all(const SortDecision& decision) {
+  return decision.plan.method == Method::merge ? SortWay::stretches : way_of_rest(decision);
 }
 
-Way way_of_rest(const SortDecision& decision) {
-  return decision.plan.long_runs ? Way::long_runs : Way::buckets;
+SortWay way_of_rest(const SortDecision& decision) {
+  return decision.plan.long_runs ? SortWay::long_runs : SortWay::buckets;
 }
 
-Result<Outcome> sort_by(Way way, Task& task, const Target& target) {
+Result<Outcome> sort_by(SortWay way, SortTask& task, const Target& target) {
   switch (way) {
-    case Way::nothing:
+    case SortWay::nothing:
       return Outcome{};
-    case Way::first_items:
+    case SortWay::first_items:
       return sort_by_first_items(task, target);
-    case Way::cut:
+    case SortWay::cut:
       return sort_by_cut(task, target);
-    case Way::stretches:
+    case SortWay::stretches:
       return sort_by_stretches(task, target);
-    case Way::long_runs:
+    case SortWay::long_runs:
       return sort_by_long_runs(task, target);
-    case Way::buckets:
+    case SortWay::buckets:
       return sort_by_buckets(task, target);
   }
   return Outcome{};
@@ -57,7 +57,7 @@ Outcome& Outcome::operator+=(const Outcome& part) {
   return *this;
 }
 
-Status check_space(const Task& task, uint64_t temp_bytes, uint64_t output_bytes) {
+Status check_space(const SortTask& task, uint64_t temp_bytes, uint64_t output_bytes) {
   const SortOptions& options = task.options();
   if (!task.input.known) return {};
   // A run that goes on has its temporaries already.
@@ -70,7 +70,7 @@ Status check_space(const Task& task, uint64_t temp_bytes, uint64_t output_bytes)
                              .memory_bytes = options.memory_bytes});
 }
 
-Status check_space_for_all(const Task& task) {
+Status check_space_for_all(const SortTask& task) {
   const uint64_t bytes = task.input.bytes;
   const uint64_t sorted_bytes = fits_in_memory(task.options(), task.input) ? 0 : bytes;
   return check_space(task, sorted_bytes + (io::names_a_file(task.options().output) ? 0 : bytes),

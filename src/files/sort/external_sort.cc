@@ -44,7 +44,7 @@ class Run {
   const SortPlan& plan() const { return decision_.plan; }
 
  private:
-  Task task();
+  SortTask task();
   void report_temporaries() const;
   Status check_resumable() const;
   Status open_resume();
@@ -103,7 +103,7 @@ Status Run::prepare() {
   return room;
 }
 
-Task Run::task() {
+SortTask Run::task() {
   return {.context = context_,
           .input = input_,
           .decision = decision_,
@@ -258,7 +258,7 @@ Result<Stored> Run::sort_to(io::File& output) {
         !status)
       return std::unexpected(status.error());
   }
-  Task all = task();
+  SortTask all = task();
   auto done = sort_by(way_of(decision_), all, {&output, header.size()});
   if (!done) return std::unexpected(done.error());
   done_ = std::move(*done);

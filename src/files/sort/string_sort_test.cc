@@ -64,7 +64,7 @@ std::string sorted_by_model(const SortOptions& options, std::string_view data) {
 }
 
 // Properties that make sorts of text hard, one of them at a time or several.
-struct Shape {
+struct TextShape {
   uint64_t keys = ~uint64_t{0};  // number of different keys
   size_t prefix_bytes = 0;       // common prefix of all keys
   size_t least_bytes = 0;
@@ -73,7 +73,8 @@ struct Shape {
   size_t long_bytes = 0;   // longest of a few long lines
 };
 
-std::string random_text(Random& random, const Format& format, const Shape& shape, uint64_t bytes) {
+std::string random_text(Random& random, const Format& format, const TextShape& shape,
+                        uint64_t bytes) {
   std::string data;
   data.reserve(bytes + shape.long_bytes + 512);
   while (data.size() < bytes) {
@@ -146,7 +147,7 @@ TEST_F(StringSortTest, RandomInputsGiveWhatAStableSortGives) {
   for (uint64_t round = 0; round < rounds; ++round) {
     Random random(seed_of_run() + round);
     Format format = round % 3 == 0 ? rows : lines;
-    Shape shape;
+    TextShape shape;
     if (round % 3 == 1) {
       format.type = Type::record;
       format.record_bytes = 3 + static_cast<uint32_t>(random.below(200));

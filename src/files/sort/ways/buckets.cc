@@ -4,7 +4,7 @@
 
 namespace penstock::external {
 
-Result<Outcome> sort_by_buckets(Task& task, const Target& target) {
+Result<Outcome> sort_by_buckets(SortTask& task, const Target& target) {
   task.context.set_phase("distribute", task.total_bytes);
   BucketSort sort(task.context, task.input.usable_bytes, task.temp_directories,
                   task.plan().compresses, task.resume);

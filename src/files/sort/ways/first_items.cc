@@ -13,7 +13,7 @@
 namespace penstock::external {
 namespace {
 
-Result<io::File> checked_temporary(const Task& task) {
+Result<io::File> checked_temporary(const SortTask& task) {
   auto file = io::File::create_temporary(task.temp_directories.front());
   if (file) file->keep_checks();
   return file;
@@ -22,7 +22,7 @@ Result<io::File> checked_temporary(const Task& task) {
 // Replaces the input by its items up to a key that the sample suggests, if these are as many as are
 // wanted, and none of them is too long to be looked at one by one; otherwise the input stays as it
 // is.
-Status keep_what_may_be_first(Task& task, Outcome& outcome) {
+Status keep_what_may_be_first(SortTask& task, Outcome& outcome) {
   SortInput& input = task.input;
   task.context.set_phase("keep what may be first", task.planned_bytes());
   auto file = checked_temporary(task);
@@ -61,7 +61,7 @@ Status copy_first(Context& context, const io::File& from, const Target& target, 
 
 }  // namespace
 
-Result<Outcome> sort_by_first_items(Task& task, const Target& target) {
+Result<Outcome> sort_by_first_items(SortTask& task, const Target& target) {
   task.context.set_phase("read", task.planned_bytes());
   auto stored = sort_top(task.context, task.input.pieces, task.input.usable_bytes,
                          *task.options().top, target);
@@ -70,12 +70,12 @@ Result<Outcome> sort_by_first_items(Task& task, const Target& target) {
   const bool too_long = stored.error().code == ErrorCode::out_of_memory;
   if (!too_long || task.input.any_in_order()) return std::unexpected(stored.error());
   if (auto status = check_space_for_all(task); !status) return std::unexpected(status.error());
-  return sort_by(Way::cut, task, target);
+  return sort_by(SortWay::cut, task, target);
 }
 
 // Sorts all items and cuts the first K off. A regular output gets all items, and its owner cuts it.
 // For another output a temporary gets them, and its first items are copied.
-Result<Outcome> sort_by_cut(Task& task, const Target& target) {
+Result<Outcome> sort_by_cut(SortTask& task, const Target& target) {
   const uint64_t count = *task.options().top;
   Outcome before;
   if (task.decision.kept_share < 1) {

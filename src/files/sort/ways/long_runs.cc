@@ -228,12 +228,13 @@ Result<LongBuckets> distribute_in_long_runs(Context& context,
 
 namespace {
 
-Result<Outcome> sort_parts(Task& task, LongBucket bucket, const std::vector<files::Piece>& pieces,
-                           const LongRunsPlan& plan, uint32_t level, const Target& target);
+Result<Outcome> sort_parts(SortTask& task, LongBucket bucket,
+                           const std::vector<files::Piece>& pieces, const LongRunsPlan& plan,
+                           uint32_t level, const Target& target);
 
 // Sorts a bucket that a distribution of `level` made: in memory, or by another distribution.
-Result<Outcome> sort_part(Task& task, LongBucket bucket, const LongRunsPlan& plan, uint32_t level,
-                          const Target& target) {
+Result<Outcome> sort_part(SortTask& task, LongBucket bucket, const LongRunsPlan& plan,
+                          uint32_t level, const Target& target) {
   const std::vector<files::Piece> pieces = {{.file = bucket.file.get(), .bytes = bucket.bytes}};
   if (plan.goes_again(bucket.bytes)) {
     const auto again =
@@ -256,8 +257,9 @@ Result<Outcome> sort_part(Task& task, LongBucket bucket, const LongRunsPlan& pla
 
 // Sorts the items of `pieces`, which are the bucket's file if it has one. The file is removed when
 // its items are distributed.
-Result<Outcome> sort_parts(Task& task, LongBucket bucket, const std::vector<files::Piece>& pieces,
-                           const LongRunsPlan& plan, uint32_t level, const Target& target) {
+Result<Outcome> sort_parts(SortTask& task, LongBucket bucket,
+                           const std::vector<files::Piece>& pieces, const LongRunsPlan& plan,
+                           uint32_t level, const Target& target) {
   auto distributed =
       distribute_in_long_runs(task.context, pieces, task.input.usable_bytes,
                               std::move(bucket.sample), bucket.keys, plan, task.temp_directories);
@@ -281,7 +283,7 @@ Result<Outcome> sort_parts(Task& task, LongBucket bucket, const std::vector<file
 
 }  // namespace
 
-Result<Outcome> sort_by_long_runs(Task& task, const Target& target) {
+Result<Outcome> sort_by_long_runs(SortTask& task, const Target& target) {
   task.context.set_phase("distribute", task.planned_bytes());
   return sort_parts(task, {.sample = std::move(task.input.sample)}, task.input.pieces,
                     *task.decision.long_runs, 1, target);

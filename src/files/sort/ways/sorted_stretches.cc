@@ -299,7 +299,7 @@ Result<Stored> merge_stretches(Context& context, const std::vector<files::Piece>
   return stored;
 }
 
-Result<Outcome> sort_by_stretches(Task& task, const Target& target) {
+Result<Outcome> sort_by_stretches(SortTask& task, const Target& target) {
   Context& context = task.context;
   const SortOptions& options = task.options();
   const SortInput& input = task.input;

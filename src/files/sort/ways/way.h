@@ -16,7 +16,7 @@ namespace penstock::external {
 class Resume;
 
 // A sort to be done: its input, and the decision how. Thread safety: one thread.
-struct Task {
+struct SortTask {
   Context& context;
   SortInput& input;
   const SortDecision& decision;
@@ -31,9 +31,9 @@ struct Task {
 };
 
 // Fails if the disks lack room for `temp_bytes` of temporaries and an output of `output_bytes`.
-Status check_space(const Task& task, uint64_t temp_bytes, uint64_t output_bytes);
+Status check_space(const SortTask& task, uint64_t temp_bytes, uint64_t output_bytes);
 // Fails if they lack room for a sort of all items whose output is cut afterwards.
-Status check_space_for_all(const Task& task);
+Status check_space_for_all(const SortTask& task);
 
 // Result and account of a way.
 struct Outcome {
@@ -55,7 +55,7 @@ struct Outcome {
 
 Outcome outcome_of(const Stored& stored, const BucketSortStats& done);
 
-enum class Way {
+enum class SortWay {
   nothing,      // the input is empty
   first_items,  // one read keeps the first K items                        first_items.cc
   cut,          // all items are sorted, and the output is cut             first_items.cc
@@ -65,18 +65,18 @@ enum class Way {
 };
 
 // Sorts all items, or the first K, to the target.
-Result<Outcome> sort_by(Way way, Task& task, const Target& target);
-Way way_of(const SortDecision& decision);
+Result<Outcome> sort_by(SortWay way, SortTask& task, const Target& target);
+SortWay way_of(const SortDecision& decision);
 // The way to sort all items, of a sort that cuts off the first K.
-Way way_of_all(const SortDecision& decision);
+SortWay way_of_all(const SortDecision& decision);
 // The way to sort if there are too many stretches to merge.
-Way way_of_rest(const SortDecision& decision);
+SortWay way_of_rest(const SortDecision& decision);
 
 // Each way. If it turns out not to be possible, it continues with another one.
-Result<Outcome> sort_by_first_items(Task& task, const Target& target);
-Result<Outcome> sort_by_cut(Task& task, const Target& target);
-Result<Outcome> sort_by_stretches(Task& task, const Target& target);
-Result<Outcome> sort_by_long_runs(Task& task, const Target& target);
-Result<Outcome> sort_by_buckets(Task& task, const Target& target);
+Result<Outcome> sort_by_first_items(SortTask& task, const Target& target);
+Result<Outcome> sort_by_cut(SortTask& task, const Target& target);
+Result<Outcome> sort_by_stretches(SortTask& task, const Target& target);
+Result<Outcome> sort_by_long_runs(SortTask& task, const Target& target);
+Result<Outcome> sort_by_buckets(SortTask& task, const Target& target);
 
 }  // namespace penstock::external
