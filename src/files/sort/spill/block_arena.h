@@ -4,9 +4,9 @@
 //
 // During the distribution it is cut into blocks that buckets acquire and release (BlockArena).
 // During the sort of the buckets it is a ring of regions, each as long as its bucket (RegionRing).
-// Memory is never mapped, moved or protected in between: requests and sorts work on plain addresses,
-// and direct requests want huge pages whatever the size of a block (on small pages they are half as
-// fast, io/README.md).
+// Memory is never mapped, moved or protected in between: requests and sorts work on plain
+// addresses, and direct requests want huge pages whatever the size of a block (on small pages they
+// are half as fast, io/README.md).
 
 #include <cstddef>
 #include <cstdint>

@@ -20,7 +20,7 @@
 // A search and then a merge of an input that is in order would read it twice, and pass each item
 // through a heap. So if the sample found no descent, the output is written during the search
 // (OutputCopy). The first item that is out of order ends that: the copy is useless, and overwritten
-// by // the merge or sort that follows. Hence all writes of a copy have ended when find_stretches()
+// by the merge or sort that follows. Hence all writes of a copy have ended when find_stretches()
 // returns, and the output keeps no checks of its blocks, which are for bytes that are written once
 // (sort_by_stretches).
 
