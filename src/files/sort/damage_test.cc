@@ -57,9 +57,8 @@ class Damage : public SortFixture {
   // Distance from one fault to the next.
   static uint64_t step() { return 12 / trials(4); }
   static uint64_t buckets_step() { return 8 / trials(4); }
-  // Damages one read after the other, until the run makes fewer reads. `streams`: the run works
-  // with the start of a block before the block's end is read, and may fail on the bit before its
-  // check does.
+  // Damages one read after the other, until the run makes fewer reads. `streams`: the run uses the
+  // start of a block before its end is read, and may fail before its check does.
   template <class Run>
   void expect_noticed(Run run, bool streams = false) {
     auto first = run();
@@ -182,8 +181,7 @@ TEST_F(Damage, InCandidatesForTheFirstItemsIsNoticed) {
   expect_noticed([&] { return sort(options); });
 }
 
-// Outputs of sorts in memory, by buckets, on long runs and of the first items; of sorted data, and
-// of data with few keys.
+// Outputs of sorts in memory, by buckets, in long runs, of first items, sorted data, few keys.
 TEST_F(Damage, InAVerifiedOutputIsNoticed) {
   for (const Format& format : {u64, records, lines}) {
     SCOPED_TRACE(items::name_of(format.type));

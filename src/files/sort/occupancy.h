@@ -38,15 +38,12 @@ class OccupancyRecord {
     bool grows = false;  // its memory was filled evenly while it was read
   };
 
-  // Records that, from now on, the input is read into memory of this size and all its buckets stay
-  // there.
+  // From now on the input is read into memory of this size, and all its buckets stay there.
   void expect_input(uint64_t memory_bytes) EXCLUDES_LOCK(mutex_);
-  // Records that, from now on, buckets are read, sorted and written within this memory. Returns the
-  // time since when the buckets in memory have been read: that of expect_input(), if it was called
-  // before.
+  // From now on buckets are read, sorted and written within this memory. Returns the time since
+  // when buckets in memory were read: that of expect_input(), if it was called.
   Clock::time_point expect_buckets(uint64_t memory_bytes) EXCLUDES_LOCK(mutex_);
-  // Adds a bucket that was written. REQUIRES: its times are ascending, none before
-  // expect_buckets().
+  // Adds a written bucket. REQUIRES: its times ascend, none before expect_buckets().
   void add(const BucketTimes& bucket) EXCLUDES_LOCK(mutex_);
 
   Occupancy taken() EXCLUDES_LOCK(mutex_);

@@ -43,8 +43,7 @@ TEST(Occupancy, IsEmptyWithoutBuckets) {
   for (const auto& bins : taken.stage_bytes) EXPECT_TRUE(bins.empty());
 }
 
-// An input that is read whole before any bucket: its memory counts, and the first bucket begins
-// with it.
+// The memory of an input that is read first counts, and the first bucket begins with it.
 TEST(Occupancy, BeginsWithTheInputIfThatIsReadFirst) {
   OccupancyRecord record;
   const Clock::time_point before = Clock::now();
@@ -59,8 +58,7 @@ TEST(Occupancy, BeginsWithTheInputIfThatIsReadFirst) {
   EXPECT_EQ(record.taken().memory_bytes, 200u);
 }
 
-// The record adds up to the same bytes times seconds however long the sort takes, in memory that
-// does not grow.
+// The sum of bytes times seconds is right for a sort of any length, and the record does not grow.
 TEST(Occupancy, KeepsTheSumOfAllStagesAndTheTimesOfBuckets) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE(seed);

@@ -94,8 +94,7 @@ class SortFixture : public testing::Test {
     return *result;
   }
   // Runs sort() with a full disk, then with a read error, at an ever later request, until sort()
-  // makes fewer requests than that. Each failing run has to report the error and to leave no
-  // output.
+  // makes fewer requests than that. Failing runs have to report the error and leave no output.
   template <class Sort>
   void expect_clean_ends(Sort sort) const {
     for (auto [error, operation] :

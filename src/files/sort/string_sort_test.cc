@@ -239,8 +239,7 @@ TEST_F(StringSortTest, LongLinesInShortInputsAreSorted) {
     data.append(700'000 + random.below(1000), static_cast<char>('f' - i));
     data += '\n';
   }
-  // Memory that earlier cases left, and that the thread sanitizer takes while it runs, counts as
-  // the program's.
+  // Memory that earlier cases left, or the thread sanitizer takes, counts as the program's.
   sort_and_compare(options(lines), data, os::shadowed ? 32 * MiB : 8 * MiB);
 }
 

@@ -37,8 +37,7 @@
 //
 // On such a disk reading and writing take turns (bucket_reader.cc): the reader fills the arena,
 // then all of that is written, one bucket behind the other, numbers, too. Numbers are sorted
-// meanwhile; with records and lines each sorter has one bucket that waits to be written, and sorts
-// the next one then.
+// meanwhile; a sorter of records and lines has one bucket that waits to be written.
 //
 // A bucket is stored when its region is not needed any more, that is, when it is written, or copied
 // to the blocks of an output; with `resume`, when it is written.
@@ -309,8 +308,7 @@ class Pipeline {
     return {};
   }
 
-  // Takes the first sorted job, so that the output is written about in order; with turns, exactly
-  // in order.
+  // Takes the first sorted job: the output is written about in order, with turns exactly in order.
   BucketJob* take_sorted(bool wait) EXCLUDES_LOCK(mutex_) {
     MutexLock lock(mutex_);
     auto least = next_sorted();

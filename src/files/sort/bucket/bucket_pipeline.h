@@ -22,8 +22,7 @@ struct PipelineInput {
   std::span<const SplitBucket> buckets;  // each fits the plan, or is constant
   const BucketPlan& plan;
   BlockArena& arena;  // holds the kept buckets
-  // Each spilled bucket releases its part when it has been read, or with `resume`, when the journal
-  // says that it is done.
+  // Spilled buckets release their parts when they are read, or with `resume` when recorded as done.
   SpillSet& spills;
   Target target;  // place of the first bucket; the others follow
   Resume* resume = nullptr;

@@ -19,8 +19,7 @@
 //
 // Kept buckets come first, and their regions lie where the ring begins: their blocks are put in
 // order there (BlockArena::arrange), with a gap behind each for the additional memory of its sort.
-// So there is something to sort at once, and while that makes room the disk reads the spilled
-// buckets.
+// They can be sorted at once, and while that makes room the disk reads the spilled buckets.
 //
 // Buckets of one key are not sorted, and may be larger than all of memory: they are copied piece by
 // piece, and the pieces are small enough not to hold up other buckets. If repeats are dropped only
@@ -28,9 +27,8 @@
 //
 // Turns. On a disk that seeks slowly a read beside a write costs two seeks. There read() fills the
 // arena, and rests until all of that has been released; the writers wait until it rests. So the
-// disk switches from reading to writing once for each filling of memory. The price is that the disk
-// rests while the last buckets are sorted: a bucket of numbers, or most of a turn's records and
-// lines.
+// disk switches from reading to writing once for each filling of memory. But the disk rests while
+// the last buckets are sorted: one of numbers, or most of a turn's records and lines.
 //
 // Waiting. read() waits for room, that is, for the takers of jobs to release them; these wait for
 // read(). Regions are allocated, and jobs are taken, in one order: so the job that read() waits for
@@ -68,8 +66,7 @@ Result<BucketJob*> JobRequests::wait() {
   auto* job = static_cast<BucketJob*>(request.owner);
   uint64_t needed = request.bytes;
   if (request.operation == io::Operation::read && job->stored_blocks.empty()) {
-    // Behind the last item there may be less than a sector: a run that ended cut its temporaries to
-    // their contents.
+    // Less than a sector may follow the last item: an ended run cuts its temporaries.
     const auto place = static_cast<uint64_t>(request.data - job->region);
     needed = std::min(needed, job->read_bytes - place);
   }
@@ -201,8 +198,7 @@ Status BucketReader::read() {
   }
 }
 
-// Submits a read of adjacent blocks. A compressed block is read alone, to the place of its
-// decompressed contents.
+// Submits a read of adjacent blocks. A compressed block is read alone, to its decompressed place.
 void BucketReader::submit(BucketJob& job, size_t& block) {
   const Spill& spill = spills_.part(buckets_[job.bucket].spill);
   const auto block_bytes = static_cast<uint32_t>(spills_.block_bytes());

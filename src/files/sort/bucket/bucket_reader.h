@@ -72,11 +72,9 @@ class JobRequests {
 };
 
 struct BucketReaderOptions {
-  // Release the buckets' parts of the spills as soon as they have been read; otherwise the caller
-  // does.
+  // Release the buckets' parts of the spills when these are read; otherwise the caller does.
   bool releases = true;
-  // Alternate with the writers: read until there is no more room, and go on when all jobs have been
-  // released.
+  // Alternate with the writers: read until there is no room, and again when all jobs are released.
   bool in_turns = false;
 };
 

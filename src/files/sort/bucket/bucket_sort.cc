@@ -25,8 +25,7 @@
 //
 // A large bucket whose blocks are compressed is first written as it is to another temporary, and
 // read from there, because the stream that reads an input's pieces knows only plain blocks. It is
-// rare (a sample that erred), or there is so much input for so little memory that the plan would
-// not compress.
+// rare (a sample that erred), or the plan would not compress because the input is too large.
 //
 // Invariant: a bucket's temporaries stay until its items are in the temporaries of the new split,
 // in the output (with `resume`: and this is recorded), or in the plain copy.
@@ -34,8 +33,7 @@
 namespace penstock::external {
 namespace {
 
-// Largest depth. Each level divides by eight at least: keys that are together at this depth cannot
-// be told apart.
+// Largest depth. Each level divides by eight at least: keys still together cannot be told apart.
 constexpr unsigned split_depth_max = 16;
 
 // Order of the numbers in temporaries: encoded, they are plain numbers of the same size, ascending.
@@ -116,8 +114,7 @@ Result<Stored> BucketSort::sort_buckets(Split& split, const Level& level, const 
   auto done = [&](const SplitBucket& bucket) {
     return resume != nullptr ? resume->done(bucket.id) : std::nullopt;
   };
-  // Whether the bucket is sorted in one piece, or needs no sorting, and no earlier run began with
-  // it.
+  // Whether the bucket is sorted in one piece or not at all, and no earlier run began with it.
   auto ready = [&](const SplitBucket& bucket) {
     const bool fits = bucket.constant || region_bytes_of(context_.options.format, bucket.bytes,
                                                          bucket.items) <= plan.region_bytes_max;

@@ -1,7 +1,6 @@
 #pragma once
 
-// Sort of files by buckets: split the input, sort the buckets, and split those again that are too
-// large.
+// Sort of files by buckets: split the input, sort the buckets, and split too large ones again.
 
 #include <span>
 #include <string>

@@ -20,8 +20,7 @@ class BucketSorter {
   virtual Status sort(BucketJob& job) = 0;
   // Appends the job's items to the output, in order, and sets `job.stored` except for its bytes.
   virtual Status emit(BucketJob& job, OutputBlocks& output) = 0;
-  // Returns items of a job of kind `make`: as many as one request takes and a sector more, valid
-  // until the next call.
+  // Items of a job of kind `make`, for one request and a sector more, valid until the next call.
   virtual std::span<std::byte> make(const BucketJob& job) = 0;
 };
 

@@ -159,8 +159,7 @@ class MadeKeyPairs {
         order_.key(item_at(format_, items_.data, items_.end()), first_room);
     for (;;) {
       const std::byte* at = items_.data;
-      // The common prefix of all keys: if it is shorter than `skip`, the numbers are computed
-      // again.
+      // Common prefix of all keys. If it is shorter than `skip`, numbers are computed again.
       size_t common = skip;
       for (KeyValue& pair : pairs) {
         const size_t bytes = items::item_bytes_at(format_, at, items_.end());

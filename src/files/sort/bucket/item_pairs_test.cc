@@ -15,8 +15,7 @@
 namespace penstock::external {
 namespace {
 
-// More keys with one prefix than are kept at a time, or longer ones, among others with another
-// prefix.
+// More keys with one prefix than are kept at a time, or longer ones, among other keys.
 TEST(ItemPairs, ManyMadeKeysWithOneBeginningAreDivided) {
   for (const auto& [descending, more_bytes] :
        {std::pair{false, 0}, std::pair{true, 0}, std::pair{false, 300}}) {

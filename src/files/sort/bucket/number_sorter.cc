@@ -21,8 +21,7 @@
 //   output   sector|                 sector|                 sector|
 //                  ^ the bucket's place
 //
-// Buckets of one key are not sorted. Pairs are copied, in pieces. Numbers are not stored, but made
-// when they are written.
+// Buckets of one key are not sorted. Pairs are copied, in pieces. Numbers are made for the output.
 
 namespace penstock::external {
 namespace {
@@ -57,8 +56,7 @@ class NumberSorter final : public BucketSorter {
         if (options.unique) sum += bucket.rest;
       } else {
         if (lead != 0) {
-          // The first bucket begins at the start of the output, so another bucket has a key below
-          // its own.
+          // Only the first bucket, at the output's start, may lack a key below its own.
           PENSTOCK_CHECK(bucket.keys.low > 0, "a bucket that is not the first has keys above 0");
           std::fill_n(items + count, lead, item_with_key(bucket.keys.low - 1));
         }

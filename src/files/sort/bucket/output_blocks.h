@@ -10,8 +10,7 @@
 namespace penstock::external {
 
 // Thread safety: one thread at a time, which may change. Invariant: blocks end at multiples of
-// their size in the output, so that all requests but the first and last between begin() and flush()
-// are whole sectors.
+// their size in the output, so only the first and last request after begin() have partial sectors.
 class OutputBlocks {
  public:
   // `total_bytes`: most bytes that will be appended.

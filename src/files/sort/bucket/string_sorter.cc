@@ -9,8 +9,7 @@
 #include "items/items.h"
 
 // Records and lines are not moved while they are sorted: only their pairs are (item_pairs.cc),
-// which lie behind them. The sorted items are then copied once, from their region into the output's
-// blocks.
+// which lie behind them. Sorted items are copied once, from their region to the output's blocks.
 //
 //   region   | the items as they came ................ | their pairs ....... |
 //

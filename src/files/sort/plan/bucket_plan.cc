@@ -49,15 +49,13 @@ namespace penstock::external {
 namespace {
 
 // Least number of buckets. Their cuts meet every key twice that makes up an eighth of the input,
-// which gives that key a bucket of its own: a bucket that is split again becomes at least eight
-// times smaller.
+// and so give that key its own bucket: every other bucket has at most an eighth.
 constexpr uint32_t buckets_min = 16;
 // Safety factors on a bucket's estimated size and on its estimated number of items.
 constexpr double size_error = 1.25;
 constexpr double items_error = 1.125;
 constexpr uint64_t fixed_bytes = 1 * MiB;  // stacks, requests, lists_free_bytes
-// Least number of buckets of a plan with larger blocks than the least, and most levels that are
-// planned.
+// Least number of buckets of a plan with larger blocks, and most levels of any plan.
 constexpr uint32_t large_block_buckets_min = 8;
 constexpr uint32_t splits_max = 6;
 // List entry of a piece of a bucket that is distributed again; the reader has a copy of the list.
@@ -68,8 +66,7 @@ constexpr uint64_t beside_lists_bytes_min = files::planned_bytes_min / 2;
 // memory, in which case less is planned for. The sort fails if its lists then outgrow the plan.
 constexpr uint64_t pipe_listed_multiple = 2048;
 constexpr uint64_t lists_divisor = 8;
-// Least memory that the longest item is derived from: the least -S leaves as much before the
-// sample.
+// Least memory that the longest item is derived from, as the least -S has it before the sample.
 constexpr uint64_t item_memory_bytes_min = 16 * MiB;
 constexpr uint64_t pair_bytes = sizeof(sorting::KeyValue);
 
@@ -148,8 +145,7 @@ void set_split_threads(BucketPlan& plan, const Needs& needs) {
     return;
   }
   const uint64_t bytes_of_all = threads * (plan.split_bytes + bytes_per_thread);
-  // If repeats of a key are dropped, the first of its pairs in the input must be the one that is
-  // kept.
+  // If repeats of a key are dropped, the first of its pairs in the input must be kept.
   const bool first_matters =
       needs.options.unique && needs.options.format.record_bytes == sizeof(sorting::KeyValue);
   if (threads < number_threads_min || first_matters ||
@@ -248,8 +244,7 @@ void plan_to_spill(BucketPlan& plan, const Needs& needs) {
   const uint64_t blocks = plan.arena_bytes / plan.block_bytes;
   plan.write_blocks = static_cast<uint32_t>(
       std::clamp<uint64_t>(blocks / 16, 4, std::max<uint64_t>(4, 64 * MiB / plan.block_bytes)));
-  // The rest of the arena limits the buckets: each fills a block, and some blocks are being
-  // written.
+  // The arena limits the buckets: each fills a block, and some blocks are being written.
   plan.buckets = static_cast<uint32_t>(std::min<uint64_t>(
       plan.buckets,
       std::max<uint64_t>(1,
@@ -264,8 +259,7 @@ void plan_to_spill(BucketPlan& plan, const Needs& needs) {
        bytes > plan.region_bytes_max && plan.splits <= splits_max;
        bytes /= std::max(plan.buckets, 2u))
     ++plan.splits;
-  // Numbers that are being written when the distribution ends are not kept; texts leave room for
-  // pairs.
+  // Numbers being written when the distribution ends are not kept; texts leave room for pairs.
   const uint64_t unkept =
       (needs.numeric() ? plan.write_blocks : 0) + plan.buckets + plan.buckets / 2;
   plan.held_bytes = blocks > unkept ? (blocks - unkept) * plan.block_bytes : 0;

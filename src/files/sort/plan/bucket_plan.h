@@ -75,11 +75,9 @@ std::vector<BucketPlan> plan_levels(const SortOptions& options, uint64_t memory_
 // Number of distributions that an item goes through before its bucket can be sorted.
 uint32_t splits_of(const SortOptions& options, const BucketPlan& plan, const BucketInput& input);
 
-// Arena memory that a bucket takes while it is sorted: for numbers, its items and the padding that
-// aligns it to its place in the output; for records and lines, its items and behind them their
-// pairs.
+// Arena memory that a bucket takes while it is sorted: for numbers, its items and padding that
+// aligns it to its place in the output; for texts, its items and their pairs.
 uint64_t region_bytes_of(const items::Format& format, uint64_t bytes, uint64_t items);
-// Offset of the pairs in a region.
 uint64_t pairs_offset(uint64_t bytes);
 
 // ---- lists with an entry for each block in a temporary
@@ -88,7 +86,6 @@ uint64_t pairs_offset(uint64_t bytes);
 size_t extent_bytes_for(uint64_t memory_bytes, size_t block_bytes);
 // Memory that the list of these pieces leaves for the bucket's distribution.
 uint64_t memory_beside_extents(uint64_t memory_bytes, uint64_t bucket_bytes, size_t block_bytes);
-// Fails if the plan does not hold.
 Status check_lists(const BucketPlan& plan, uint64_t input_bytes);
 // Number of blocks that a distribution may write before its lists exceed the plan.
 uint64_t listed_blocks_max(const BucketPlan& plan);

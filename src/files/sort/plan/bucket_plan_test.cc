@@ -31,8 +31,7 @@ class Plans : public testing::Test {
     ASSERT_GE(plan.block_bytes, files::block_bytes_min);
     ASSERT_LE(plan.region_bytes_max, plan.arena_bytes);
     const uint64_t blocks = plan.arena_bytes / plan.block_bytes;
-    // The lists suffice by a count that is not the plan's; and everything fits into memory
-    // together.
+    // The lists suffice by a count of the test's own; and everything fits into memory.
     const uint64_t spilled_blocks = plan.fits ? 0 : input / plan.block_bytes + plan.buckets;
     ASSERT_GE(plan.lists_bytes + lists_free_bytes, spilled_blocks * 12);
     ASSERT_LE(plan.lists_bytes + plan.arena_bytes + plan.sorters_bytes, memory);
@@ -50,8 +49,7 @@ class Plans : public testing::Test {
   }
 
   // Asserts this for all memories and inputs. A plan may not hold for an input some thousand times
-  // as large as the memory (hundred times if that is little), but there is a memory with which it
-  // holds.
+  // the memory (hundred times if that is little), but holds with more memory.
   static void assert_all_hold(const SortOptions& options, BucketInput input) {
     for (uint64_t memory = files::planned_bytes_min; memory <= 64 * GiB; memory += memory / 5) {
       for (input.bytes = 16; input.bytes <= 64 * TiB; input.bytes *= 3) {
@@ -117,8 +115,7 @@ INSTANTIATE_TEST_SUITE_P(Items, LinePlans,
                          testing::Combine(testing::Values(2.0, 10.0, 40.0, 100.0, 4000.0),
                                           testing::Values(1u, 2u, 8u), testing::Bool()));
 
-// Memory that -S 32M leaves, and a terabyte in small blocks: the plan takes larger blocks, or does
-// not hold.
+// A terabyte in small blocks within -S 32M: the plan takes larger blocks, or does not hold.
 TEST(BucketPlan, ChoosesBlocksWhoseListsFit) {
   const SortOptions options = options_for(items::Type::u64, 2);
   const BucketPlan some = plan_buckets(options, 20 * MiB, {.bytes = 64 * GiB});
@@ -157,8 +154,7 @@ TEST(BucketPlan, APipeIsSortedWithinAnyMemory) {
   }
 }
 
-// An input of a hundred times the memory needs no third pass: there are as many buckets as blocks
-// allow.
+// An input of a hundred times the memory needs no third pass: it has as many buckets as blocks.
 TEST(BucketPlan, SortsTheBucketsOfAHundredfoldInputInOnePass) {
   for (unsigned threads : {1u, 2u}) {
     const BucketInput input{.bytes = 2 * GiB};
@@ -167,9 +163,8 @@ TEST(BucketPlan, SortsTheBucketsOfAHundredfoldInputInOnePass) {
   }
 }
 
-// Several threads always distribute texts. They distribute numbers from four threads on, if the
-// tables of all threads are small, and a window that fills the block of every bucket finds another
-// one for each.
+// Several threads always distribute texts. They distribute numbers if they are four or more, their
+// tables are small, and each bucket can have a second block.
 TEST(BucketPlan, SeveralThreadsDistributeWhenThatPays) {
   for (uint64_t memory = files::planned_bytes_min; memory <= 4 * GiB; memory *= 2) {
     SortOptions lines;

@@ -67,8 +67,7 @@ struct ItemCosts {
   // Least share of the usual rates that a trial may report. (The clock may be coarse, and another
   // process may take the processor; the difference of two trials of texts is less certain.)
   double trial_least;
-  // Growth of the rates with each doubling of the buckets, and of the bytes that are sorted at
-  // once.
+  // Growth of the rates with each doubling of the buckets, and of the bytes sorted at once.
   double split_growth;
   double sort_growth;
   // Share of a distribution's rate that a check of the order takes.
@@ -107,15 +106,13 @@ constexpr uint64_t looked_at_bytes_min = 512 * MiB;
 constexpr uint64_t probe_share = 32;
 constexpr uint64_t probe_bytes_min = 32 * MiB;
 constexpr uint64_t probe_bytes_max = 64 * MiB;
-// Exceeds the memory that the run has used and freed before, so that the pages are as the sort will
-// find them.
+// Exceeds the memory that the run has used before, so that pages are as the sort will find them.
 constexpr uint64_t touched_bytes_max = 32 * MiB;
 constexpr uint64_t touched_piece_bytes = 4 * MiB;  // whole huge pages
 // Size of a trial as shares of the input and of the memory.
 constexpr uint64_t trial_share = 64;
 constexpr uint64_t trial_memory_share = 3;
-// Repeated measurements if files lie in memory, and the share of the best time so far that a
-// further one must beat.
+// Most measurements if files lie in memory, and the share of the best time to be beaten.
 constexpr unsigned disk_looks_max = 4;
 constexpr double faster = 0.8;
 
@@ -179,9 +176,8 @@ double growth(double share, double size, double than) {
   return std::max(1.0, 1 + share * std::log2(std::max(size, 1.0) / than));
 }
 
-// Seconds a byte of the first use of memory: memory is used as the sort will use it, piece by
-// piece, and the median piece counts. (Another process that takes the processor spoils one or two
-// pieces.)
+// Seconds a byte of the first use of memory: as in the sort, piece by piece, and the median counts.
+// (Another process may spoil one or two pieces.)
 double measure_touch(uint64_t bytes) {
   BlockArena memory;
   const uint64_t piece_bytes = std::min(bytes, touched_piece_bytes);
@@ -197,8 +193,7 @@ double measure_touch(uint64_t bytes) {
   return *middle / static_cast<double>(piece_bytes);
 }
 
-// Typical rates of items on a current machine: a cloud's processor whose other hyperthread is busy,
-// with AVX-512.
+// Typical rates: a current cloud processor with AVX-512 and a busy other hyperthread.
 ItemRates usual_rates(const items::Format& format, double item_bytes) {
   if (format.numeric()) {
     const double share = item_bytes < 8 ? 1.7 : 1;  // a byte holds more items

@@ -37,8 +37,7 @@ struct ItemRates {
 struct PhaseWork {
   double processor_seconds = 0;  // sum over all threads
   double lanes = 1;              // threads that share the work evenly
-  // Work before the disk has anything to do, and the threads that share it. It is not part of
-  // processor_seconds.
+  // Work before the disk starts, not in processor_seconds, and the threads that share it.
   double ahead_seconds = 0;
   double ahead_lanes = 1;
   uint64_t touched_bytes = 0;  // memory that is used for the first time
@@ -69,8 +68,7 @@ class Costs {
   // Assumes a typical disk, so that small sorts have a prediction, too.
   void assume_disk();
 
-  // Work of the distribution, of the sort of its buckets, of the check of the input's order, and of
-  // the merge.
+  // Work of the distribution, of its buckets' sort, of the check of its order, of the merge.
   PhaseWork split_work(const SortPhase& phase, const BucketPlan& plan) const;
   PhaseWork sort_work(const SortPhase& phase, const BucketPlan& plan) const;
   PhaseWork look_work() const;

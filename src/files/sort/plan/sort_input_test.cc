@@ -89,8 +89,7 @@ TEST_F(InputTest, AShortSequentialInputIsKnown) {
   }
 }
 
-// Sources behind the eighth, or behind one that goes on, are not looked at, and the plan has no
-// figures.
+// Sources behind the eighth, or behind an endless one, are not read, and the plan has no figures.
 TEST_F(InputTest, SourcesThatAreNotLookedAtAreNotKnown) {
   SortOptions chosen = options(u64);
   for (int i = 0; i < 9; ++i) chosen.sources.push_back(source_of("12345678"));

@@ -27,8 +27,7 @@ constexpr uint64_t pipe_memory_multiple = 8;
 // which does not know the executor's higher price per item.
 constexpr double long_runs_gain_min = 1.25;
 // Largest share of the input for which the first K items are filtered before they are sorted: with
-// more, the filter saves less than it costs. `top_margin` is a factor on the kept share, beside the
-// sample's error.
+// more, the filter saves less than it costs. `top_margin`: factor on the kept share.
 constexpr double top_share_max = 0.5;
 constexpr double top_margin = 1.05;
 // Least number of keys in a sample whose descents mean anything.
@@ -288,8 +287,7 @@ bool Planner::first_items_fit() const {
   return top_fits(options_, usable_bytes_, input_.sample.item_bytes, *options_.top);
 }
 
-// Returns false if the first K items need no plan of their own, because all items are sorted
-// anyway.
+// Returns false if the first K items need no plan of their own: all items are sorted anyway.
 bool Planner::decide_top() {
   if (!options_.top) return false;
   const uint64_t count = *options_.top;
@@ -372,8 +370,7 @@ bool Planner::takes_turns() const {
   return seeks_slowly(plan_.device) && (decision_.cuts || io::names_a_file(options_.output));
 }
 
-// Sorters of records and lines write side by side unless the output is in order
-// (bucket_pipeline.cc).
+// Sorters of texts write side by side unless the output is in order (bucket_pipeline.cc).
 uint32_t Planner::writers(const BucketPlan& plan) const {
   return options_.format.numeric() || writes_in_order() || seeks_slowly(plan_.device)
              ? 1

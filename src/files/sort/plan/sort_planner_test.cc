@@ -84,8 +84,7 @@ TEST_F(PlannerTest, AnotherBudgetDoesWhatTheAlternativesSay) {
   }
 }
 
-// The disk and a few items are measured for a long sort. Nothing is sorted here: most of the input
-// is a hole.
+// The disk and a few items are measured for a long sort, of an input that is mostly a hole.
 TEST_F(PlannerTest, ALongSortIsPlannedWithMeasurements) {
   generate("in", u64, 32 * MiB);
   std::error_code error;
@@ -112,8 +111,7 @@ TEST_F(PlannerTest, ALongSortIsPlannedWithMeasurements) {
   }
 }
 
-// If files lie in memory the first measurement finds pages that were not used for long, so it is
-// repeated.
+// If files lie in memory the first measurement finds unused pages, so it is repeated.
 TEST_F(PlannerTest, FilesInMemoryAreMeasuredMoreThanOnce) {
   const std::string memory = "/dev/shm";
   if (!io::lies_in_memory(memory)) GTEST_SKIP() << memory << " is no tmpfs here";

@@ -1,7 +1,6 @@
 #pragma once
 
-// Prediction of a sort's phases: bytes and seeks, and seconds if the device's speeds and switch
-// delay are known.
+// Prediction of a sort's phases: bytes and seeks, and seconds if the device is known.
 
 #include <cstdint>
 #include <optional>

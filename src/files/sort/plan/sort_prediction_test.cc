@@ -208,8 +208,7 @@ TEST_F(PredictionTest, TheUsualDistributionSeeksAsPredicted) {
       continue;
     }
     // Several sorters of texts read and write side by side, in an order that no plan knows. On a
-    // busy machine they may work one after the other: one run to read and one to write for each
-    // bucket.
+    // busy machine they may work in turn: one run to read and one to write for each bucket.
     const SortPhase* sort = find(stats->phases, "sort");
     ASSERT_NE(sort, nullptr);
     EXPECT_LE(sort->seeks, 5 * find(stats->predicted.phases, "sort")->seeks);
@@ -384,8 +383,7 @@ TEST_F(PredictionTest, OutputAndTemporariesTakeLittleMoreThanTheInput) {
 }
 
 // More buckets than memory has streams for: of short lines, whose pairs take several times their
-// size, and with many inputs. The second case also has one text that is larger than a bucket may
-// be.
+// size, and with many inputs. The second case has a too frequent text.
 TEST_F(PredictionTest, LongRunsTakeTwoStepsForTooManyBuckets) {
   if (os::shadowed) GTEST_SKIP() << "what a sanitizer takes of the memory moves the plan";
   Random random(seed_of_run());
@@ -546,8 +544,7 @@ TEST_F(PredictionTest, ASmallInputHasAPredictionWithItsAssumptions) {
   ASSERT_TRUE(plan->device);
   EXPECT_TRUE(plan->device_is_assumed);
   EXPECT_NE(plan->device->name.find("not measured"), std::string::npos) << plan->device->name;
-  // The disk alone takes that long: it reads the input once and writes the output once, at its
-  // speeds.
+  // The disk alone takes that long: it reads the input once and writes the output once.
   EXPECT_GE(plan->seconds, static_cast<double>(MiB) / plan->device->read_bytes_per_s +
                                static_cast<double>(MiB) / plan->device->write_bytes_per_s);
   EXPECT_LT(plan->seconds, 0.1);

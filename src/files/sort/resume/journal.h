@@ -24,8 +24,7 @@
 
 namespace penstock::external {
 
-// Thread safety: one thread at a time. Invariant: entries are on the disk when commit() has
-// returned.
+// Thread safety: one thread at a time. Invariant: committed entries are on the disk.
 class Journal {
  public:
   struct Entry {
@@ -82,8 +81,7 @@ class PayloadWriter {
     put(static_cast<uint32_t>(text.size()));
     text_.append(text);
   }
-  // A PayloadReader's fields() takes the same arguments, so that one description of an entry serves
-  // both.
+  // A PayloadReader's fields() takes the same arguments: one description of an entry serves both.
   template <class... T>
   void fields(const T&... each) {
     (put_one(each), ...);

@@ -8,8 +8,7 @@
 
 // A sort of a terabyte takes hours, and the machine may not last that long. Recording from time to
 // time how far everything has come would only be right if the disk kept that order. Here a sort
-// consists of two kinds of steps, and a step is recorded when all of its results are on the disk,
-// and not before:
+// consists of two kinds of steps, and a step is recorded once all its results are on the disk:
 //
 //   split    a bucket (at first: the input) went to smaller buckets, which lie in temporaries
 //   done     a bucket was sorted, and is in the output
@@ -71,8 +70,7 @@ std::string canonical(const std::string& directory) {
 }
 
 // Text that identifies a sort. Runs with equal texts write equal bytes: it has the inputs, the
-// options that matter and the output (memory and threads make no difference), and the place of the
-// state.
+// output and the options that matter (not memory and threads), and the place of the state.
 std::string purpose_of(const SortOptions& options, const std::vector<std::string>& directories) {
   const items::Format& format = options.format;
   std::string text(items::name_of(format.type));
@@ -344,8 +342,7 @@ bool Resume::temporaries_are_there() const {
   return true;
 }
 
-// Removes temporaries of unfinished steps, and of buckets that are done. A missing folder is no
-// error.
+// Removes temporaries of unfinished steps and of done buckets. A missing folder is no error.
 Status Resume::remove_leftovers() const {
   namespace fs = std::filesystem;
   auto needed = needed_files();
@@ -365,8 +362,7 @@ Status Resume::remove_leftovers() const {
   return {};
 }
 
-// Removes the whole state. The journal makes the next run clean up, so it stays if anything else
-// does.
+// Removes the state. The journal makes the next run clean up, so it stays if anything else does.
 void Resume::remove_all() {
   state_ = {};
   if (auto status = remove_leftovers(); !status) {

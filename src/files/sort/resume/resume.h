@@ -28,8 +28,7 @@ struct ResumeProgress {
 //
 // Invariants: a state belongs to one first directory: two states share no file, so that one lock is
 // enough. A bucket for which done() returns a value is in the output, on the disk; every other
-// bucket of a recorded split is in complete temporaries. Temporaries are removed only when nothing
-// needs them.
+// bucket of a recorded split is in complete temporaries. These are removed when nothing needs them.
 class Resume {
  public:
   // Folder in which the state of this sort is or would be, in the first of the directories.
@@ -42,9 +41,8 @@ class Resume {
   // Action if there is no usable state. `give_up`: this run has no steps to record.
   enum class Otherwise { begin, give_up };
   // Takes the state of an earlier run over. If there is none to use, begins a new one, or removes
-  // the rest and returns nullptr. `inputs`: opened, regular files. `notice` gets a sentence about
-  // the state. Errors: the inputs have changed; another process uses the state; another version
-  // wrote it.
+  // the rest and returns nullptr. `inputs`: opened, regular files. `notice` gets a sentence.
+  // Errors: the inputs have changed; another process uses the state; another version wrote it.
   static Result<std::unique_ptr<Resume>> open(const SortOptions& options,
                                               const std::vector<std::unique_ptr<io::File>>& inputs,
                                               const std::vector<std::string>& directories,
@@ -73,16 +71,14 @@ class Resume {
   // each bucket, in the order of the output.
   Status save_split(BucketId of, const ItemSum& read, const SpillSet& spills, uint32_t buckets,
                     const std::function<ResumeBucket(uint32_t)>& bucket);
-  // Records these buckets as done after flushing the output to the disk. Their temporaries may be
-  // removed afterwards.
+  // Records these buckets as done after flushing the output. Their temporaries may then be removed.
   Status finished(std::span<const ResumeDone> done, const io::File& output) EXCLUDES_LOCK(mutex_);
 
   // Gives the written output its name, and removes everything else.
   Status publish(io::File& output, const Stored& stored);
   // Discards the state, because the sorted items turned out to be wrong.
   void distrust() { worth_keeping_ = false; }
-  // After a failure keeps the state if a later run can use it, and reports how; otherwise removes
-  // it.
+  // After a failure keeps the state if a later run can use it, with a notice; else removes it.
   void keep_or_remove();
 
  private:
@@ -114,8 +110,7 @@ class Resume {
   std::string output_name_;
   std::string part_;                      // path of the output in progress
   std::vector<std::string> own_folders_;  // for this run's directories
-  // Folders in use: this run's own, or those of the state. The journal is in the first of
-  // own_folders_.
+  // Folders in use: own_folders_, or those of the state. The journal is in the first own folder.
   std::vector<std::string> folders_;
   std::vector<ResumeInput> inputs_;  // identified as they are now
   std::function<void(const std::string&)> notice_;
@@ -131,8 +126,7 @@ class Resume {
   Journal journal_ GUARDED_BY(mutex_);
   ResumeProgress progress_ GUARDED_BY(mutex_);
   // First error of a step, which fails all later ones. The system reports an error of a file once,
-  // to the first caller that asks; the next caller would be told that all is on the disk, and
-  // record a false step.
+  // to the first caller that asks; the next one would record a false step.
   std::optional<Error> broken_ GUARDED_BY(mutex_);
 };
 

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-// Entries of the journal, by their kind. Numbers have 4 bytes if not said otherwise; a text is its
-// length and its bytes:
+// Entries of the journal, by kind. Numbers have 4 bytes by default, a text its length and bytes:
 //
 //   begin      the version of this format; text: the purpose, from which the name is derived; the
 //              number of inputs, and for each the text of its path, and inode, bytes, and the times

@@ -17,8 +17,8 @@
 
 namespace penstock::external {
 
-// A bucket between the phases: all of it lies in temporaries that stay, or it is not stored, if its
-// items are its one key.
+// A bucket between the phases: it lies in temporaries that stay, or nowhere if its items are its
+// one key.
 struct ResumeBucket {
   scatter::KeyRange keys = {};  // range of the keys, of numbers
   uint64_t bytes = 0;

@@ -1,8 +1,7 @@
 // Test labels: ci, no-sanitizer (whole sorts, again and again with another fault, take minutes under one)
 
 // Sorts that end early, at any request, and are resumed: the output is right, no finished step is
-// repeated, and no incomplete file of an earlier run is trusted. test/resume_test.py kills the
-// program.
+// repeated, and no incomplete file is trusted. test/resume_test.py kills the program.
 
 #include "files/sort/resume/resume.h"
 
@@ -772,8 +771,7 @@ TEST_F(ResumeTest, DirectoriesMayChangeFromRunToRun) {
   }
 }
 
-// Files of temporaries without needed blocks are removed, and not required: not every directory has
-// one of a few blocks.
+// Files of temporaries without needed blocks are removed, and a run must not require them.
 TEST_F(ResumeTest, ResumesWithOneToThreeDirectories) {
   Random random(seed_);
   const Format format{Type::record, 100, 0, 10};
@@ -810,8 +808,7 @@ TEST_F(ResumeTest, AFlippedBitInATemporaryIsAnErrorUntilTheFileIsRemoved) {
       if (entry.path().filename().string().starts_with("split-")) damaged = entry.path();
     }
     ASSERT_NE(damaged, "");
-    // The bit flips in each place where a block may lie, because some blocks are not needed any
-    // more.
+    // The bit flips in each place where a block may lie, because some blocks are done.
     std::string bytes = read(damaged);
     for (size_t at = 777; at < bytes.size(); at += 64 * KiB)
       bytes[at] = static_cast<char>(bytes[at] ^ 16);

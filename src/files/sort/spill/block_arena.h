@@ -22,8 +22,7 @@
 namespace penstock::external {
 
 // An arena without memory until open(). Thread safety: one thread at a time. Invariant: a block is
-// free or acquired; blocks that were used before are acquired first, so that no more memory is
-// touched than needed.
+// free or acquired; used blocks are acquired first, to touch little memory.
 class BlockArena {
  public:
   static constexpr uint32_t no_block = ~uint32_t{0};
@@ -50,8 +49,7 @@ class BlockArena {
 
   // Moves the blocks in `wanted` so that wanted[i] lies at block i; `no_block` leaves a gap. Each
   // block is copied once, and some once more. All blocks of the arena count as used afterwards.
-  // REQUIRES: the blocks are distinct, at least one block is not wanted, and unwanted blocks hold
-  // nothing.
+  // REQUIRES: the blocks are distinct; there is an unwanted block; such blocks hold nothing.
   void arrange(const std::vector<uint32_t>& wanted);
 
  private:

@@ -14,8 +14,7 @@
 //
 // Writing number by number into one stream of bits would let each number wait for the one before
 // it. Here a vector of numbers moves at once: lane i holds every L-th number, and each lane has a
-// stream of its own, of words that stand in the block side by side (L = 8 for words of 8 bytes, 16
-// for 4):
+// stream of its own, of words side by side in the block (L = 8 for words of 8 bytes, 16 for 4):
 //
 //   numbers   n0 n1 n2 n3 n4 n5 n6 n7 | n8 n9 ...     one vector | the next one
 //   packed    w0 w1 w2 w3 w4 w5 w6 w7 | ...           w0: bits of n0, n8, n16 ... from its lowest
@@ -33,8 +32,7 @@
 //
 // In place. A word of the stream is full when no fewer numbers have been read than it stands for,
 // so that packing writes behind the position where it reads. Unpacking runs from the end: the last
-// bits of the stream are the last numbers', and unread words stand in front of the numbers that are
-// written.
+// bits of the stream are the last numbers', and unread words stand in front of written numbers.
 
 namespace penstock::external {
 namespace {
@@ -159,8 +157,7 @@ class Unpacker {
     if (left_ > 0) word_ = load<Word>(from_);
   }
 
-  // Returns the last `bits` of each lane; higher bits of the words are undefined. REQUIRES: bits >
-  // 0.
+  // Returns the last `bits` of each lane, with undefined bits above them. REQUIRES: bits > 0.
   Vector<Word> take(unsigned bits) {
     if (bits <= left_) {
       left_ -= bits;

@@ -7,9 +7,8 @@
 namespace penstock::external {
 
 // Packs `bytes` of numbers in place. Returns the packed size (layout in packed_numbers.cc), or 0 if
-// packing would not save a sector; the block is then unchanged. Overwrites the bytes behind the
-// numbers up to a multiple of packed_group_bytes. REQUIRES: `item_bytes` is 4, 8, or 16 for a key
-// and a value of 8.
+// packing would not save a sector; the block is then unchanged. Overwrites up to a multiple of
+// packed_group_bytes. REQUIRES: `item_bytes` is 4, 8, or 16 (key and value).
 size_t pack_numbers(size_t item_bytes, std::byte* block, size_t bytes);
 // Restores the numbers in place, and overwrites the bytes behind them as above. Returns false if
 // the block was not packed so.

@@ -143,8 +143,7 @@ void SpillSet::wait_until_free() {
 
 // Closes a part on another thread. On a file system that discards freed blocks at once (mounted
 // with `discard`), closing a file of 2 GiB took half a second, and longer beside other requests:
-// half of the time of a reader that waited for it. Parts are closed one at a time, so that at most
-// one is not free yet.
+// half of the time of a reader that waited for it. Parts are closed one at a time.
 void SpillSet::close_aside(std::unique_ptr<Spill> spill) {
   spill->remove();
   wait_until_free();

@@ -95,7 +95,6 @@ class SpillSet {
   // blocks, none for a part that nobody will keep.
   Status reopen(const SpillPlace& place, const std::vector<std::vector<bool>>& wanted,
                 size_t block_bytes);
-  // Name of a part's files.
   static std::string name_of(const SpillPlace& place, uint32_t part);
 
   bool empty() const { return parts_.empty(); }
@@ -105,8 +104,7 @@ class SpillSet {
   uint32_t part_of(uint32_t bucket, uint32_t buckets) const;
   Spill& part(uint32_t part) const { return *parts_[part].spill; }
   // Extents of blocks that hold `bytes` bytes. An extent is a block or a part of one; both sizes
-  // are powers of two: a resumed run may have less memory to read with than the run that wrote the
-  // blocks.
+  // are powers of two: a resumed run may have less memory than the run that wrote.
   std::vector<stream::Extent> extents(uint32_t part, const std::vector<uint32_t>& blocks,
                                       uint64_t bytes, size_t extent_bytes) const;
   // File and offset of a block, also of a part that is closed.

@@ -66,8 +66,7 @@ double key_bits(std::vector<uint64_t> keys, uint32_t buckets, double key_bits_ma
   return bits / buckets;
 }
 
-// Number of bits in which the values of pairs differ that lie up to `apart_bytes` of the input
-// apart.
+// Number of bits in which values of pairs differ, up to `apart_bytes` of the input apart.
 Result<unsigned> value_bits(const std::vector<files::Piece>& pieces, uint64_t apart_bytes) {
   const auto piece = std::ranges::find_if(pieces, [](const files::Piece& one) {
     return one.file != nullptr && !one.in_order && one.bytes >= io::sector_bytes;

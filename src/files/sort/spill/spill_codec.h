@@ -3,8 +3,7 @@
 // Compression of blocks in temporaries, and a trial of how much smaller they become.
 //
 // A compressed block of records or lines is one block of the LZ4 block format and nothing else; one
-// of numbers is packed (packed_numbers.h). The bucket's list has its sizes on the disk and in
-// memory.
+// of numbers is packed (packed_numbers.h). The bucket's list has its size.
 
 #include <cstddef>
 #include <cstdint>

@@ -18,8 +18,7 @@ namespace {
 
 class Spills : public SortFixture {};
 
-// Closing takes long and is done on another thread, for at most one part, and not beyond the set's
-// end.
+// Another thread closes released parts, one at a time, and ends before the set.
 TEST_F(Spills, ReleasedPartsAreGoneOneAfterTheOther) {
   const std::string folder = path(".");
   const SpillPlace place{.directories = {folder}, .name = "parts"};

@@ -12,8 +12,7 @@
 #include "io/crc32c.h"
 
 // Writing everything to temporaries and reading it back is nearly all of the work for an input that
-// is only somewhat larger than memory, and none of it is needed for the part that memory could have
-// held.
+// is only somewhat larger than memory, and none of it is needed for what memory could have held.
 //
 // Here a full block stays where it is until memory runs out. Then the bucket that will be sorted
 // last goes to its temporary, all of it at once, and from then on each of its blocks as it fills;
@@ -23,8 +22,7 @@
 //        |   kept: in memory     |   on disk, or on the way |
 //
 // The second phase begins with the kept buckets: it can sort and write these while it reads the
-// rest. An input that is larger than memory by a little spills a little, and more memory is never
-// slower.
+// rest. An input a little larger than memory spills a little, and more memory is never slower.
 //
 // A bucket is kept or spilled as a whole when the distribution ends. It may need more of the arena
 // while it is sorted than it fills now (pairs beside items, padding that aligns it to its place in
@@ -33,16 +31,14 @@
 // Waiting. A write releases its block when it has ended. At least write_blocks are free or being
 // written while anything is spilled, which keeps the disk busy. A caller waits for a block only
 // when none is free: that is how the disk slows a distribution down. Blocks never run out for good:
-// each bucket fills one; the others are kept (and can be spilled), free, being written, or about to
-// be.
+// each bucket fills one; the others are kept (and can be spilled), free, or on their way.
 //
 // Several threads. One at a time asks for blocks, but each fills its blocks later, beside the
 // others. So a block that leaves memory may still be being filled, and waits (pending_writes_)
 // until all fills have ended that had begun before. A fill needs nothing of the keeper, so it ends.
 //
 // Compression. Numbers are packed in place. Other items are compressed into a spare block, which is
-// always free, and the full block becomes the spare one. A block that does not shrink is written as
-// it is.
+// always free, and the full block becomes the spare one. Other blocks are written as they are.
 //
 // If the sort can be resumed (resume.h), nothing is kept: spilled_from_ is 0 from the start.
 //

@@ -52,8 +52,7 @@ class BlockKeeper {
   // Frees blocks until this many are free. Waits for writes, and for fills of blocks to be written.
   // REQUIRES: can_provide(blocks).
   void provide(uint64_t blocks);
-  // Whether the arena has this many blocks beside one for each bucket and the spare one of
-  // compression.
+  // Whether the arena has this many blocks beside one for each bucket and the spare one.
   bool can_provide(uint64_t blocks) const {
     return blocks + spare_blocks() + options_.buckets <= arena_.blocks();
   }

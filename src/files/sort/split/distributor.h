@@ -1,7 +1,6 @@
 #pragma once
 
-// Distribution of the items of one format: the bucket of an item, and its way to the bucket's
-// block.
+// Distribution of the items of one format to their buckets' blocks.
 
 #include <memory>
 #include <optional>
@@ -48,8 +47,8 @@ class Distributor {
   virtual ~Distributor() = default;
 
   virtual std::unique_ptr<ItemWindow> new_window() const = 0;
-  // Finds whole items in [at, end), none if the first one does not end there. `last`: `end` is the
-  // end of the input.
+  // Finds whole items in [at, end), none if the first does not end there. `last`: the input ends
+  // at `end`.
   virtual void find(const std::byte* at, const std::byte* end, bool last, ItemWindow& window) = 0;
   virtual void look(ItemWindow& window) const = 0;
   virtual void put(ItemWindow& window) = 0;

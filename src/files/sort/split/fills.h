@@ -9,8 +9,7 @@
 
 namespace penstock::external {
 
-// Thread safety: any thread. Invariant: open_ begins with the first fill that has not ended, or is
-// empty.
+// Thread safety: any thread. Invariant: open_ is empty or begins with an unended fill.
 class Fills {
  public:
   // Returns the number of the new fill, counted from 0.
@@ -27,8 +26,7 @@ class Fills {
     changed_.notify_all();
   }
 
-  // Number of fills that have begun, and number of those that have ended together with all before
-  // them.
+  // Number of fills that have begun, and of those that have ended with all before them.
   uint64_t begun() const EXCLUDES_LOCK(mutex_) {
     MutexLock lock(mutex_);
     return ended_ + open_.size();

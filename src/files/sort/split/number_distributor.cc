@@ -14,8 +14,7 @@
 
 // A number is so small that a branch and a copy to the end of its bucket cost more than the disk
 // does. The inner loop is therefore the one of the sort in memory (sorting/scatter/lines.h): items gather
-// in a line of 256 bytes for each bucket, and full lines go past the caches into the bucket's
-// block.
+// in a line of 256 bytes for each bucket, and full lines bypass the caches.
 //
 // One thread makes room when a block ends, once in many thousand items, and everything else happens
 // there: the full block is kept, or goes to its bucket's temporary, and a free one takes its place
@@ -34,8 +33,7 @@
 namespace penstock::external {
 namespace {
 
-// Largest bucket of a map by range, as a multiple of its share of the sample; else splitters are
-// used.
+// Largest bucket of a map by range, as a multiple of its share; else splitters are used.
 constexpr double uneven_max = 1.2;
 
 // Cuts the keys into equal ranges if these hold about equally many keys, which is faster to

@@ -15,9 +15,8 @@
 #include "files/run/cursor.h"
 #include "files/sort/split/distributor.h"
 
-// The frame of a distribution: it passes the input to a distributor window by window. The
-// distributor (distributor.h) handles the items of its format, and the keeper (block_keeper.cc)
-// their blocks.
+// The frame of a distribution: it passes the input to a distributor window by window. That
+// (distributor.h) handles the items of its format, and the keeper (block_keeper.cc) their blocks.
 
 namespace penstock::external {
 namespace {
@@ -250,8 +249,7 @@ Result<Split> split_items(Context& context, const SplitInput& input, files::Samp
   for (const files::Piece& piece : input.pieces) {
     auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
-    // Only now: opening the first reader probes the kernel's features, which uses memory of its
-    // own.
+    // Only now: opening the first reader probes the kernel, with memory of its own.
     if (!toucher.joinable()) toucher = touch_ahead(context, input.pieces, input.arena);
     const std::string name =
         piece.file != nullptr ? piece.file->path() : input.place.directories.front();

@@ -3,8 +3,7 @@
 // Keys at which a distribution cuts.
 //
 // A key that takes more than a bucket's share of the sample gets a bucket of its own: it and its
-// successor are both cuts. The bucket between them holds one key, is never sorted, and may be of
-// any size.
+// successor are both cuts. The bucket between them is never sorted, and may be of any size.
 
 #include <cstdint>
 #include <string>
@@ -14,12 +13,10 @@
 
 namespace penstock::external {
 
-// Returns the least keys of all buckets but the first, at most `buckets_max` buckets. `sample` need
-// not be sorted.
+// Returns the least keys of at most `buckets_max` buckets but the first. `sample`: in any order.
 std::vector<uint64_t> number_bounds(std::vector<uint64_t> sample, uint32_t buckets_max);
 
-// Returns the cuts between string keys, in ascending order, for at most `buckets_max` buckets.
-// `sample` need not be sorted.
+// Returns the cuts between string keys for at most `buckets_max` buckets. `sample`: in any order.
 items::Cuts text_cuts(const items::Format& format, std::vector<std::string> sample,
                       uint32_t buckets_max);
 

@@ -123,8 +123,7 @@ class StringDistributor final : public Distributor {
     return found;
   }
 
-  // Updates the sum of a constant bucket (SplitBucket::rest), and drops repeats that are not
-  // wanted.
+  // Updates the sum of a constant bucket (SplitBucket::rest), and drops its repeats if `unique_`.
   void leave_out_repeats(TextWindow& texts, uint32_t bucket) {
     if (!constant_[bucket]) return;
     const TextWindow::BucketShare& share = texts.share_of(bucket);

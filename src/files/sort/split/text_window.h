@@ -4,8 +4,7 @@
 // in each bucket are counted, each bucket is given exactly that room (in the order of the windows,
 // so that items keep their order), and then the items are copied there, beside other windows.
 //
-// A bucket is a string of bytes: an item may begin at the end of one piece of room and end in the
-// next.
+// A bucket is a string of bytes: an item may begin in one piece of room and end in the next.
 
 #include <algorithm>
 #include <cstddef>
@@ -91,8 +90,7 @@ class TextWindow final : public ItemWindow {
         [this](uint32_t bucket, std::string_view bytes) { append(shares_[bucket], bytes); });
   }
 
-  // Calls use(bucket, bytes) for each item in order, and for the line end that the last one may
-  // lack.
+  // Calls use(bucket, bytes) for each item in order, and for a last line end that is missing.
   template <class Use>
   void for_each_kept(const Use& use) {
     size_t from = 0;

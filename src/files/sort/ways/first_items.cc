@@ -1,6 +1,5 @@
 // Sort of the first K items. One read keeps them if memory holds that many (top_items.cc).
-// Otherwise items that cannot be among them are left out, the rest is sorted, and the output is
-// cut.
+// Otherwise items that a sample excludes are left out, the rest is sorted, and the output cut.
 
 #include <algorithm>
 #include <memory>
@@ -20,8 +19,7 @@ Result<io::File> checked_temporary(const SortTask& task) {
 }
 
 // Replaces the input by its items up to a key that the sample suggests, if these are as many as are
-// wanted, and none of them is too long to be looked at one by one; otherwise the input stays as it
-// is.
+// wanted, and none is too long to be looked at; otherwise keeps the input.
 Status keep_what_may_be_first(SortTask& task, Outcome& outcome) {
   SortInput& input = task.input;
   task.context.set_phase("keep what may be first", task.planned_bytes());

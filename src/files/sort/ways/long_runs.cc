@@ -32,8 +32,7 @@
 // again. Every step moves all bytes once more, but in long runs; a block for each of so many
 // buckets would be a seek for every 64 KiB.
 //
-// The planner chooses between the two distributions (sort_planner.cc): the model predicts both for
-// the device.
+// The planner chooses between the two (sort_planner.cc): the model predicts both for the device.
 //
 // The sample alone determines the buckets' bounds. A key that exceeds a bucket makes its bucket too
 // large; the sort then handles it like any input. For numbers that costs nothing: items of one key

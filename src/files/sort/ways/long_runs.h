@@ -21,11 +21,9 @@ struct LongRunsPlan {
   uint32_t buckets = 0;
   uint64_t bucket_bytes_max = 0;  // largest bucket that is sorted in memory
   // Number of times that an item is distributed. If more buckets are needed than there are streams,
-  // or than long runs allow, there are fewer, which are distributed again, each by a plan of its
-  // own.
+  // or than long runs allow, there are fewer, which are distributed again.
   uint32_t levels = 1;
-  // Costs of the first distribution, of all further ones, and of reading and writing each of the
-  // last buckets whole.
+  // Costs of the first distribution, of all further ones, and of the sort of the last buckets.
   bowtie::Prediction distribution;
   uint64_t again_switches = 0;
   double again_seconds = 0;

@@ -58,8 +58,7 @@ class StretchesTest : public SortFixture {
     EXPECT_TRUE(output.publish());
     return read(path("out"));
   }
-  // Items whose order changes at random places, at most this many times. Their ends distinguish
-  // items with equal keys.
+  // Items whose order changes at random places, at most this often. Ends tell equal keys apart.
   static Items in_stretches(Random& random, const SortOptions& chosen, size_t count,
                             uint64_t stretches) {
     const Format& format = chosen.format;
@@ -227,8 +226,7 @@ TEST_F(StretchesTest, AMergeEqualsAStableSort) {
   }
 }
 
-// A merge is a phase of the sort: it reports that phase, of as many bytes, and the sort's
-// cancellation ends it.
+// A merge is a phase of the sort: it reports that phase, and the sort's cancellation ends it.
 TEST_F(StretchesTest, AMergeGoesOnWithTheProgressOfTheSort) {
   Random random(seed_of_run());
   std::atomic<bool> cancel{false};

@@ -58,8 +58,7 @@ constexpr uint32_t read_ahead_blocks = 6;
 constexpr uint32_t io_blocks = read_ahead_blocks + 2;
 constexpr size_t piece_bytes = 64 * KiB;  // at most a block of any reader
 constexpr size_t chunk_items = 2048;      // most items shown at once
-// Least memory for new candidates, beside the K kept ones: with less of it selections come too
-// often.
+// Least room for new candidates, beside the K kept ones: with less, selections come too often.
 constexpr uint64_t new_items_min = 16 * 1024;
 constexpr uint64_t text_bytes_min = 16 * MiB;
 
@@ -472,8 +471,7 @@ bool top_fits(const SortOptions& options, uint64_t memory_bytes, double item_byt
         options.format.type, [&]<class T>() { return number_capacity<T>(options, memory_bytes); });
     return capacity >= count + std::max(count / 2, new_items_min);
   }
-  // Kept items take at most three quarters, a third of which is a reserve for lines longer than the
-  // sample's.
+  // Kept items take at most three quarters, a third of it in reserve for longer lines.
   constexpr uint64_t entry_bytes = 24;
   return 2 * (item_bytes + entry_bytes) * static_cast<double>(count) <=
          static_cast<double>(text_room_bytes(memory_bytes));

@@ -216,8 +216,7 @@ TEST_F(TopTest, StaysWithinItsMemory) {
   EXPECT_TRUE(any) << "none of them was kept in memory";
 }
 
-// The room is full when exactly `count` items are there, and the items that follow are among the
-// first.
+// The room is full with exactly `count` items, and the items that follow are among the first.
 TEST_F(TopTest, AnExactlyFullRoomKeepsLaterItems) {
   constexpr size_t count = 20;
   // Room for texts is 16 MiB at first, with 24 bytes beside each.
@@ -484,8 +483,7 @@ TEST_F(TopTest, ReadsAPipeAndWritesAPipe) {
       std::string result;
       Result<SortStats> stats;
       {
-        // Both ends are open until the sort has ended, so that no thread waits for an end that
-        // failed.
+        // Both ends are open until the sort has ended, so that no thread waits for a failed end.
         HeldPipe from(path("from"));
         HeldPipe to(path("to"));
         std::jthread feeder([&] { from.write_all(text); });
@@ -551,8 +549,7 @@ TEST_F(TopTest, ErrorsLeaveTheOutputAsItWas) {
   EXPECT_EQ(read(path("out")), "old");
 }
 
-// The end is searched for from the end of the file, or by the lengths of rows: over more than one
-// window.
+// The search goes back from the file's end, or by the lengths of rows: over several windows.
 TEST_F(TopTest, TheEndOfTheFirstItemsIsFoundInAFile) {
   Random random(13);
   constexpr size_t before_bytes = 4096;
