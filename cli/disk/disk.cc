@@ -50,7 +50,7 @@ struct DiskArguments {
 // What was measured, and where.
 struct Found {
   Measurement measurement;
-  std::vector<std::optional<FileDevice::Place>> places;
+  std::vector<std::optional<FileDevice::ZoneExtent>> places;
   api::ProfileFile file;
   uint64_t bytes = 0;
 };
@@ -62,7 +62,7 @@ double in_gib(uint64_t bytes) {
   return static_cast<double>(bytes) / static_cast<double>(GiB);
 }
 
-std::string place_text(const std::optional<FileDevice::Place>& place) {
+std::string place_text(const std::optional<FileDevice::ZoneExtent>& place) {
   if (!place) return "the file system does not tell where";
   if (place->pieces == 1) return fmt::format("in one piece, at {:.1f} GiB", in_gib(place->begin));
   return fmt::format("not contiguous: {} pieces, the first at {:.1f} GiB", place->pieces,
@@ -88,7 +88,7 @@ std::string verdict(const Measurement& measurement) {
   size_t told = 0;
   double most = 0;
   for (const Measurement::Shape& shape : measurement.shapes) {
-    told += shape.fit.told_from_zero() ? 1 : 0;
+    told += shape.fit.significant() ? 1 : 0;
     most = std::max(most, shape.fit.usable_seconds());
   }
   const std::string others =
@@ -125,11 +125,11 @@ void print_table(const DiskArguments& arguments, const Found& found) {
       "once\n");
   for (const Measurement::Shape& shape : measured.shapes) {
     print("{:>6}  {:>7} {}     {:<11} {:>4.1f} %   {:.2f} x\n", shape.inputs, shape.outputs,
-          delay_text(shape.fit), shape.fit.told_from_zero() ? "yes" : "no", shape.fit.error * 100,
+          delay_text(shape.fit), shape.fit.significant() ? "yes" : "no", shape.fit.error * 100,
           shape.at_once);
   }
   print("all together    {}     {:<11} {:>4.1f} %\n", delay_text(measured.together),
-        measured.together.told_from_zero() ? "yes" : "no", measured.together.error * 100);
+        measured.together.significant() ? "yes" : "no", measured.together.error * 100);
   print("{}", verdict(measured));
   if (measured.together.error > noise_max) {
     print("The times vary by {:.0f} %: others use the disk or the processors. Measure again.\n",
@@ -197,7 +197,7 @@ Result<Found> measure_disk(const DiskArguments& arguments, const StopSignals& si
   }
   Found found{.measurement = std::move(*measured), .bytes = *bytes};
   for (unsigned zone = 0; zone < (*device)->zones(); ++zone) {
-    found.places.push_back((*device)->place(zone));
+    found.places.push_back((*device)->extent(zone));
   }
   const std::string name =
       arguments.name.empty() ? "disk of " + arguments.directory : arguments.name;

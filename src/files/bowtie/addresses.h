@@ -1,7 +1,7 @@
 #pragma once
 
-// Addresses that are reserved for what nobody knows the length of. A process has 128 TiB of them;
-// beside the shadow of a sanitizer there are a few, and under a limit (ulimit -v) a part of what it leaves.
+// Address space for streams of unknown length. A process has 128 TiB of addresses; a sanitizer's
+// shadow leaves a few of them, and under a limit (ulimit -v) only a part of the limit is used.
 
 #include <cstdint>
 
@@ -11,11 +11,11 @@
 
 namespace penstock::bowtie {
 
-// All outputs of a pass together.
+// Bytes of addresses for all outputs of a pass together.
 inline uint64_t outputs_address_bytes() {
   return os::addresses_for_unknown(os::shadowed ? 512 * GiB : 32 * TiB);
 }
-// One pipe, or one output of a pass that has no other.
+// Bytes of addresses for one pipe, or for one output of a pass whose only output it is.
 inline uint64_t stream_address_bytes() {
   return outputs_address_bytes() / 2;
 }

@@ -1,7 +1,7 @@
-// What the streams of a run do: the computation's thread, in windows and in faults.
+// The streams of a run, as used by the computation's thread: windows and faults.
 //
-// The fault path begins at on_fault(): nothing allocates, and of locks only the run's is taken,
-// under which nothing faults.
+// The fault path begins at on_fault(): it allocates nothing, and the run's lock is the only one it
+// takes; nothing faults under that lock.
 
 #include <algorithm>
 #include <cerrno>
@@ -20,8 +20,7 @@
 namespace penstock::bowtie::internal {
 namespace {
 
-// Page tables behind a stream are freed in pieces of this size: what they take until then is a
-// 512th of it.
+// Page tables behind a stream are freed in steps of this size. Until then they take a 512th of it.
 constexpr uint64_t tables_step_bytes = 32 * MiB;
 
 const std::byte* never_reached() {
@@ -59,7 +58,7 @@ Status Execution::compute(const Computation& computation) {
   return computed;
 }
 
-// What is left of each output, up to where its position is.
+// Hands over the rest of each output, up to its position.
 Status Execution::hand_over_rest() {
   for (uint32_t j = 0; j < outputs_.size(); ++j) {
     const OutputPlace& place = output_places_[j];
@@ -82,7 +81,7 @@ Status Execution::hand_over_rest() {
 }
 
 bool Execution::is_cancelled() noexcept {
-  // Relaxed: nothing is handed over with it.
+  // Relaxed: the flag publishes no other data.
   if (options_.cancel == nullptr || !options_.cancel->load(std::memory_order_relaxed)) return false;
   fail_in_place({.code = ErrorCode::cancelled, .attempted = "go on", .subject = "run"});
   return true;
@@ -101,7 +100,8 @@ void Execution::wait_for_device(Wait wait) {
 
 // ---- Inputs.
 
-// The next block appears at its address. False: the input has ended, or the run has failed.
+// Maps the input's next block at its address. Returns false if the input has ended or the run has
+// failed.
 bool Execution::map_next(uint32_t input) noexcept {
   if (is_cancelled()) return false;
   const InputPlace& place = input_places_[input];
@@ -134,7 +134,7 @@ bool Execution::map_next(uint32_t input) noexcept {
   return true;
 }
 
-// Those mapped ones that lie below `block` go back to the pool.
+// Returns the mapped blocks below `block` to the pool.
 void Execution::release_below(uint32_t input, uint64_t block) noexcept {
   const InputPlace& place = input_places_[input];
   uint64_t number = 0;
@@ -201,8 +201,8 @@ void Execution::fetch(InputStream& stream, size_t bytes_min) {
   refresh(stream);
 }
 
-// Of an input that comes in order. The window ends with a block, so that what the computation
-// touches of it is never further ahead than it may come back.
+// Fetches from an input without offsets. The window ends at a block's border, so that the
+// computation never touches more of the input than its comeback covers.
 void Execution::fetch_in_order(InputStream& stream, size_t bytes_min) {
   SourceStream* const source = open_in_order(stream);
   stream.visible_end_ = stream.position();
@@ -220,12 +220,12 @@ void Execution::fetch_in_order(InputStream& stream, size_t bytes_min) {
     stream.visible_end_ = stream.begin_ + visible;
     return;
   }
-  // The end: what it held is free.
+  // The input has ended: close the stream and free its memory.
   MutexLock lock(mutex_);
   in_order_[stream.index_] = {.stream = std::nullopt, .end_bytes = at};
 }
 
-// Nothing where it has ended, or the run has failed.
+// Returns nullptr if the input has ended or the run has failed.
 SourceStream* Execution::open_in_order(InputStream& stream) {
   if (is_cancelled()) return nullptr;
   const uint32_t number = stream.index_;
@@ -298,7 +298,7 @@ uint64_t Execution::bytes_of(const InputStream& stream) {
 
 // ---- Outputs.
 
-// A free block appears at the end of what is open. False: the run has failed.
+// Maps a free block at the end of the open ones. Returns false if the run has failed.
 bool Execution::open_next(uint32_t output) noexcept {
   if (is_cancelled()) return false;
   const OutputPlace& place = output_places_[output];
@@ -348,8 +348,8 @@ bool Execution::open_next(uint32_t output) noexcept {
   return true;
 }
 
-// Those open ones that lie below `block` go home, and can be written; of the last one what lies
-// below `end_bytes`.
+// Unmaps the open blocks below `block`, which makes them ready to write; the last one is written
+// only up to `end_bytes`.
 void Execution::hand_over_below(uint32_t output, uint64_t block, uint64_t end_bytes) noexcept {
   const OutputPlace& place = output_places_[output];
   uint64_t number = 0;
@@ -434,7 +434,7 @@ fault::Outcome Execution::on_fault(const fault::Fault& fault) noexcept {
   return stream < inputs ? on_input_fault(stream, fault) : on_output_fault(stream - inputs, fault);
 }
 
-// The blocks up to this one are mapped, and those that it leaves behind are released.
+// Maps the blocks up to `block`, and releases those that are further behind than the comeback.
 bool Execution::touch(uint32_t input, uint64_t block) noexcept {
   const uint64_t comeback = options_.comeback_blocks;
   uint64_t mapped = 0;
@@ -473,7 +473,7 @@ fault::Outcome Execution::on_input_fault(uint32_t input, const fault::Fault& fau
   refresh(streams_.inputs_[input]);
   if (served) return fault::Outcome::retry;
   if (failed()) return after_error(address, fault);
-  // Past the end: a page of zeros, for code that reads a little ahead.
+  // The page behind the end reads as zeros, for code that reads a little ahead.
   uint64_t blocks = 0;
   {
     MutexLock lock(mutex_);
@@ -507,7 +507,7 @@ fault::Outcome Execution::on_output_fault(uint32_t output, const fault::Fault& f
   for (; opened <= block; ++opened) {
     hand_over_below(output, opened - std::min(opened, comeback));
     if (!open_next(output)) return after_error(address, fault);
-    // A block that the pointer leaves out.
+    // The pointer skipped this block.
     if (opened < block) std::memset(place.blocks + opened * block_bytes_, 0, block_bytes_);
   }
   refresh(streams_.outputs_[output]);
@@ -521,8 +521,8 @@ stream::Failure Execution::first_failure() noexcept {
   return {failed_.code, failed_.attempted, failed_.subject, failed_.system_errno};
 }
 
-// With ErrorPolicy::zeros the computation goes on with memory that means nothing, a few blocks at a
-// time: as many as one instruction can touch, and some.
+// After an error, ErrorPolicy::zeros shows zeros in the last few blocks touched: more than one
+// instruction can touch.
 fault::Outcome Execution::after_error(std::byte* block_address,
                                       const fault::Fault& fault) noexcept {
   if (stream::fail(options_.on_error, first_failure(), fault.context)) return fault::Outcome::retry;

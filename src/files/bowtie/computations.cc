@@ -12,7 +12,7 @@
 namespace penstock::bowtie {
 namespace {
 
-// Of a fixed size, and cut off by the end; or a line or row of more than `item_bytes_max`.
+// The error for a fixed item cut off by the end, or for a line or row longer than `item_bytes_max`.
 std::unexpected<Error> bad_item(const items::Format& format, uint32_t input,
                                 size_t item_bytes_max) {
   if (format.fixed()) {
@@ -25,7 +25,7 @@ std::unexpected<Error> bad_item(const items::Format& format, uint32_t input,
                  fmt::format("input {}", input), "more memory (a larger -S)");
 }
 
-// `lines`: up to it, without a header.
+// `lines`: lines up to the bad row, not counting the header.
 std::unexpected<Error> bad_row(const items::Format& format, uint32_t input, uint64_t lines,
                                const items::RowFault& fault) {
   return failure(ErrorCode::corrupt,
@@ -53,7 +53,7 @@ bool append_item(OutputStream& output, const items::Format& format, std::string_
 
 bool ItemReader::next() {
   if (done_) return false;
-  // The position is told item by item: the scheduler plans with it.
+  // The position advances item by item, because the scheduler plans with it.
   if (at_ != nullptr) input_->advance_to(at_);
   at_ = input_->position();
   if (!format_.fixed()) return next_line();
@@ -73,8 +73,8 @@ bool ItemReader::next() {
   return true;
 }
 
-// A line may be as long as a window can always be, wherever in its block it begins: an input whose
-// order of lines changes must not become readable, or unreadable, by it.
+// The longest line is the largest size a window always has, wherever in a block the line begins: a
+// reordered input must not become readable or unreadable.
 bool ItemReader::next_line() {
   auto malformed = [this] {
     malformed_ = done_ = true;
@@ -83,7 +83,7 @@ bool ItemReader::next_line() {
   size_t searched = 0;
   for (auto window = input_->window();;) {
     const std::byte* const end = window.data() + window.size();
-    // Of rows, quotes are counted from the beginning on, and lengths stand there.
+    // Quotes of CSV are counted from the beginning of a row, and so are length prefixes.
     const std::byte* const from = window.data() + (format_.has_rules() ? 0 : searched);
     if (const size_t bytes = items::item_bytes_at(format_, from, end); bytes > 0) {
       at_ = from + bytes;
@@ -94,7 +94,7 @@ bool ItemReader::next_line() {
     if (searched >= item_bytes_max_) return malformed();
     window = input_->window(searched + 1);
     if (window.size() > searched) continue;
-    // The end, or an error.
+    // An empty window: the end, or an error.
     done_ = window.empty() || !input_->status();
     if (done_) return false;
     at_ = end_ = window.data() + window.size();
@@ -164,7 +164,8 @@ bool BatchReader::next_lines() {
   return true;
 }
 
-// The bytes of the item that begins at `at`. 0: it does not end before `end`, or status_ has what is wrong with it.
+// Returns the bytes of the item that begins at `at`; 0 if it does not end before `end`, or if it is
+// malformed (status_ has the error).
 size_t BatchReader::item_bytes_at(const std::byte* at, const std::byte* end, bool is_last) {
   size_t bytes = 0;
   std::optional<items::RowFault> fault;
@@ -204,7 +205,7 @@ Items items_at(const items::Format& format, const std::byte* begin, const std::b
 
 namespace {
 
-// Puts item i into put(i). Sizes that are common are known to the compiler.
+// Appends item i to output put(i). Common sizes are compile-time constants.
 template <size_t fixed_bytes, class Put>
 bool scatter(Streams& streams, const std::byte* data, size_t item_bytes, size_t items, Put put) {
   const size_t bytes = fixed_bytes != 0 ? fixed_bytes : item_bytes;

@@ -32,7 +32,7 @@ struct Format {
   const char* name;
   uint32_t record_bytes;
   const char* key;
-  const char* text_key = nullptr;  // which is made for each line
+  const char* text_key = nullptr;  // makes a key for each line
   bool csv = false;
 };
 constexpr Format formats[] = {{"u64", 0, ""},
@@ -53,7 +53,7 @@ items::Format format_of(const Format& named) {
   return format;
 }
 
-// Few different keys, so that there are ties.
+// Few distinct keys, so that there are ties.
 std::vector<items::ItemKey> keys_of(const items::ItemOrder& order,
                                     const std::vector<std::string>& items) {
   std::vector<items::ItemKey> keys;
@@ -130,9 +130,9 @@ TEST(Merge, IsAStableSortOfItsInputs) {
   }
 }
 
-// Numbers are merged batch by batch where windows are large beside the number of inputs, and item by
-// item where they are not. Neither shows.
-TEST(Merge, OfNumbersIsAStableSortOfItsInputsWhateverTheirWindows) {
+// Numbers are merged in batches if windows are large compared with the number of inputs, and item
+// by item otherwise. The result is the same.
+TEST(Merge, NumbersAreSortedStablyForAnyWindowSize) {
   enum class Keys { any, few, close, one };
   for (const char* name : {"u32", "i32", "f32", "u64", "i64", "f64", "kv64"}) {
     for (const Keys keys : {Keys::any, Keys::few, Keys::close, Keys::one}) {
@@ -154,7 +154,7 @@ TEST(Merge, OfNumbersIsAStableSortOfItsInputsWhateverTheirWindows) {
           std::vector<std::string> items(random.below(4) == 0 ? random.below(3)
                                                               : random.below(60'000 / files));
           for (uint64_t k = 0; k < items.size(); ++k) {
-            // Any bits: among them NaNs of either sign.
+            // Random bits, among them NaNs of either sign.
             uint64_t key = random.next();
             if (keys == Keys::few) key = key % 7 * 0x1000000010000000;
             if (keys == Keys::close) key = random.below(1000) + i * 300;
@@ -197,8 +197,9 @@ TEST(Merge, OfNumbersIsAStableSortOfItsInputsWhateverTheirWindows) {
   }
 }
 
-// Wherever in its blocks that is, and unless all that is wanted comes before it.
-TEST(Merge, OfNumbersSaysWhichInputIsNotSorted) {
+// The unsorted input is found wherever in its blocks the disorder is, unless items_max ends the
+// merge before it.
+TEST(Merge, ReportsTheUnsortedInputOfNumbers) {
   Random random(5);
   const items::Format format = *items::parse_format("u64");
   for (uint64_t round = 0; round < trials(16); ++round) {
@@ -217,7 +218,7 @@ TEST(Merge, OfNumbersSaysWhichInputIsNotSorted) {
                  {reinterpret_cast<const char*>(keys.data()), count * sizeof(uint64_t)});
       inputs.push_back({.path = folder / fmt::format("{}", i)});
     }
-    // What comes before the wrong item, up to the one in front of it.
+    // The number of items in order, up to the one in front of the wrong one.
     const uint64_t fine = wrong * files - files + wrong_file + 1;
     for (const uint64_t items_max : {fine, fine + 1}) {
       const auto result = run(inputs, {{.path = folder / "out", .bytes_max = 64 * MiB}},
@@ -259,8 +260,8 @@ TEST(Merge, RefusesHalfAnItemAndALineLongerThanAWindow) {
   }
 }
 
-// Whatever stands before it: blocks are of 4096 bytes, a window is of one.
-TEST(Lines, AsLongAsAWindowAreReadWhereverTheyBegin) {
+// Blocks have 4096 bytes, and a window has one block; the line may begin at any offset.
+TEST(Lines, AreReadUpToTheSizeOfAWindowAtAnyOffset) {
   Random random(11);
   const auto lines = *items::parse_format("lines");
   for (int round = 0; round < 60; ++round) {
@@ -313,7 +314,7 @@ TEST(Distribute, EachItemGoesWhereItBelongs) {
         to = by_range({order, keys_of(order, bounds)});
         outputs = 7;
       } else {
-        // The last bits of its first byte, in which keys differ here.
+        // The last 3 bits of the first byte, in which the keys differ.
         outputs = 8;
         to = by_key_bits(format, 5, 3);
       }
@@ -343,7 +344,7 @@ TEST(Distribute, AnItemsRangeIsTheNumberOfBoundsThatAreNotAfterIt) {
   for (const bool descending : {false, true}) {
     Random random(descending ? 21 : 22);
     const items::ItemOrder order(*items::parse_format("lines"), descending);
-    // Many share their first eight bytes, and many are equal.
+    // Many lines share their first eight bytes, and many are equal.
     auto line = [&] {
       return (random.below(3) == 0 ? "" : "the same beginning ") +
              std::to_string(random.below(40)) + '\n';

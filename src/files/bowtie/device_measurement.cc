@@ -17,14 +17,16 @@ namespace {
 
 using io::Operation;
 
-// Of the normal distribution, both sides: outside of it lie 0.5 %.
+// Quantile of the normal distribution, two-sided: 0.5 % lie outside.
 constexpr double normal_quantile = 2.807034;
 constexpr uint32_t freedom_min = 3;
 constexpr uint64_t visits_min = 8;
 constexpr size_t run_lengths_min = 3;
 
-// The same of Student's distribution: its expansion about the normal one, in powers of one over the
-// degrees of freedom. With three of them 1.5 % too small, with more exact enough.
+// Quantile of Student's distribution at the same level, by its expansion about the normal one in
+// powers of one over the degrees of freedom. With three degrees it is 1.5 % too small, with more it
+// is exact enough.
+// enough.
 double student_quantile(double freedom) {
   const double z = normal_quantile;
   const double z2 = z * z;
@@ -44,7 +46,7 @@ double student_quantile(double freedom) {
   return quantile;
 }
 
-// One line per repetition, all with one slope.
+// Lines with a common slope, one per repetition.
 class Lines {
  public:
   explicit Lines(std::span<const DelaySample> samples) : samples_(samples) {
@@ -53,8 +55,8 @@ class Lines {
 
   size_t count() const { return lines_.size(); }
 
-  // Least squares with the given weights: within each line, x and y are taken relative to their
-  // weighted means, which removes the intercepts.
+  // Fits by weighted least squares: within each line, x and y are taken relative to their weighted
+  // means, which removes the intercepts.
   void fit(const std::vector<double>& weights) {
     for (auto& [repetition, line] : lines_) line = {};
     for (size_t i = 0; i < samples_.size(); ++i) {
@@ -119,8 +121,8 @@ Result<DelayFit> fit_delay(std::span<const DelaySample> samples) {
   if (!(lines.spread() > 0)) {
     return failure(ErrorCode::invalid_argument, attempted, "samples", "several run lengths");
   }
-  // Weights by what was measured favour what came out fast by chance. So they are taken from the
-  // line, and the line once more with them; it settles at once.
+  // Weights from measured values favour samples that were fast by chance. So the weights come from
+  // the line, and the line is fitted again with them; this converges at once.
   for (int again = 0; again < 3; ++again) {
     for (size_t i = 0; i < samples.size(); ++i) {
       const double expected = std::max(lines.predicted(i), lines.y(i) / 10);
@@ -161,7 +163,7 @@ MeasurementPlan MeasurementPlan::quick() {
 
 bool Measurement::any_delay() const {
   return std::any_of(shapes.begin(), shapes.end(),
-                     [](const Shape& shape) { return shape.fit.told_from_zero(); });
+                     [](const Shape& shape) { return shape.fit.significant(); });
 }
 
 DeviceProfile Measurement::profile(std::string name, std::string source) const {
@@ -170,7 +172,7 @@ DeviceProfile Measurement::profile(std::string name, std::string source) const {
                         .read_bytes_per_s = read_bytes_per_s,
                         .write_bytes_per_s = write_bytes_per_s};
   if (!any_delay()) return profile;
-  // The shapes are every pair of the plan's numbers of streams, inputs first.
+  // The shapes are all pairs of the plan's numbers of streams, sorted by inputs.
   std::vector<uint32_t> inputs, outputs;
   std::vector<double> delays;
   for (const Shape& shape : shapes) {
@@ -186,7 +188,7 @@ DeviceProfile Measurement::profile(std::string name, std::string source) const {
 
 namespace {
 
-// The experiment: what is run how often, in which order, and what comes out.
+// The experiment: which patterns run how often and in which order, and their results.
 class Experiment {
  public:
   Experiment(MeasuredDevice& device, const MeasurementPlan& plan, const std::atomic<bool>* cancel,
@@ -218,16 +220,17 @@ class Experiment {
 
   Status run(Job& job);
   Status scan(unsigned zone, Operation operation);
-  // The zones that a repetition scans: all of them are, whichever there are more of.
+  // The zones that a repetition scans. All zones get scanned, whether there are more zones or more
+  // repetitions.
   std::vector<unsigned> zones_of(uint32_t repetition) const;
   uint64_t bytes_of(const Job& job) const { return job.pattern.visits * job.pattern.run_bytes; }
   void count(uint64_t bytes, double read_share);
-  void tell(const char* phase) {
+  void report_progress(const char* phase) {
     phase_ = phase;
     if (progress_) progress_({phase, done_bytes_, total_bytes_});
   }
-  Status still_wanted() const {
-    // Relaxed: a lone flag.
+  Status check_cancel() const {
+    // Relaxed: the flag publishes no other data.
     if (cancel_ == nullptr || !cancel_->load(std::memory_order_relaxed)) return {};
     return failure(ErrorCode::interrupted, "measure the disk");
   }
@@ -242,7 +245,7 @@ class Experiment {
   std::vector<Zone> zones_;
   const char* phase_ = "";
   uint64_t done_bytes_ = 0;
-  uint64_t total_bytes_ = 0;  // not known before the rehearsal
+  uint64_t total_bytes_ = 0;  // 0 until the rehearsal
   double bytes_read_ = 0;
   double bytes_written_ = 0;
 };
@@ -283,8 +286,8 @@ Status Experiment::choose_patterns() {
 Status Experiment::fill() {
   zones_.resize(device_.zones());
   for (unsigned zone = 0; zone < device_.zones(); ++zone) {
-    tell("fill");
-    if (auto wanted = still_wanted(); !wanted) return wanted;
+    report_progress("fill");
+    if (auto wanted = check_cancel(); !wanted) return wanted;
     auto speed = device_.scan(zone, Operation::write);
     if (!speed) return std::unexpected(speed.error());
     zones_[zone].first_write_bytes_per_s = *speed;
@@ -293,10 +296,11 @@ Status Experiment::fill() {
   return {};
 }
 
-// Every pattern once, with as few visits as possible: how many fill the time of a sample?
+// Runs every pattern once with as few visits as possible, to learn how many visits fill a sample's
+// time.
 Status Experiment::rehearse() {
   for (Job& job : jobs_) {
-    tell("rehearse");
+    report_progress("rehearse");
     if (auto done = run(job); !done) return done;
     const double per_visit =
         job.seconds_per_byte.back() * static_cast<double>(job.pattern.run_bytes);
@@ -315,11 +319,11 @@ Status Experiment::repeat() {
   }
   for (uint32_t repetition = 0; repetition < plan_.repetitions; ++repetition) {
     const std::vector<unsigned> zones = zones_of(repetition);
-    // The numbers of the jobs, then of the reads, then of the writes.
+    // The order holds numbers of jobs, then of zones to read, then of zones to write.
     std::vector<size_t> order(jobs_.size() + 2 * zones.size());
     for (size_t i = 0; i < order.size(); ++i) std::swap(order[i] = i, order[random_.below(i + 1)]);
     for (size_t i : order) {
-      tell("measure");
+      report_progress("measure");
       Status done;
       if (i < jobs_.size()) {
         done = run(jobs_[i]);
@@ -331,12 +335,12 @@ Status Experiment::repeat() {
       if (!done) return done;
     }
   }
-  tell("measure");
+  report_progress("measure");
   return {};
 }
 
 Status Experiment::run(Job& job) {
-  if (auto wanted = still_wanted(); !wanted) return wanted;
+  if (auto wanted = check_cancel(); !wanted) return wanted;
   auto seconds = device_.interleave(job.pattern);
   if (!seconds) return std::unexpected(seconds.error());
   job.seconds_per_byte.push_back(*seconds / static_cast<double>(bytes_of(job)));
@@ -345,7 +349,7 @@ Status Experiment::run(Job& job) {
 }
 
 Status Experiment::scan(unsigned zone, Operation operation) {
-  if (auto wanted = still_wanted(); !wanted) return wanted;
+  if (auto wanted = check_cancel(); !wanted) return wanted;
   auto speed = device_.scan(zone, operation);
   if (!speed) return std::unexpected(speed.error());
   Sweep& sweep = operation == Operation::read ? zones_[zone].read : zones_[zone].write;
@@ -406,7 +410,7 @@ Result<Measurement> Experiment::evaluate() {
     shape.at_once = one_after_the_other / fit->seconds_per_byte;
     const auto line = static_cast<uint32_t>(all.size());
     for (DelaySample sample : shape.samples) {
-      sample.repetition += line;  // a line for each repetition of each shape
+      sample.repetition += line;  // one line for each repetition of each shape
       all.push_back(sample);
     }
   }

@@ -15,12 +15,12 @@
 namespace penstock::bowtie {
 namespace {
 
-// A fixed seed: some of what is tested holds for 95 of 100 draws.
+// A fixed seed, because some tests hold for only 95 of 100 draws.
 uint64_t seed_of_run() {
   return number_from_environment("PENSTOCK_TEST_SEED", 20260101);
 }
 
-// About a standard normal number.
+// An approximately normal number, mean 0 and variance 1.
 double bell(Random& random) {
   double sum = 0;
   for (int i = 0; i < 12; ++i) sum += random.unit();
@@ -47,7 +47,7 @@ TEST(FitDelay, FindsTheLineThatMadeTheSamples) {
   EXPECT_NEAR(fit->seconds, 9e-3, 1e-9);
   EXPECT_NEAR(fit->seconds_per_byte, 0.5e-9, 1e-15);
   EXPECT_NEAR(fit->error, 0, 1e-9);
-  EXPECT_TRUE(fit->told_from_zero());
+  EXPECT_TRUE(fit->significant());
 }
 
 TEST(FitDelay, DriftFromOneRepetitionToTheNextIsNotInTheSlope) {
@@ -58,8 +58,8 @@ TEST(FitDelay, DriftFromOneRepetitionToTheNextIsNotInTheSlope) {
   EXPECT_NEAR(fit->seconds_per_byte, 0.5e-9 * 1.25, 1e-14);
 }
 
-// The promise of the interval, with and without a delay: it misses in half a per cent of all cases.
-TEST(FitDelay, TheIntervalHoldsTheDelayAsOftenAsItSays) {
+// The interval's promise, with and without a delay: it misses in half a per cent of all cases.
+TEST(FitDelay, TheIntervalContainsTheDelayAsOftenAsPromised) {
   Random random(seed_of_run());
   for (double delta : {0.0, 20e-6, 9e-3}) {
     int missed = 0;
@@ -77,11 +77,11 @@ TEST(FitDelay, TheIntervalHoldsTheDelayAsOftenAsItSays) {
   }
 }
 
-TEST(FitDelay, ANumberIsNotToldWhereThereIsOnlyNoise) {
+TEST(FitDelay, NoiseAloneGivesNoSignificantDelay) {
   Random random(seed_of_run());
   const auto fit = fit_delay(samples_of(0.5e-9, 0, 0.02, 0, 6, random));
   ASSERT_TRUE(fit.has_value());
-  EXPECT_EQ(fit->usable_seconds(), fit->told_from_zero() ? fit->seconds : 0);
+  EXPECT_EQ(fit->usable_seconds(), fit->significant() ? fit->seconds : 0);
   EXPECT_LT(std::abs(fit->seconds), 30e-6);
 }
 
@@ -96,7 +96,7 @@ TEST(FitDelay, TooFewSamplesAndSingleRunLengthsAreRefused) {
   EXPECT_FALSE(fit_delay(wrong));
 }
 
-// A disk whose times are equation 1, with noise.
+// A disk with the times of equation 1, plus noise.
 class ModelDevice : public MeasuredDevice {
  public:
   DeviceProfile profile;
@@ -150,7 +150,8 @@ TEST(Measure, FindsTheSpeedsAndTheDelaysOfAnArray) {
   const auto measured = measure(device, MeasurementPlan::full());
   ASSERT_TRUE(measured.has_value()) << measured.error().message();
   ASSERT_EQ(measured->zones.size(), 4u);
-  // 1, 0.9, 0.8 and 0.7 of the speed, the first two zones scanned twice; the mean is by time.
+  // The zones have 1, 0.9, 0.8 and 0.7 of the speed, and the first two are scanned twice; the mean
+  // is over time.
   const double mean = 6 / (2 / 1.0 + 2 / 0.9 + 1 / 0.8 + 1 / 0.7);
   EXPECT_NEAR(measured->read_bytes_per_s, 3.55e9 * mean, 3.55e9 * 0.03);
   EXPECT_NEAR(measured->write_bytes_per_s, 3e9 * mean, 3e9 * 0.03);
@@ -171,21 +172,21 @@ TEST(Measure, FindsTheSpeedsAndTheDelaysOfAnArray) {
   }
 }
 
-TEST(Measure, SaysThatADelayCannotBeToldFromZero) {
+TEST(Measure, ReportsThatADelayIsNotSignificant) {
   ModelDevice device;
   device.profile = {.name = "", .source = "", .read_bytes_per_s = 2e9, .write_bytes_per_s = 2e9};
   device.noise = 0.02;
   const auto measured = measure(device, MeasurementPlan::full());
   ASSERT_TRUE(measured.has_value());
-  // By chance one of nine shapes may be told a delay, of a few microseconds.
-  int told = 0;
+  // By chance one of nine shapes may have a significant delay of a few microseconds.
+  int significant = 0;
   for (const Measurement::Shape& shape : measured->shapes) {
-    if (shape.fit.told_from_zero()) ++told;
+    if (shape.fit.significant()) ++significant;
     EXPECT_LT(shape.fit.usable_seconds(), 50e-6);
   }
-  EXPECT_LE(told, 1);
-  EXPECT_EQ(measured->any_delay(), told != 0);
-  EXPECT_EQ(measured->profile("disk", "").switch_seconds.inputs().empty(), told == 0);
+  EXPECT_LE(significant, 1);
+  EXPECT_EQ(measured->any_delay(), significant != 0);
+  EXPECT_EQ(measured->profile("disk", "").switch_seconds.inputs().empty(), significant == 0);
 }
 
 TEST(Measure, SamplesAreAsLongAsTheyNeedToBe) {
@@ -198,7 +199,7 @@ TEST(Measure, SamplesAreAsLongAsTheyNeedToBe) {
   EXPECT_LT(device.seconds, 60);
 }
 
-TEST(Measure, EndsWhenItIsToldTo) {
+TEST(Measure, EndsWhenItIsCancelled) {
   ModelDevice device;
   device.profile = paper_array();
   std::atomic<bool> cancel{false};
@@ -210,7 +211,7 @@ TEST(Measure, EndsWhenItIsToldTo) {
   EXPECT_EQ(uses, 30);
 }
 
-TEST(Measure, ProgressEndsWhereItSaidItWould) {
+TEST(Measure, ProgressEndsAtItsTotal) {
   ModelDevice device;
   device.profile = paper_array();
   MeasurementProgress last = {};
@@ -224,7 +225,7 @@ TEST(Measure, ProgressEndsWhereItSaidItWould) {
   EXPECT_EQ(last.done_bytes, last.total_bytes);
 }
 
-// --- Files. Nothing here asks how fast they are.
+// --- Files. These tests ask for no speed.
 
 std::string folder() {
   return std::filesystem::temp_directory_path();
@@ -264,16 +265,17 @@ TEST(FileDevice, IsFilledScannedAndInterleaved) {
       const uint64_t read = after.bytes_read - start.bytes_read;
       const uint64_t written = after.bytes_written - start.bytes_written;
       EXPECT_GE(read + written, 24 * 256 * KiB);
-      // The ramps, one run each here, may break the period.
+      // The ramps, one run at each end here, may break the period.
       EXPECT_NEAR(static_cast<double>(read),
                   static_cast<double>(read + written) * pattern.read_share(), 2 * 256 * KiB);
     }
   }
-  const auto place = (*device)->place(0);
-  EXPECT_TRUE(!place || place->pieces >= 1);
+  const auto extent = (*device)->extent(0);
+  EXPECT_TRUE(!extent || extent->pieces >= 1);
 }
 
-// With the queue full: neither the first requests nor the last ones, which have it to themselves.
+// A scan is timed while the queue is full, without the first and last requests, which have it to
+// themselves.
 TEST(FileDevice, AScanHasTheSpeedOfTheDevice) {
   constexpr double speed = 100e6;
   auto device = FileDevice::open({.directory = folder(),
@@ -285,7 +287,7 @@ TEST(FileDevice, AScanHasTheSpeedOfTheDevice) {
   ASSERT_TRUE((*device)->scan(0, io::Operation::write));
   io::emulate(io::EmulatedDevice{
       .read_bytes_per_s = speed, .write_bytes_per_s = speed, .switch_seconds = 0});
-  // Others may want the processor while it measures.
+  // Other processes may take the processor during a scan.
   double measured = 0;
   for (int round = 0; round < 50 && std::abs(measured - speed) > 0.15 * speed; ++round)
     measured = (*device)->scan(0, io::Operation::read).value_or(0);
@@ -306,11 +308,11 @@ TEST(FileDevice, AWholeMeasurementRuns) {
   EXPECT_TRUE(measured->profile("here", "a test").check());
 }
 
-TEST(FileDevice, ErrorsOfTheDiskAreTold) {
+TEST(FileDevice, ErrorsOfTheDiskAreReported) {
   auto device = small_files();
   if (!device) GTEST_SKIP() << device.error().message();
   ASSERT_TRUE((*device)->scan(0, io::Operation::write));
-  // Engines read this when a request begins.
+  // Engines read the injected errors when a request begins.
   device->reset();
   io::inject({.seed = 1, .error = EIO, .error_after = 20, .error_operation = io::Operation::write});
   device = small_files();

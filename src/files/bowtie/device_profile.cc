@@ -16,13 +16,14 @@ bool rises(const std::vector<uint32_t>& numbers) {
          std::adjacent_find(numbers.begin(), numbers.end()) == numbers.end();
 }
 
-// Where a number of streams lies in a rising list: the point below, and how far it is to the next.
-struct Place {
+// The position of a number of streams in a rising list: the point below it, and the distance to the
+// next point.
+struct GridPosition {
   size_t below;
-  double part;  // from 0 to 1
+  double part;  // share of the distance, from 0 to 1
 };
 
-Place place_in(const std::vector<uint32_t>& points, uint32_t streams) {
+GridPosition position_in(const std::vector<uint32_t>& points, uint32_t streams) {
   if (streams <= points.front()) return {0, 0};
   if (streams >= points.back()) return {points.size() - 1, 0};
   const auto above = std::upper_bound(points.begin(), points.end(), streams) - points.begin();
@@ -97,8 +98,8 @@ Result<SwitchDelay> SwitchDelay::table(std::vector<uint32_t> inputs, std::vector
 
 double SwitchDelay::at(uint32_t inputs, uint32_t outputs) const {
   if (inputs_.empty()) return seconds_.front();
-  const Place row = place_in(inputs_, inputs);
-  const Place column = place_in(outputs_, outputs);
+  const GridPosition row = position_in(inputs_, inputs);
+  const GridPosition column = position_in(outputs_, outputs);
   const size_t width = outputs_.size();
   auto across = [&](size_t line) {
     const double left = seconds_[line * width + column.below];

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the model knows about a device, by the names of this folder; penstock/disk.h says what it is.
+// The model's description of a device: penstock/disk.h, under the names of this folder.
 
 #include "penstock/disk.h"
 
@@ -12,7 +12,7 @@ using penstock::paper_array;
 using penstock::published_profiles;
 using penstock::SwitchDelay;
 
-// More than memory itself moves: what is said or measured to be faster is no disk's speed.
+// Faster than memory: a speed above this, given or measured, is not a disk's.
 inline constexpr double believable_bytes_per_s = 1e12;
 
 }  // namespace penstock::bowtie

@@ -1,5 +1,5 @@
-// The other driver of a Scheduler (scheduler.h; the first one is the simulator of papers/bowtie):
-// the device's thread of a run. One function per kind of action, in its words.
+// The device's thread of a run, which drives a Scheduler (scheduler.h; the other driver is the
+// simulator of papers/bowtie). One function per kind of action, with the action's name.
 
 #include <algorithm>
 #include <cerrno>
@@ -15,12 +15,12 @@
 namespace penstock::bowtie::internal {
 namespace {
 
-// So many actions in a row that move nothing, while the computation does not get on either, and the
-// policy is wrong.
+// A policy that answers this many actions in a row without moving anything, while the computation
+// makes no progress, is wrong.
 constexpr int idle_actions_max = 64;
-// Of inputs given by path. Each has two descriptors, a direct and a buffered one.
+// Open inputs that were given by path. Each has two descriptors, a direct and a buffered one.
 constexpr uint32_t inputs_open_max = 200;
-// Of what the inputs hold: as the simulator takes it.
+// The steady state, as shares of the inputs' bytes that are consumed; the simulator uses the same.
 constexpr double steady_from = 0.3;
 constexpr double steady_to = 0.9;
 
@@ -30,7 +30,8 @@ double now_seconds() {
 
 }  // namespace
 
-// Runs the device's side to its end. Requests in flight end before their buffers do, also where an action fails.
+// Runs the device's side to its end. Requests in flight end before their buffers are freed, even if
+// an action fails.
 void Execution::work() {
   const auto carry_out = [this](void (Execution::*step)()) {
     const Status done = or_out_of_memory([&]() -> Status {
@@ -87,7 +88,7 @@ void Execution::act_until_all_is_done() {
   }
 }
 
-// What keeps the computation from going on, that nothing in flight will end.
+// Returns the reason why the computation waits, unless a request in flight will end the wait.
 Execution::Stalled Execution::stalled() const {
   if (computed_) return {Stall::finished};
   if (wait_.what == Wait::For::input) {
@@ -102,7 +103,7 @@ Execution::Stalled Execution::stalled() const {
   return {};
 }
 
-// The picture that the scheduler sees.
+// Updates the scheduler's view.
 const View& Execution::look() {
   MutexLock lock(mutex_);
   const Stalled now = stalled();
@@ -114,9 +115,10 @@ const View& Execution::look() {
         static_cast<uint64_t>(streams_.inputs_[i].position() - input_places_[i].blocks);
     const uint64_t here = std::min(level.submitted * block_bytes_, level.end_bytes);
     uint64_t consumed = std::min(std::max(position, level.touched_bytes), here);
-    // The piece of an item that a stalled computation has left is nothing to go on with.
+    // The piece of an item in front of a stalled computation does not let it go on: count it as
+    // consumed.
     if (now.stall == Stall::input && now.input == i) consumed = here;
-    // Never less than before: it may have counted such a piece.
+    // Never less than before, because such a piece may have been counted.
     consumed = std::max(consumed, view_consumed_[i]);
     view_consumed_[i] = consumed;
     view_in_[i] = here - std::min(here, consumed);
@@ -130,12 +132,12 @@ const View& Execution::look() {
   return view_;
 }
 
-// Between the first fill of the memory and the last flush, of the last picture. What passes in the
-// meantime is known where all inputs say how long they are.
+// True between the first fill of the memory and the last flush, as of the last view. The progress
+// is known if all inputs have a length.
 bool Execution::in_steady_state() const {
   uint64_t consumed = 0, all = 0;
   for (size_t i = 0; i < view_in_.size(); ++i) {
-    if (input_places_[i].in_order) return false;  // how much passes is not known
+    if (input_places_[i].in_order) return false;  // no length
     consumed += view_consumed_[i];
     all += view_consumed_[i] + view_in_[i] + view_left_[i];
   }
@@ -174,7 +176,7 @@ void Execution::perform(const Action& action) {
 
 // ---- The actions.
 
-// Whole blocks, at least one.
+// Reads whole blocks, at least one.
 void Execution::read(const Action& action) {
   const uint64_t blocks = std::max<uint64_t>(1, action.bytes / block_bytes_);
   for (uint64_t k = 0; k < blocks && !failed(); ++k) {
@@ -210,7 +212,7 @@ void Execution::stream_in(const Action& action) {
     } else if (in_flight_ > 0) {
       finish_one();
     } else {
-      // The bucket is full: until the computation has made room in it, or waits.
+      // The bucket is full: wait until the computation makes room in it, or waits itself.
       wait_for_computation();
     }
   }
@@ -240,7 +242,7 @@ void Execution::stream_out(const Action& action) {
   }
 }
 
-// Until it waits for something that has to be moved.
+// Runs the computation until it waits for something that has to be moved.
 void Execution::run_computation() {
   while (!failed()) {
     {
@@ -255,7 +257,8 @@ void Execution::run_computation() {
   }
 }
 
-// REQUIRES: nothing is in flight, so that only the computation can change anything; and it runs.
+// REQUIRES: nothing is in flight, so that only the computation can change anything; the computation
+// runs.
 void Execution::wait_for_computation() {
   MutexLock lock(mutex_);
   const uint64_t seen = steps_;
@@ -276,8 +279,8 @@ Execution::Transfer& Execution::free_transfer() {
                        [](const Transfer& transfer) { return !transfer.busy; });
 }
 
-// The next block of an input is on its way. False: there is none, or the run has failed.
-// REQUIRES: room_blocks() > 0.
+// Submits the read of an input's next block. Returns false if there is none, or if the run has
+// failed. REQUIRES: room_blocks() > 0.
 bool Execution::submit_read(uint32_t input) {
   const InputPlace& place = input_places_[input];
   const io::File* file = file_of(input);
@@ -313,7 +316,7 @@ bool Execution::submit_read(uint32_t input) {
   transfer.stream = input;
   transfer.block = block;
   transfer.bytes_wanted = static_cast<uint32_t>(bytes);
-  // Whole sectors, so that the end of a file goes direct.
+  // Whole sectors, so that the last read of a file is direct too.
   transfer.request = {.operation = io::Operation::read,
                       .file = file,
                       .offset = place.file_offset + number * block_bytes_,
@@ -327,7 +330,8 @@ bool Execution::submit_read(uint32_t input) {
   return true;
 }
 
-// The next full block of an output is on its way. False: there is none, or the run has failed.
+// Submits the write of an output's next full block. Returns false if there is none, or if the run
+// has failed.
 bool Execution::submit_write(uint32_t output) {
   const OutputPlace& place = output_places_[output];
   {
@@ -419,8 +423,8 @@ void Execution::finish_write(Transfer& transfer) {
   if (request.error != 0) fail(io::error_of(request));
 }
 
-// An input's file, opened where it is not. Few are open at a time: the one that was not used for
-// longest goes first.
+// Returns an input's file, and opens it if necessary. Few files are open at a time: the one unused
+// for longest is closed first.
 const io::File* Execution::file_of(uint32_t input) {
   if (inputs_[input].file != nullptr) return inputs_[input].file;
   OpenInput& open = open_inputs_[input];
@@ -459,7 +463,7 @@ const io::File* Execution::file_of(uint32_t input) {
   return &*open.file;
 }
 
-// ---- What is counted, as the simulator does.
+// ---- Statistics, counted as the simulator does.
 
 void Execution::count(bool write, uint32_t stream, uint64_t bytes) {
   if (bytes == 0) return;

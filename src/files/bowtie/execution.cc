@@ -1,10 +1,9 @@
-// How a run works: who does what, who waits for whom, why nobody waits for ever.
+// How a run works: the two threads, who waits for whom, and why there is no deadlock.
 //
-// The naive way to stream between many files is to read and write a buffer per file, wherever the
-// computation happens to be. Each buffer is M / (n + m) bytes, and the device goes from file to
-// file as the computation does: with hundreds of files it mostly seeks. The policies of scheduler.h
-// know better what to do next, but they want to be asked before anything moves, and to see all
-// levels at once; and the computation wants to know nothing of all that.
+// Streaming between many files with one buffer per file gives each buffer M / (n + m) bytes, and
+// the device goes from file to file as the computation does: with hundreds of files it mostly
+// seeks. The policies of scheduler.h choose better, but they have to be asked before anything
+// moves, with all levels in view; and the computation should know nothing of all that.
 //
 // So there are two threads. The *computation's* (the caller's) runs the user's function. The
 // *device's* asks the scheduler, carries out the action, and asks again. They meet at blocks of one
@@ -15,50 +14,49 @@
 //     an output's block write at home, give             <-  take, map .. unmap, "handed"
 //
 // A block is moved by page tables, never copied, and each stream's blocks appear at contiguous
-// addresses of one large reservation. Which of a stream's blocks is where is told by four counters
-// per input and three per output (execution.h). Everything that both threads look at is under one
-// mutex, held for a few instructions per block.
+// addresses of one large reservation. Four counters per input and three per output say which of a
+// stream's blocks is where (execution.h). All shared state is under one mutex, held for a few
+// instructions per block.
 //
 // *The stall event.* The computation waits in one place, wait_for_device(): for a block of an input
-// that has not arrived, or for a free block for an output. It gets there out of window() or room(),
-// or out of a fault at a plain pointer; it makes no difference. The device's thread sees it as the
-// scheduler's Stall, unless something in flight will end the wait anyway.
+// that has not arrived, or for a free block for an output. It gets there from window() or room(),
+// or from a fault at a plain pointer; the effect is the same. The device's thread reports it to the
+// scheduler as a Stall, unless a request in flight will end the wait anyway.
 //
 // *The gate.* Where the paper's algorithms do not overlap, the computation rests while the device
-// works (a group is written, or loaded). A computation that waits goes on only when what it waits
-// for is there *and* the gate is open; overlapped actions and `compute` open it, the others close
-// it. Nothing stops a computation that does not wait: none of those actions begin while it runs. Where
-// a switch costs nothing the rest would be all that the order of the paper brings, and the gate stays open
-// (never_rests): the rest of a group is then read while the computation runs, which only lowers the levels.
+// works (a group is written, or loaded). A computation that waits goes on only when its block is
+// there *and* the gate is open; overlapped actions and `compute` open it, the others close it.
+// Nothing stops a computation that does not wait: none of those actions begin while it runs. If a
+// switch costs nothing, the rest would only lose time, so the gate stays open (never_rests): the
+// rest of a group is then read while the computation runs, which only lowers the levels.
 //
 // *In flight.* Several requests of a run are in flight, and a run does not wait for those of the
 // run before it: the device always has its next request. Levels count what is submitted, so the
 // scheduler's picture is ahead of the device by at most `depth` blocks.
 //
-// *Blocks, where the paper has bytes.* The policy plans in bytes. What a stream has in use of a
-// block is lost to the others, half a block in the mean, so the policy is told of a memory that is
-// smaller by so much, and no surprise comes of it; a prediction for that memory holds. A stream
-// that is overlapped gets a few MiB more than the policy knows of, because the theory has its bytes
-// pass through nothing; with two blocks the two threads would wait for each other at each. What is
-// written is whole blocks, up to the end of a stream, and the levels of outputs tell the policy
-// what could be written now.
+// *Blocks, where the paper has bytes.* The policy plans in bytes. The partly used block of a stream
+// is lost to the others, half a block in the mean, so the policy gets a memory that is smaller by
+// this much, and a prediction for that memory holds. An overlapped stream gets a few MiB more than
+// the policy knows of: the theory lets its bytes pass through no memory, but with two blocks the
+// two threads would wait for each other at each block. Writes are whole blocks, up to the end of a
+// stream, and an output's level is the bytes that could be written now.
 //
-// *Why nobody waits for ever.* A stalled computation waits either
-// - for input i. It holds at most `comeback_blocks` blocks of i at that moment (what is behind was
+// *Why there is no deadlock.* A stalled computation waits either
+// - for input i. It holds at most `comeback_blocks` blocks of i at that moment (those behind were
 //   released before it waited), and reserve(i) is one more. The sum of the reserves never exceeds
-//   the inputs' blocks (room_blocks() sees to it, whatever the policy says), so there is a block
-//   for i, and the policy's invariant (input_stairs.h) is that it always reads a stalled input. Or
+//   the inputs' blocks (room_blocks() enforces it for any policy), so there is a block for i, and
+//   the policy's invariant (input_stairs.h) is that it always reads a stalled input. Or
 // - for room in an output. Then all the outputs' blocks are held, and each output keeps at most
-//   comeback_blocks + 1 of them back (this one comeback_blocks); there are (comeback_blocks + 1) m
-//   in all, so at least one is full, and whatever the policy says, bytes that can be written are
-//   the only ones that it sees.
-// A computation that does not wait ends, or waits one day. The device's thread waits for a request
-// in flight, which ends by itself, or, when there is none, for the computation that runs. A policy
-// that moves nothing (one of the user's own could) is noticed, and ends the run with an error.
+//   comeback_blocks + 1 of them back (the waiting one comeback_blocks); there are (comeback_blocks
+//   + 1) m in all, so at least one is full, and writable bytes are the only ones that any policy
+//   sees.
+// A computation that does not wait ends, or waits eventually. The device's thread waits for a
+// request in flight, which ends by itself, or, when there is none, for the computation that runs. A
+// policy that moves nothing (a user's own policy could) is noticed, and ends the run with an error.
 //
-// *Errors.* The first one counts. Whoever finds it keeps it and wakes the other: windows are empty
-// from then on, faults are served as RunOptions::on_error says; the device's thread waits for what
-// is in flight and ends. Nothing gets its name.
+// *Errors.* The first one counts. The thread that finds it stores it and wakes the other: windows
+// are empty from then on, faults are served as RunOptions::on_error says; the device's thread waits
+// for the requests in flight and ends. No output gets its name.
 //
 // Costs: for each block a map and an unmap (a few us; see pool.cc), one mutex three times, one
 // request. The device's thread is asleep nearly all the time.
@@ -85,28 +83,28 @@
 namespace penstock::bowtie::internal {
 namespace {
 
-// What is known of a block, and of a stream.
+// Memory of the bookkeeping of a block, and of a stream.
 constexpr uint64_t table_bytes_per_block = 16;
 constexpr uint64_t table_bytes_per_stream = 2 * KiB;
 
 constexpr size_t block_bytes_min = 4 * KiB;
 constexpr size_t block_bytes_most = 4 * MiB;
 constexpr size_t block_bytes_usual_max = 2 * MiB;
-// So many blocks of memory for each stream: half a block is lost in each.
+// The usual number of blocks for each stream: half a block is lost in each.
 constexpr uint64_t blocks_per_stream = 32;
-// What a stream that is overlapped has beside the policy's memory, so that device and computation
-// need not wait for each other block by block: a part of all, within bounds.
+// Memory that an overlapped stream gets beyond the policy's, so that device and computation need
+// not wait for each other block by block: a 64th of all blocks, within bounds.
 constexpr uint64_t ahead_part = 64;
 constexpr uint64_t ahead_blocks_min = 4;
-// The same of an only output, where the computation never rests: it takes what is made while a group of
-// inputs is read.
+// Part of all blocks for a merge's only output if the computation never rests: it buffers the
+// output while a group of inputs is read.
 constexpr uint64_t busy_ahead_part = 4;
-// What should be in flight to keep a device busy.
+// Bytes in flight that keep a device busy.
 constexpr size_t in_flight_bytes = 16 * MiB;
 constexpr unsigned depth_min = 4;
 constexpr unsigned depth_max = 64;
 constexpr uint64_t unknown_input_bytes = 1 * TiB;
-// A page of page tables: streams that do not share one can free it.
+// The range of a page of page tables: streams that do not share one can free it.
 constexpr uint64_t address_step = 2 * MiB;
 
 size_t usual_block_bytes(uint32_t streams, uint64_t memory_bytes) {
@@ -124,8 +122,8 @@ Error no_room(uint32_t inputs, uint32_t outputs, const RunOptions& options, size
 
 }  // namespace
 
-// The blocks of the two sides come from the scheduler's layout: bytes, which become blocks by
-// adding half of one for each stream.
+// Divides the memory by the scheduler's layout: its bytes become blocks, plus half a block for each
+// stream.
 Result<Division> divide(uint32_t inputs, uint32_t outputs, const RunOptions& options) {
   Division division;
   const size_t block_bytes = options.block_bytes != 0
@@ -144,7 +142,7 @@ Result<Division> divide(uint32_t inputs, uint32_t outputs, const RunOptions& opt
   if (blocks < inputs_min + outputs_min || blocks >= pool::no_block)
     return std::unexpected(no_room(inputs, outputs, options, block_bytes));
 
-  // What one overlapped stream has beside its policy's memory. Only where there is plenty.
+  // Blocks of an overlapped stream beyond its policy's memory; 0 unless there is plenty.
   uint64_t ahead = std::clamp<uint64_t>(blocks / ahead_part, ahead_blocks_min,
                                         std::max(ahead_blocks_min, in_flight_bytes / block_bytes));
   if (options.never_rests && inputs > 1 && outputs == 1) {
@@ -201,7 +199,7 @@ Result<Division> divide(uint32_t inputs, uint32_t outputs, const RunOptions& opt
   return division;
 }
 
-// As far as a window reaches behind the block of its first byte.
+// The blocks that a window covers behind the block of its first byte.
 uint32_t in_order_comeback_blocks(const RunOptions& options) {
   return static_cast<uint32_t>(ceil_div(options.comeback_blocks * uint64_t{options.block_bytes},
                                         options.in_order_block_bytes));
@@ -211,7 +209,7 @@ Execution::Execution(std::vector<Input> inputs, std::vector<Output> outputs,
                      const RunOptions& options)
     : inputs_(std::move(inputs)), outputs_(std::move(outputs)), options_(options) {}
 
-// Blocks that are still out go with the pool.
+// The pool releases blocks that are still mapped.
 Execution::~Execution() {
   registration_ = {};
   io_.reset();
@@ -230,7 +228,7 @@ Status Execution::open_inputs() {
     if (input.file == nullptr) {
       opened = io::File::open_input(input.path, options_.caching);
       if (!opened) return std::unexpected(opened.error());
-      // What cannot be opened again stays open.
+      // A file that cannot be opened again stays open.
       if (!opened->seekable()) input.file = &open_inputs_[i].file.emplace(std::move(*opened));
     }
     const io::File& file = input.file != nullptr ? *input.file : *opened;
@@ -302,7 +300,7 @@ Status Execution::open_outputs() {
     place.head_bytes = output.offset % io::sector_bytes;
     place.file_offset = output.offset - place.head_bytes;
     const uint64_t bytes = output.bytes_max != 0 ? output.bytes_max : usual;
-    // One more, so that a touch beyond it meets us.
+    // One more, so that a touch beyond the last block faults in the range.
     place.blocks_max = ceil_div(place.head_bytes + bytes, block_bytes_) + 1;
     output_places_.push_back(place);
   }
@@ -310,7 +308,7 @@ Status Execution::open_outputs() {
 }
 
 Status Execution::reserve_addresses() {
-  // One block more for each: the zeros behind an input, and what a too long output meets.
+  // One block more for each stream: the zeros behind an input, and the guard behind an output.
   uint64_t bytes = 0;
   const uint64_t step = std::max<uint64_t>(address_step, block_bytes_);
   auto add = [&](uint64_t blocks) {
@@ -340,7 +338,7 @@ Status Execution::open(Division division) {
   if (auto status = open_outputs(); !status) return status;
 
   const uint32_t blocks = division_.input_blocks + division_.output_blocks;
-  // Strict, where the pool is shared: a touch of what was given back has to meet us.
+  // Strict, in case the pool's mappings are shared: a touch of a released block has to fault.
   auto pool = pool::Pool::open({.block_bytes = block_bytes_, .blocks_max = blocks, .strict = true});
   if (!pool) return std::unexpected(pool.error());
   pool_ = std::move(*pool);
@@ -401,8 +399,8 @@ uint64_t Execution::held(uint32_t input) const {
   return in_[input].submitted - in_[input].released;
 }
 
-// What an input holds or, if more, may need at once; of one that was read to its end, what it
-// holds.
+// The blocks that an input holds or, if more, may need at once; for an input read to its end, the
+// blocks that it holds.
 uint64_t Execution::reserve(uint32_t input) const {
   const InputLevel& level = in_[input];
   const uint64_t left = blocks_of(level) - level.submitted;

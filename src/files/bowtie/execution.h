@@ -1,8 +1,8 @@
 #pragma once
 
-// One run of run.h: what the computation's thread and the device's thread share, and what each of
-// them does. execution.cc opens and ends it and tells how it works; computation_side.cc is what the
-// streams do, device_side.cc what the scheduler is obeyed with.
+// One run of run.h: the state that the computation's thread and the device's thread share, and the
+// functions of both. execution.cc opens and ends it and has the essay; computation_side.cc
+// implements the streams, device_side.cc carries out the scheduler's actions.
 
 #include <array>
 #include <atomic>
@@ -46,33 +46,33 @@ class BlockQueue {
   pool::BlockId last_ = pool::no_block;
 };
 
-// Full blocks of an input that comes in order, which may wait for the computation.
+// Full blocks of an input without offsets that may wait for the computation.
 inline constexpr uint32_t in_order_ahead_blocks = 2;
-// REQUIRES: both sizes of blocks are given.
+// REQUIRES: both block sizes are set.
 uint32_t in_order_comeback_blocks(const RunOptions& options);
 
-// How a run divides its memory, decided before anything is opened.
+// A run's division of its memory, decided before anything is opened.
 struct Division {
   size_t block_bytes = 0;
   uint32_t input_blocks = 0;
   uint32_t output_blocks = 0;
-  uint32_t ahead_blocks = 0;             // of input_blocks: what an overlapped read may be ahead by
-  std::unique_ptr<Scheduler> scheduler;  // none: the caller has one
+  uint32_t ahead_blocks = 0;             // for overlapped reads, part of input_blocks
+  std::unique_ptr<Scheduler> scheduler;  // null: the caller has one
   Schedule schedule;
 };
 Result<Division> divide(uint32_t inputs, uint32_t outputs, const RunOptions& options);
 
-// Thread safety: two threads. The computation's calls what is said to be its; the device's is ours
-// and lives within run(). What both see is guarded by mutex_, under which nothing faults and no
-// user code runs, so that it may be taken in a handler.
+// Thread safety: two threads. The caller's thread calls the functions under "the computation's
+// thread"; the device's thread is internal and lives within run(). Shared state is guarded by
+// mutex_; nothing faults and no user code runs under it, so that a fault handler may take it.
 //
 // Invariants, all of them under mutex_:
 // - Blocks of an input are, by number: released <= mapped <= arrived <= submitted; those from
-//   released to submitted are held, in that order. Of an output: submitted <= handed <= opened; the
-//   blocks below submitted are written, or being written, those up to handed are full and at home,
-//   those up to opened are mapped.
-// - inputs_reserved_ is the sum over the inputs of what they hold or, if more, may still need at
-//   once (reserve()); it never exceeds input_blocks. output_held_ never exceeds output_blocks.
+//   released to submitted are held, in that order. Blocks of an output are: submitted <= handed <=
+//   opened; those below submitted are written or being written, those up to handed are full and at
+//   home, those up to opened are mapped.
+// - inputs_reserved_ is the sum over the inputs of the blocks they hold or, if more, may still need
+//   at once (reserve()); it never exceeds input_blocks. output_held_ never exceeds output_blocks.
 // - A block is in one of: the pool; one input's queue; one output's queue; a write in flight.
 class Execution final : public stream::StreamHandler {
  public:
@@ -80,7 +80,7 @@ class Execution final : public stream::StreamHandler {
                                const Computation& computation, const RunOptions& options);
   ~Execution();
 
-  // ---- For the streams: the computation's thread.
+  // ---- Called by the streams: the computation's thread.
   void fetch(InputStream& stream, size_t bytes_min);
   void release(InputStream& stream);
   bool make_room(OutputStream& stream, size_t bytes_min);
@@ -93,12 +93,12 @@ class Execution final : public stream::StreamHandler {
  private:
   Label label() const noexcept override { return {"bowtie", stream::ErrorPolicy::stop}; }
 
-  // What does not change while both threads run.
+  // Values that are constant while both threads run.
   struct InputPlace {
     std::byte* blocks = nullptr;  // the address of block 0
-    uint64_t blocks_max = 0;      // addresses
-    uint64_t head_bytes = 0;      // of block 0, in front of the input's first byte
-    uint64_t file_offset = 0;     // of block 0: whole sectors
+    uint64_t blocks_max = 0;      // blocks with addresses
+    uint64_t head_bytes = 0;      // offset of the input's first byte in block 0
+    uint64_t file_offset = 0;     // file offset of block 0, a multiple of the sector size
     const char* name = "";        // for messages
     bool in_order = false;
   };
@@ -115,7 +115,7 @@ class Execution final : public stream::StreamHandler {
     uint64_t end_bytes = 0;                                         // from the beginning of block 0
     BlockQueue held;
     pool::BlockId next_to_arrive = pool::no_block;
-    uint64_t touched_bytes = 0;  // through a plain pointer: the beginning of its last block
+    uint64_t touched_bytes = 0;  // offset of the last block touched through a plain pointer
   };
   struct OutputLevel {
     uint64_t submitted = 0, handed = 0, opened = 0;  // blocks
@@ -127,12 +127,12 @@ class Execution final : public stream::StreamHandler {
     enum class For { nothing, input, output } what = For::nothing;
     uint32_t stream = 0;
   };
-  // A stall, as the scheduler is told of it.
+  // A stall, as the scheduler sees it.
   struct Stalled {
     Stall stall = Stall::none;
     uint32_t input = 0;
   };
-  // An error as it is found on the fault path.
+  // An error found on the fault path.
   struct Failed {
     bool any = false;
     ErrorCode code = ErrorCode::io;
@@ -147,7 +147,7 @@ class Execution final : public stream::StreamHandler {
     io::Request request;
     uint32_t stream = 0;
     pool::BlockId block = pool::no_block;
-    uint32_t bytes_wanted = 0;  // of a read
+    uint32_t bytes_wanted = 0;  // bytes that a read must return
     bool busy = false;
   };
   // An input's file, as long as it is open.
@@ -156,11 +156,11 @@ class Execution final : public stream::StreamHandler {
     uint64_t used_at = 0;
     uint32_t in_flight = 0;
   };
-  // An input that comes in order; of others there is nothing. The computation's thread opens and
-  // closes it, the device's may cancel it.
+  // An input without offsets; empty for other inputs. The computation's thread opens and closes it,
+  // the device's thread may cancel it.
   struct InOrder {
     std::optional<SourceStream> stream;
-    uint64_t end_bytes = 0;  // unknown_bytes until it has ended
+    uint64_t end_bytes = 0;  // unknown_bytes until the input has ended
   };
 
   Execution(std::vector<Input> inputs, std::vector<Output> outputs, const RunOptions& options);
@@ -225,7 +225,7 @@ class Execution final : public stream::StreamHandler {
   void count(bool write, uint32_t stream, uint64_t bytes);
   void close_run();
 
-  // Fixed before the threads run.
+  // Constant while the threads run.
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
   const RunOptions& options_;
@@ -234,16 +234,16 @@ class Execution final : public stream::StreamHandler {
   size_t block_bytes_ = 0;
   std::unique_ptr<pool::Pool> pool_;
   std::unique_ptr<io::Engine> engine_;
-  std::optional<stream::BlockIo> io_;  // for map() alone
+  std::optional<stream::BlockIo> io_;  // used for map() only
   os::Reservation range_;
-  std::vector<uint64_t> starts_;  // of the inputs, then of the outputs, in the range
+  std::vector<uint64_t> starts_;  // offsets in range_ of the inputs, then of the outputs
   std::vector<InputPlace> input_places_;
   std::vector<OutputPlace> output_places_;
-  std::vector<std::optional<io::File>> output_files_;  // those that we made
+  std::vector<std::optional<io::File>> output_files_;  // outputs created by the run
   Streams streams_;
   fault::Registration registration_;
 
-  // Both.
+  // Shared by both threads.
   Mutex mutex_;
   stream::EventCount for_computation_;  // under mutex_
   stream::EventCount for_device_;       // under mutex_
@@ -257,24 +257,24 @@ class Execution final : public stream::StreamHandler {
   uint64_t output_held_ GUARDED_BY(mutex_) = 0;
   uint64_t writes_in_flight_ GUARDED_BY(mutex_) = 0;
   uint64_t held_peak_ GUARDED_BY(mutex_) = 0;
-  uint64_t steps_ GUARDED_BY(mutex_) = 0;  // of the computation, that the device can see
+  uint64_t steps_ GUARDED_BY(mutex_) = 0;  // progress of the computation, for the device's thread
   Wait wait_ GUARDED_BY(mutex_);
   bool gate_open_ GUARDED_BY(mutex_) = false;
   bool computed_ GUARDED_BY(mutex_) = false;
   bool device_ended_ GUARDED_BY(mutex_) = false;
   Failed failed_ GUARDED_BY(mutex_);
   std::optional<Error> error_ GUARDED_BY(mutex_);
-  // Set with failed_ or error_; acquire and release.
+  // Set together with failed_ or error_ (release), read with acquire.
   std::atomic<bool> any_failed_{false};
 
   // The computation's thread.
   std::vector<uint64_t> input_tables_freed_, output_tables_freed_;
-  std::array<std::byte*, 16> zeros_{};  // after an error: the blocks of zeros shown last
+  std::array<std::byte*, 16> zeros_{};  // after an error: the last blocks of zeros
   uint32_t zeros_shown_ = 0;
 
   // The device's thread.
   std::vector<Transfer> transfers_;
-  MemoryCharge of_streams_, of_blocks_;  // what is known of them
+  MemoryCharge of_streams_, of_blocks_;  // bookkeeping of streams and blocks
   unsigned in_flight_ = 0;
   std::vector<OpenInput> open_inputs_;
   uint32_t inputs_open_ = 0;

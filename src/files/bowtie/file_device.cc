@@ -22,7 +22,7 @@ using io::Operation;
 
 constexpr const char* attempted = "measure the disk";
 
-// What is left free, so that others who write to the disk meanwhile do not fail.
+// Space left free, so that other processes' writes do not fail meanwhile.
 constexpr uint64_t spare_bytes = 64 * MiB;
 
 class Files final : public FileDevice {
@@ -42,17 +42,17 @@ class Files final : public FileDevice {
   }
   Result<double> scan(unsigned zone, Operation operation) override;
   Result<double> interleave(const Pattern& pattern) override;
-  std::optional<Place> place(unsigned zone) const override;
+  std::optional<ZoneExtent> extent(unsigned zone) const override;
 
  private:
-  // A run of requests, one behind the other in a file.
+  // Consecutive requests in one file.
   struct Run {
     Operation operation;
     unsigned zone;
     uint64_t offset;
     uint64_t bytes;
   };
-  // Where the streams of n inputs and m outputs stand. It outlives a pattern, so that all streams
+  // Positions of the streams of n inputs and m outputs. They outlive a pattern, so that all streams
   // have their turn although a sample has fewer visits.
   struct Cursors {
     std::vector<uint64_t> next_offsets;
@@ -114,7 +114,7 @@ Status Files::open() {
   return {};
 }
 
-// A disk that stores equal sectors once shall find none.
+// Makes every sector unique, in case the disk stores equal sectors only once.
 void Files::stamp(io::Request& request) {
   for (size_t at = 0; at < request.bytes; at += io::sector_bytes) {
     const uint64_t word = mix64(++sectors_written_);
@@ -122,17 +122,17 @@ void Files::stamp(io::Request& request) {
   }
 }
 
-// Makes the runs one after the other, with the queue always full, and gives the seconds from the
-// completion of run `ramp_runs` - 1 to that of the last but `ramp_runs`. Runs complete about in
-// order; one is complete here when those before it are, too.
+// Makes the runs one after the other with the queue always full, and returns the seconds from the
+// completion of run `ramp_runs` - 1 to that of the last but `ramp_runs`. Runs complete roughly in
+// order; a run counts as complete when those before it are, too.
 template <class NextRun>
 Result<double> Files::time(uint64_t runs, uint64_t ramp_runs, NextRun&& next_run) {
   PENSTOCK_CHECK(runs > 2 * ramp_runs, "runs between the ramps");
-  std::vector<uint64_t> open_bytes(runs, 0);  // of each run: not complete yet
+  std::vector<uint64_t> open_bytes(runs, 0);  // each run's bytes that are not complete
   Run run = {};
   uint64_t submitted = 0;   // runs, the present one included
   uint64_t complete = 0;    // runs
-  uint64_t left_bytes = 0;  // of the present run: not submitted yet
+  uint64_t left_bytes = 0;  // the present run's bytes that are not submitted
 
   const auto submit_next = [&] {
     if (left_bytes == 0) {
@@ -150,7 +150,8 @@ Result<double> Files::time(uint64_t runs, uint64_t ramp_runs, NextRun&& next_run
     left_bytes -= request.bytes;
     ring_.submit(request);
   };
-  // Waits for the requests in flight, whose buffers and files are used again, and hands on the error.
+  // Waits for the requests in flight, whose buffers and files are used again, and returns the
+  // error.
   const auto failed = [&](Error error) -> Result<double> {
     (void)ring_.wait_all();
     return std::unexpected(std::move(error));
@@ -164,7 +165,7 @@ Result<double> Files::time(uint64_t runs, uint64_t ramp_runs, NextRun&& next_run
     if (auto status = ring_.status(); !status) return failed(status.error());
     if (done.done_bytes != done.bytes)
       return failed({ErrorCode::io, "read a whole request", options_.directory});
-    // Relaxed: a lone flag.
+    // Relaxed: the flag publishes no other data.
     if (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed))
       return failed({ErrorCode::interrupted, attempted, options_.directory});
     open_bytes[done.tag] -= done.bytes;
@@ -174,12 +175,12 @@ Result<double> Files::time(uint64_t runs, uint64_t ramp_runs, NextRun&& next_run
     }
   }
   PENSTOCK_CHECK(complete == runs, "every run completes");
-  // A clock may stand still between two completions that one call reports.
+  // The clock may not advance between two completions that one call reports.
   return std::max(std::chrono::duration<double>(end - begin).count(), 1e-9);
 }
 
-// One request is a run here. A zone that the queue holds as a whole would be timed from one moment to the
-// same, when all of it comes back: it is scanned several times in a row.
+// Each request is one run. A zone smaller than the queue would complete all at once, with nothing
+// to time in between, so it is scanned several times in a row.
 Result<double> Files::scan(unsigned zone, Operation operation) {
   const uint64_t zone_runs = zone_bytes_ / options_.request_bytes;
   if (zone_runs < 4) {
@@ -208,7 +209,7 @@ Files::Run Files::next_run(const Pattern& pattern, Cursors& cursors, uint64_t vi
     stream = pattern.inputs +
              std::exchange(cursors.next_output, (cursors.next_output + 1) % pattern.outputs);
   }
-  // Streams go to the zones in turn, and within a zone lie side by side.
+  // Streams are assigned to zones in turn, and lie side by side within a zone.
   const uint64_t stream_bytes = this->stream_bytes(pattern.streams());
   uint64_t& next = cursors.next_offsets[stream];
   if (next + pattern.run_bytes > stream_bytes) next = 0;
@@ -231,10 +232,10 @@ Result<double> Files::interleave(const Pattern& pattern) {
               [&](uint64_t visit) { return next_run(pattern, cursors, visit); });
 }
 
-std::optional<FileDevice::Place> Files::place(unsigned zone) const {
+std::optional<FileDevice::ZoneExtent> Files::extent(unsigned zone) const {
   auto extents = io::extents_of(files_[zone]);
   if (!extents || extents->empty()) return {};
-  return Place{.begin = extents->front().place, .pieces = extents->size()};
+  return ZoneExtent{.begin = extents->front().place, .pieces = extents->size()};
 }
 
 }  // namespace

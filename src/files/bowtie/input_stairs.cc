@@ -13,11 +13,11 @@
 namespace penstock::bowtie {
 namespace {
 
-// Below this part of an equal share an input is not believed to drain slower.
+// A rate below this part of an equal share counts as this part.
 constexpr double rate_min_part = 1.0 / 64;
-// 1 - sum r^2 of an overlapped reader where one input drains alone.
+// Lower bound of 1 - sum r^2 for an overlapped reader, reached when one input drains alone.
 constexpr double spread_min = 1.0 / 64;
-// Whose horizon is further away stands outside of the staircase.
+// An input whose horizon is further away than this many D is outside of the staircase.
 constexpr double outside_cycles = 1.5;
 
 }  // namespace
@@ -93,7 +93,7 @@ double InputStairs::free_bytes(const View& view, std::span<const uint32_t> group
   return bytes;
 }
 
-// D for the order that is there, and the groups that it falls into.
+// Computes D for `stairs.order`, and the groups that the order divides into.
 void InputStairs::measure(Stairs& stairs, double memory_bytes) const {
   const auto live = static_cast<uint32_t>(stairs.order.size());
   const uint32_t groups = options_.overlapped ? live : groups_of(live, options_.group);
@@ -154,7 +154,8 @@ double InputStairs::horizon_max(const View& view, std::span<const uint32_t> grou
   return horizon(view, others.back()) + cycle_bytes * share;
 }
 
-// Fills a group to equal horizons with so many bytes in all, each to its reserve at least.
+// Divides `bytes` among a group so that its horizons become equal; each input gets its reserve at
+// least.
 std::vector<Load> InputStairs::share_out(const View& view, std::span<const uint32_t> group,
                                          double bytes, double horizon_max) const {
   std::vector<double> held(group.size());
@@ -168,7 +169,7 @@ std::vector<Load> InputStairs::share_out(const View& view, std::span<const uint3
     highest = std::max(highest, held[i] / rates_[group[i]]);
   }
   bytes = std::max(bytes, 0.0);
-  // The level at which exactly `bytes` are given out, by bisection.
+  // The level at which exactly `bytes` are distributed, by bisection.
   auto level_of = [&](size_t i, double level) {
     return std::clamp(level * rates_[group[i]], held[i], std::max(held[i], most[i]));
   };
@@ -195,7 +196,8 @@ std::vector<Load> InputStairs::share_out(const View& view, std::span<const uint3
 }
 
 std::vector<Load> InputStairs::preload(const View& view) {
-  // All horizons are zero, so that the order is that of the inputs; the last ones stay lowest.
+  // All horizons are zero, so `order` is the inputs' order; after the reversal the last inputs stay
+  // lowest.
   Stairs stairs = this->stairs(view);
   std::reverse(stairs.order.begin(), stairs.order.end());
   measure(stairs, static_cast<double>(options_.memory_bytes));
@@ -219,7 +221,7 @@ std::vector<Load> InputStairs::preload(const View& view) {
     share += own;
     first += size;
   }
-  // What the lowest have reserved is taken from the highest.
+  // The reserves of the lowest are taken from the highest.
   for (uint32_t i = live; i-- > 0 && counted > options_.memory_bytes;) {
     const uint64_t over = counted - options_.memory_bytes;
     const uint64_t keep = std::min(bytes[i], reserve(view, order[i]));
@@ -236,9 +238,9 @@ std::vector<Load> InputStairs::preload(const View& view) {
 
 std::vector<Load> InputStairs::load_group(const View& view, uint32_t input) {
   Stairs stairs = this->stairs(view);
-  // The one that is waited for comes first, also among others that are empty.
+  // The input that is waited for comes first, even before others that are empty.
   const auto at = std::find(stairs.order.begin(), stairs.order.end(), input);
-  if (at == stairs.order.end()) {  // a piece of an item, of an input that hardly drains
+  if (at == stairs.order.end()) {  // outside: it hardly drains, and holds a piece of an item
     stairs.order.insert(stairs.order.begin(), input);
     stairs.groups = std::max(1.0, stairs.groups);
   } else {
@@ -261,7 +263,7 @@ uint64_t InputStairs::fill(const View& view, uint32_t input) {
   const uint64_t held = view.input_bytes[input];
   const double stair = horizon_max(view, own, stairs.order, stairs.cycle_bytes) * rates_[input];
   const double wanted = std::min(free_bytes(view, own), stair - static_cast<double>(held));
-  // At least a block, so that going on with another input leaves this one with something.
+  // At least a block, so that this input is not empty when the reader goes on to another.
   const uint64_t least = std::max(held, reserve(view, input)) - held;
   const uint64_t most = std::min(room(view, input), view.input_left_bytes[input]);
   return std::min(most, std::max(least, wanted > 0 ? static_cast<uint64_t>(wanted) : 0));

@@ -1,23 +1,23 @@
 #pragma once
 
-// How much of which input to read, so that the inputs never run empty at once.
+// How much to read of which input, so that two inputs never run empty at once.
 //
-// Buckets of outputs form their staircase by themselves: whatever was written last is the smallest,
-// and the largest is written next (theorems 1 and 3). Buckets of inputs do not (section III.C).
-// Filled alike they run empty alike; then the first to be refilled takes all of the memory, and
-// nothing is left for the second: deadlock. They need a preload in the shape of the staircase
-// (theorems 6 and 8), and they need someone who keeps it, because real inputs drain unevenly: keys
-// cluster, files differ in size, a file sorted before drains alone.
+// Buckets of outputs form their staircase by themselves: the one written last is the smallest, and
+// the largest is written next (theorems 1 and 3). Buckets of inputs do not (section III.C). Filled
+// alike they run empty alike; then the first to be refilled takes all of the memory, and nothing is
+// left for the second: deadlock. They need a preload in the shape of the staircase (theorems 6 and
+// 8), and the reader has to maintain it, because real inputs drain unevenly: keys cluster, files
+// differ in size, a presorted file drains alone.
 //
-// The paper keeps it by refilling to "M in total, split equally among the group". That is right as
-// long as all inputs drain alike. Three things make it right for all:
+// The paper maintains it by refilling to "M in total, split equally among the group". That is right
+// as long as all inputs drain alike. Three changes make it right for all:
 //
-// 1. *Levels in time, not in bytes.* The rate at which input i drains is learnt: first from what is
-//    left of the files (a file twice as large drains twice as fast), then from what was consumed,
-//    forgotten over two memories. A bucket's *horizon* is the number of bytes that the computation
+// 1. *Levels in time, not in bytes.* The rate at which input i drains is learnt: first from the
+//    bytes left in the files (a file twice as large drains twice as fast), then from consumption,
+//    with a memory of two times M. A bucket's *horizon* is the number of bytes that the computation
 //    will consume from all inputs until this one is empty: its bytes over its share. A group is
-//    filled to equal horizons, so that its members run empty together. With equal rates that is
-//    the paper's equal split.
+//    filled to equal horizons, so that its members run empty together. With equal rates that is the
+//    paper's equal split.
 //
 // 2. *One stair above the highest.* Let r be the shares, D the horizon of a bucket just filled. In
 //    the steady state the streams (or groups) that will be refilled next have horizons
@@ -35,8 +35,8 @@
 //    set right when its bucket is filled: after a round all are at most a stair, so that the memory
 //    always suffices, and after another round they are exactly a stair. From buckets that are all
 //    empty, the staircase stands after one round.
-//    Inputs that will not be asked for in this round or the next (horizon above 3/2 D) stand
-//    outside: D is reckoned without them and without the memory that they hold.
+// Inputs that will not run empty in this round or the next (horizon above 3/2 D) stand outside: D
+// is computed without them and without the memory that they hold.
 //
 // 3. *A block for everyone.* INVARIANT: the sum over all inputs of max(bytes, block), of an input
 //    that has ended of its bytes alone, is at most the memory. (Where less than a block is left of
@@ -47,14 +47,14 @@
 //    staircase hardly any bucket is below a block.
 //
 // If one input drains alone (sorted runs), the others' bytes stay where they are and it is refilled
-// with what it freed itself, in runs as long as its bucket: what was read is not thrown away. The
-// share of those that do not drain is taken as small but not zero.
+// with the bytes that it freed, in runs as long as its bucket: no byte is read twice. The share of
+// inputs that do not drain counts as small but not zero.
 //
-// What random items cost: they move the stairs against each other, and a stair is 1 / n^2 of the
+// Cost of random items: they move the stairs against each other, and a stair is 1 / n^2 of the
 // memory high. While that is many items (16 GB and 250 inputs), one or two per cent of the run
 // length are lost; with 100 MB and 250 inputs, where the noise is as high as a stair, a tenth.
-// Filling to more than one stair, however little, to win that back makes it worse: then the
-// doubling above begins again.
+// Filling to more than one stair, however little, makes it worse: then the doubling above begins
+// again.
 //
 // Groups that do not divide n: ceil(n / c) groups whose sizes differ by one at most. Only those
 // that would run empty within half a step are loaded together; without noise these are the groups.
@@ -71,7 +71,7 @@ namespace penstock::bowtie {
 
 struct View;
 
-// One bucket is to be read into.
+// A bucket to read into.
 struct Load {
   uint32_t input = 0;
   uint64_t bytes = 0;
@@ -90,19 +90,19 @@ class InputStairs {
   // REQUIRES: the memory holds a block for each input.
   explicit InputStairs(const Options& options);
 
-  // Learns from what was consumed since the last call.
+  // Learns the rates from the consumption since the last call.
   void note(const View& view);
 
-  // What to read before anything is consumed (theorems 6 and 8).
+  // The reads before anything is consumed (theorems 6 and 8).
   std::vector<Load> preload(const View& view);
-  // What to read for `input`, which is empty, and for those that are due with it.
+  // The reads for `input`, which is empty, and for the inputs that are due with it.
   std::vector<Load> load_group(const View& view, uint32_t input);
-  // How much to add to `input`, which was streamed until another one ran empty.
+  // The bytes to add to `input`, which was streamed until another one ran empty.
   uint64_t fill(const View& view, uint32_t input);
 
   // The most that may be read into `input` without breaking the invariant.
   uint64_t room(const View& view, uint32_t input) const;
-  // Bytes that will be consumed, of all inputs, until this one is empty.
+  // Bytes that will be consumed from all inputs until this one is empty.
   double horizon(const View& view, uint32_t input) const;
 
  private:
@@ -110,23 +110,23 @@ class InputStairs {
   struct Stairs {
     std::vector<uint32_t> order;  // not ended, not outside; lowest horizon first
     double cycle_bytes = 0;       // D
-    uint32_t group = 1;           // of so many inputs
+    uint32_t group = 1;           // inputs in a group
     double groups = 1;
   };
   Stairs stairs(const View& view) const;
   void measure(Stairs& stairs, double memory_bytes) const;
-  // Up to which horizon `group` may be filled, beside the others.
+  // The horizon up to which `group` may be filled, given the others.
   double horizon_max(const View& view, std::span<const uint32_t> group,
                      std::span<const uint32_t> others, double cycle_bytes) const;
-  // What an input must be able to have, at least.
+  // The bytes that an input must be able to hold, at least.
   uint64_t reserve(const View& view, uint32_t input) const;
-  // What `group` may have in all, its reserves included.
+  // The bytes that `group` may hold in all, its reserves included.
   double free_bytes(const View& view, std::span<const uint32_t> group) const;
   std::vector<Load> share_out(const View& view, std::span<const uint32_t> group, double bytes,
                               double horizon_max) const;
 
   Options options_;
-  std::vector<double> rates_;  // shares of what is consumed
+  std::vector<double> rates_;  // shares of the consumption
   std::vector<uint64_t> consumed_;
   bool primed_ = false;
 };

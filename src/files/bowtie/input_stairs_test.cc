@@ -10,8 +10,8 @@
 namespace penstock::bowtie {
 namespace {
 
-// The computation can do nothing else meanwhile.
-TEST(InputStairs, LoadsTheInputThatIsWaitedForBeforeOthersThatAreEmpty) {
+// The computation can do nothing else until this input is read.
+TEST(InputStairs, LoadsTheStalledInputBeforeOtherEmptyOnes) {
   constexpr uint32_t inputs = 6;
   for (const uint32_t group : {1u, 2u, inputs}) {
     InputStairs stairs({.inputs = inputs,

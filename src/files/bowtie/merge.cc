@@ -10,8 +10,8 @@
 namespace penstock::bowtie {
 namespace {
 
-// Most items are short: pieces of a fixed size are copied, which may be more than the item, where that
-// can be read and the room is there.
+// Most items are short: they are copied in pieces of a fixed size, possibly beyond the item's end
+// if both sides have room for it.
 bool append_short(OutputStream& output, std::string_view item, size_t readable_bytes) {
   constexpr size_t piece_bytes = 32;
   constexpr size_t short_bytes = 4 * piece_bytes;
@@ -24,7 +24,7 @@ bool append_short(OutputStream& output, std::string_view item, size_t readable_b
   return true;
 }
 
-// What was given out last, where repeats are left out.
+// The key of the last item written (`unique` only).
 struct LastKey {
   bool any = false;
   uint64_t prefix = 0;
@@ -56,7 +56,7 @@ Status merge_items(Streams& streams, const items::Format& format, const MergeOpt
       if (!given) return output.status();
       ++items;
     }
-    // What comes behind the last item that is wanted is nobody's business: it need not be in order.
+    // Items behind the last wanted one are not checked: they need not be in order.
     if (items == options.items_max) break;
     if (auto status = tree.next(); !status) return status;
   }

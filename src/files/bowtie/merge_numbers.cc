@@ -15,15 +15,16 @@
 #include "sorting/sort/cache/cache_sort.h"
 #include "sorting/sort/kernels/kernels.h"
 
-// Naively a merge gives out one item after the other: a tree of the inputs' heads, a comparison for each
-// of its levels, and a branch that nobody can foresee in each of those. Numbers of eight bytes cost five
-// to fifteen times as much that way as the disk takes for them.
+// Merging item by item takes a tree of the inputs' heads, a comparison for each of its levels, and
+// an unpredictable branch in each of those. For numbers of eight bytes that costs five to fifteen
+// times as much as the disk.
 //
-// But each input shows many items at once, in a window. The least of the windows' last keys is the cut:
-// whatever comes later, from any input, belongs behind it. So all that the windows hold up to the cut is
-// a batch of its own, and a batch of this size is sorted in the cache, out of the windows and to the
-// output, in the same few nanoseconds an item from any number of inputs (sorting/sort/cache/cache_sort.h; a
-// merge of two arrays at a time, without branches, took 1.7 ns for each doubling of the inputs). A batch
+// But each input shows many items at once, in a window. The least of the windows' last keys is the
+// cut: every later item, from any input, belongs behind it. So the items of all windows up to the
+// cut form a batch of its own, and a batch of this size is sorted in the cache, out of the windows
+// and to the output, in the same few nanoseconds an item from any number of inputs
+// (sorting/sort/cache/cache_sort.h; a merge of two arrays at a time, without branches, took 1.7 ns for each
+// doubling of the inputs). A batch
 // that comes from one input is copied.
 //
 //     input 0    2   4   5 | 9                     the window of input 1 ends first: the cut is 7
@@ -31,16 +32,17 @@
 //     input 2    1   7 | 8   9
 //
 // Stable: the pieces of a batch are sorted in the order of the inputs, by a stable sort. An item of
-// the cut's key goes out if its input comes before the one whose window ends there, or is that one;
-// those of later inputs have to wait, for that input may have more of this key in its next window.
+// the cut's key is in the batch if its input comes before the one whose window ends there, or is
+// that one; those of later inputs have to wait, for that input may have more of this key in its
+// next window.
 //
-// Order: a window is looked at by the vector loop that finds where it stops to ascend, and ends there.
-// Only when the merge gets past that place is it an error, as behind the last item that is wanted nobody
-// minds.
+// Order: a vectorized loop finds the first item of a window that is out of order, and the window
+// ends there. It is an error only when the merge gets past that place, so that items behind the
+// last wanted one are not checked.
 //
-// Of a window so many items are looked at that all windows of some tens of inputs fit the cache. With very
-// many inputs a batch is a few items of each, and the look at all inputs costs more than the tree:
-// merges_batches() says when.
+// The part of a window that is used is so small that the windows of some tens of inputs fit the
+// cache. With very many inputs a batch has a few items of each, and the scan over all inputs costs
+// more than the tree: see merges_batches().
 
 namespace penstock::bowtie {
 namespace {
@@ -50,11 +52,11 @@ using sorting::KeyOrder;
 using sorting::KeyValue;
 
 constexpr size_t window_items_max = 8192;
-// No batch is larger than this, or than one item of each input.
+// A batch is no larger than this, or than one item of each input.
 constexpr size_t sorted_items_max = 2 * window_items_max;
-// So many items of a batch for each input, in the mean, pay for the look at that input.
+// The least mean number of items per input in a batch that pays for the scan over the inputs.
 constexpr size_t batch_items_per_input = 16;
-// All of it, with pairs of eight bytes.
+// An upper bound of the memory, reached with pairs of eight bytes.
 constexpr uint64_t memory_bytes_max = 1 * MiB;
 
 KeyOrder order_of(items::Type type, bool descending) {
@@ -75,37 +77,37 @@ class NumberMerge {
   }
 
   Status run();
-  // Of the output.
+  // Items written to the output.
   uint64_t items() const { return items_; }
 
  private:
-  // What is seen of an input.
+  // The front of an input.
   struct Head {
     InputStream* input;
     const T* items = nullptr;
     size_t count = 0;
-    std::optional<uint64_t> last = {};  // the key of the item in front of these
-    size_t taken = 0;                   // of these, for this batch
+    std::optional<uint64_t> last = {};  // key of the item in front of `items`
+    size_t selected = 0;                // number of items in the present batch
   };
 
   uint64_t key(const T& item) const { return key_of(sorting::encode(item, order_)); }
   Status open();
-  Status look(Head& head);
-  size_t take_up_to(size_t window_items);
-  bool give_out_batch(size_t count);
-  size_t keep_new(const T* items, size_t count);
+  Status load(Head& head);
+  size_t select_up_to(size_t window_items);
+  bool append_batch(size_t count);
+  size_t copy_distinct(const T* items, size_t count);
 
   const MergeOptions& options_;
   const KeyOrder order_;
   const sorting::Kernels<T>& kernels_;
   OutputStream& output_;
-  std::vector<Head> heads_;  // of inputs that have not ended, in their order
+  std::vector<Head> heads_;  // inputs that have not ended, in their order
   std::vector<sorting::Piece<T>> pieces_;
   os::Reservation memory_;
   T* batch_ = nullptr;
   std::optional<sorting::CacheSort<T>> sort_;
   uint64_t items_ = 0;
-  std::optional<uint64_t> last_out_;  // with `unique`: its key, not encoded
+  std::optional<uint64_t> last_out_;  // last key written, not encoded (`unique` only)
 };
 
 template <class T>
@@ -125,9 +127,9 @@ Status NumberMerge<T>::open() {
   return {};
 }
 
-// The next items of an input; none at its end.
+// Loads the next items of an input; none at its end.
 template <class T>
-Status NumberMerge<T>::look(Head& head) {
+Status NumberMerge<T>::load(Head& head) {
   const auto window = head.input->window(sizeof(T));
   head.items = reinterpret_cast<const T*>(window.data());
   head.count = std::min(window.size() / sizeof(T), window_items_max);
@@ -144,9 +146,10 @@ Status NumberMerge<T>::look(Head& head) {
   return {};
 }
 
-// Of so many items at the front of each window, those up to the cut. How many they are.
+// Marks the items of the next batch: those up to the cut, among the first `window_items` of each
+// window. Returns their number.
 template <class T>
-size_t NumberMerge<T>::take_up_to(size_t window_items) {
+size_t NumberMerge<T>::select_up_to(size_t window_items) {
   size_t first = 0;
   uint64_t cut = ~uint64_t{0};
   for (size_t i = 0; i < heads_.size(); ++i) {
@@ -165,21 +168,21 @@ size_t NumberMerge<T>::take_up_to(size_t window_items) {
     const T* const up_to = std::partition_point(head.items, end, [&](const T& item) {
       return with_equals ? key(item) <= cut : key(item) < cut;
     });
-    head.taken = static_cast<size_t>(up_to - head.items);
-    count += head.taken;
+    head.selected = static_cast<size_t>(up_to - head.items);
+    count += head.selected;
   }
   return count;
 }
 
 template <class T>
-bool NumberMerge<T>::give_out_batch(size_t count) {
+bool NumberMerge<T>::append_batch(size_t count) {
   pieces_.clear();
   scatter::KeyRange keys{.low = ~uint64_t{0}, .high = 0};
   for (const Head& head : heads_) {
-    if (head.taken == 0) continue;
-    pieces_.push_back({head.items, head.taken});
+    if (head.selected == 0) continue;
+    pieces_.push_back({head.items, head.selected});
     keys.low = std::min(keys.low, key(head.items[0]));
-    keys.high = std::max(keys.high, key(head.items[head.taken - 1]));
+    keys.high = std::max(keys.high, key(head.items[head.selected - 1]));
   }
   const T* items = pieces_.front().items;
   if (pieces_.size() > 1) {
@@ -188,7 +191,7 @@ bool NumberMerge<T>::give_out_batch(size_t count) {
     items = batch_;
   }
   if (options_.unique) {
-    count = keep_new(items, count);
+    count = copy_distinct(items, count);
     items = batch_;
   }
   count = std::min<uint64_t>(count, options_.items_max - items_);
@@ -196,9 +199,9 @@ bool NumberMerge<T>::give_out_batch(size_t count) {
   return output_.append(items, count * sizeof(T));
 }
 
-// Of equal keys the first one, to the batch. How many they are.
+// Copies the first of each run of equal keys to the batch. Returns their number.
 template <class T>
-size_t NumberMerge<T>::keep_new(const T* items, size_t count) {
+size_t NumberMerge<T>::copy_distinct(const T* items, size_t count) {
   size_t kept = 0;
   size_t i = 0;
   if (!last_out_) {
@@ -219,26 +222,26 @@ size_t NumberMerge<T>::keep_new(const T* items, size_t count) {
 template <class T>
 Status NumberMerge<T>::run() {
   for (Head& head : heads_) {
-    if (auto status = look(head); !status) return status;
+    if (auto status = load(head); !status) return status;
   }
   auto has_ended = [](const Head& head) { return head.count == 0; };
   std::erase_if(heads_, has_ended);
   if (auto status = open(); !status) return status;
   while (!heads_.empty() && items_ < options_.items_max) {
     size_t window_items = window_items_max;
-    size_t count = take_up_to(window_items);
-    for (; count > sort_->items_max(); count = take_up_to(window_items)) window_items /= 2;
-    if (!give_out_batch(count)) return output_.status();
+    size_t count = select_up_to(window_items);
+    for (; count > sort_->items_max(); count = select_up_to(window_items)) window_items /= 2;
+    if (!append_batch(count)) return output_.status();
     if (items_ == options_.items_max) break;
     bool any_ended = false;
     for (Head& head : heads_) {
-      if (head.taken == 0) continue;
-      head.last = key(head.items[head.taken - 1]);
-      head.input->advance(head.taken * sizeof(T));
-      head.items += head.taken;
-      head.count -= head.taken;
+      if (head.selected == 0) continue;
+      head.last = key(head.items[head.selected - 1]);
+      head.input->advance(head.selected * sizeof(T));
+      head.items += head.selected;
+      head.count -= head.selected;
       if (head.count > 0) continue;
-      if (auto status = look(head); !status) return status;
+      if (auto status = load(head); !status) return status;
       any_ended |= has_ended(head);
     }
     if (any_ended) std::erase_if(heads_, has_ended);

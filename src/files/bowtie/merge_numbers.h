@@ -6,10 +6,11 @@
 
 namespace penstock::bowtie {
 
-// Whether it is faster than a tree: not of other items, nor of very many inputs with small windows.
+// Whether merging in batches is faster than a tree: only for numbers, and not for very many inputs
+// with small windows.
 bool merges_batches(const Streams& streams, const items::Format& format);
 
-// As merge() says. REQUIRES: merges_batches(); one output.
+// merge() in batches. REQUIRES: merges_batches(); one output.
 Status merge_numbers(Streams& streams, const items::Format& format, const MergeOptions& options);
 
 }  // namespace penstock::bowtie

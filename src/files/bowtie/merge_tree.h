@@ -1,6 +1,6 @@
 #pragma once
 
-// The tree in which the items of sorted inputs meet.
+// The tournament tree over the next items of sorted inputs.
 
 #include <fmt/format.h>
 
@@ -15,12 +15,12 @@
 
 namespace penstock::bowtie {
 
-// The loser tree. Leaves are the inputs, inner node i holds the loser of the match between the
-// winners below it. After the winner was given out its input goes on, and only the matches on its
-// way to the root are played again.
+// A loser tree. Leaves are the inputs, inner node i holds the loser of the match between the
+// winners below it. When the winner has been written its input advances, and only the matches on
+// its way to the root are played again.
 //
-// A match is mostly one comparison of two numbers, the beginnings of the keys, which lie in the nodes.
-// Keys that have to be made of an item are made once for each, and kept.
+// A match is mostly one comparison of two numbers, the prefixes of the keys, which lie in the
+// nodes. Keys that have to be computed from an item are computed once for each, and kept.
 class MergeTree {
  public:
   MergeTree(Streams& streams, const items::Format& format, bool descending)
@@ -45,10 +45,11 @@ class MergeTree {
   std::string_view key() const { return key_of(leaves_[winner_]); }
   const items::ItemOrder& order() const { return order_; }
 
-  // The winner has been given out. Errors: its input is not in order, or could not be read.
+  // Advances past the winner, which has been written. Errors: its input is not in order, or could
+  // not be read.
   Status next() {
     Leaf& leaf = leaves_[winner_];
-    if (!go_on(leaf)) {
+    if (!advance(leaf)) {
       if (auto status = leaf.reader.status(); !status) return status;
       return failure(ErrorCode::unsorted, "merge: it is not sorted",
                      fmt::format("input {}", winner_), "sort it first");
@@ -61,7 +62,7 @@ class MergeTree {
   struct Leaf {
     ItemReader reader;
     uint64_t prefix = 0;                    // ~0 at the end
-    std::string key = {}, key_before = {};  // where keys are made; otherwise the second one alone
+    std::string key = {}, key_before = {};  // `key` only if makes_keys_
   };
   struct Player {
     uint64_t prefix;
@@ -80,7 +81,7 @@ class MergeTree {
     }
   }
 
-  // REQUIRES: the keys are no numbers.
+  // REQUIRES: the keys are not numbers.
   std::string_view key_of(const Leaf& leaf) const {
     return makes_keys_ ? std::string_view(leaf.key)
                        : items::key_of(order_.format(), leaf.reader.item());
@@ -89,8 +90,9 @@ class MergeTree {
     return order_.format().numeric() ? 0 : order_.compare_keys(a, b);
   }
 
-  // To the next item, or the end. False: that comes before the one that was given out, or an error.
-  bool go_on(Leaf& leaf) const {
+  // Moves to the next item, or the end. Returns false if that item is out of order, or after an
+  // error.
+  bool advance(Leaf& leaf) const {
     const uint64_t before = leaf.prefix;
     if (!makes_keys_) {
       const std::string_view item = leaf.reader.item();
@@ -120,7 +122,7 @@ class MergeTree {
       bool loses = other.prefix < contender.prefix;
       if (other.prefix == contender.prefix) [[unlikely]]
         loses = tie_before(other.leaf, contender.leaf);
-      // Nobody can foresee who wins, so the two are swapped without a branch.
+      // The winner is unpredictable, so the two are swapped without a branch.
       const uint64_t mask = uint64_t{0} - uint64_t{loses};
       const uint64_t prefix = (other.prefix ^ contender.prefix) & mask;
       const uint32_t leaf = (other.leaf ^ contender.leaf) & static_cast<uint32_t>(mask);
@@ -144,7 +146,7 @@ class MergeTree {
     return left_wins ? left : right;
   }
 
-  // Tells whether leaf `a` goes before `b`. REQUIRES: their prefixes are equal.
+  // Returns whether leaf `a` goes before `b`. REQUIRES: their prefixes are equal.
   bool tie_before(uint32_t a, uint32_t b) const {
     const Leaf& left = leaves_[a];
     const Leaf& right = leaves_[b];

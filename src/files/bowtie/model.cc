@@ -11,9 +11,9 @@
 namespace penstock::bowtie {
 namespace {
 
-// What a side that only passes data through needs: two blocks of this size.
+// Size of the two blocks of a side that only passes data through.
 constexpr uint64_t pass_block_bytes = 64 * KiB;
-// Fewer steps than this, and the ends weigh more than the middle.
+// Fewer steps than this, and the first fill and the last flush weigh more than the steady state.
 constexpr double steps_min = 8;
 
 double divided(double bytes, double by) {
@@ -34,7 +34,7 @@ void check(const Bowtie& bowtie) {
   PENSTOCK_CHECK(bowtie.memory_bytes > 0, "a bowtie needs memory");
 }
 
-// alpha is a consequence of the shape where one side is missing.
+// If one side is missing, alpha follows from the shape.
 double input_share(const Bowtie& bowtie) {
   return bowtie.inputs == 0 ? 0 : bowtie.outputs == 0 ? 1 : bowtie.input_share;
 }
@@ -44,7 +44,7 @@ struct Sides {
   Side outputs;
 };
 
-// D, by the essay's formula.
+// D, by the formula in model.h.
 double step_bytes(const Bowtie& bowtie, const Sides& sides) {
   const double alpha = input_share(bowtie);
   return divided(memory(bowtie), alpha * sides.inputs.stairs + (1 - alpha) * sides.outputs.stairs);
@@ -147,7 +147,7 @@ double best_group_a6r(const Bowtie& bowtie) {
   const double alpha = bowtie.input_share;
   const double written = (1 - alpha) * bowtie.outputs;
   const double rest = (1 - alpha) + alpha * (bowtie.inputs - 1.0);
-  // alpha = 1: nothing is written, and any group does.
+  // alpha = 1: nothing is written, so any group will do.
   return rest > 0 ? std::max(1.0, std::sqrt(written / rest)) : 1;
 }
 
@@ -177,7 +177,7 @@ uint32_t groups_of(uint32_t streams, uint32_t group) {
   return (streams + group - 1) / group;
 }
 
-// The larger ones spread evenly among the others.
+// Spreads the larger groups evenly among the others.
 uint32_t group_size(uint32_t streams, uint32_t groups, uint32_t g) {
   auto before = [&](uint64_t count) { return (count * streams + groups - 1) / groups; };
   return static_cast<uint32_t>(before(g % groups + 1) - before(g % groups));
@@ -187,7 +187,7 @@ Side grouped_side(uint32_t streams, uint32_t group) {
   PENSTOCK_CHECK(group >= 1 && group <= streams, "a group has from 1 to all streams");
   const uint32_t groups = groups_of(streams, group);
   const uint32_t small = streams / groups;
-  const uint32_t larger = streams % groups;  // so many groups have one more
+  const uint32_t larger = streams % groups;  // number of groups with one more stream
   const double squares = larger * square(small + 1.0) + (groups - larger) * square(small);
   return {static_cast<double>(streams) / groups, groups * (1 + squares / square(streams)) / 2};
 }
@@ -203,7 +203,7 @@ Schedule schedule_with(const Bowtie& bowtie, Algorithm algorithm, Groups groups)
   schedule.groups = groups;
   schedule.step_bytes = step_bytes(bowtie, sides);
   schedule.run_bytes = run_bytes_of(bowtie, sides);
-  // What passes through without a staircase needs two blocks; where memory is tiny, half of it.
+  // A side without a staircase needs two blocks; in a tiny memory, a 64th of it.
   const uint64_t pass =
       std::min<uint64_t>(2 * pass_block_bytes, std::max<uint64_t>(1, bowtie.memory_bytes / 64));
   uint64_t inputs = 0;
@@ -213,7 +213,7 @@ Schedule schedule_with(const Bowtie& bowtie, Algorithm algorithm, Groups groups)
     const double alpha = schedule.bowtie.input_share;
     const double in = alpha * sides.inputs.stairs;
     const double out = (1 - alpha) * sides.outputs.stairs;
-    // Two streams in all: nothing needs a staircase, both pass through.
+    // Two streams in all: no side needs a staircase, both pass through.
     const double share = in + out > 0 ? in / (in + out) : 0.5;
     inputs = std::clamp<uint64_t>(static_cast<uint64_t>(share * memory(bowtie)), pass,
                                   bowtie.memory_bytes - pass);
@@ -225,8 +225,8 @@ Schedule schedule_with(const Bowtie& bowtie, Algorithm algorithm, Groups groups)
 
 namespace {
 
-// A group that was just emptied (filled) has one stair less (more) than the one before it, and each
-// of its streams has the same.
+// A group that was just emptied (filled) has one stair less (more) than the one before it; its
+// streams have equal shares.
 std::vector<double> staircase_of_side(double memory_bytes, uint32_t streams, bool overlapped,
                                       uint32_t group) {
   if (streams == 0 || (overlapped && streams == 1)) return {};
@@ -338,7 +338,7 @@ Prediction predict(const Schedule& schedule, double bytes, const DeviceProfile& 
   const uint32_t streams = bowtie.inputs + bowtie.outputs;
   prediction.traffic.read_bytes = bytes * bowtie.input_share;
   prediction.traffic.written_bytes = bytes - prediction.traffic.read_bytes;
-  // However long the runs may be, each stream is visited once.
+  // Even with infinite runs, each stream is visited once.
   prediction.traffic.switches = std::max<double>(streams, bytes / schedule.run_bytes);
   prediction.seconds = seconds_of(prediction.traffic, device, bowtie.inputs, bowtie.outputs);
   prediction.throughput_bytes_per_s = prediction.seconds > 0 ? bytes / prediction.seconds : 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a bowtie costs: n input streams, a computation, m output streams, one device, one memory.
+// The cost of a bowtie: n input streams, a computation, m output streams, one device, one memory.
 //
 // A device reads and writes a stream at full speed, but pays `switch_seconds` whenever it goes on
 // to another stream (a seek). So the time is (1) the bytes over the speeds, plus the seeks, and all
@@ -16,10 +16,10 @@
 //   A6w n to m, writing overlapped            like A4 on the reading side, like A1 on the writing
 //
 // One idea gives all of them. In the steady state the buckets of a side are a staircase: they are
-// filled alike but were emptied one after the other (outputs), or are emptied alike but were
-// filled one after the other (inputs). Of D bytes that pass between two visits of the device, a
-// share alpha is read and 1 - alpha is written, and a staircase holds a number of "stairs" times
-// the bytes that pass through its side in a step:
+// filled alike but were emptied one after the other (outputs), or are emptied alike but were filled
+// one after the other (inputs). Between two visits of the device D bytes pass, a share alpha of
+// them read and 1 - alpha written, and a staircase holds a number of "stairs" times the bytes that
+// pass through its side in a step:
 //
 //   side                        switches k   stairs s (memory / bytes of the side per step)
 //   one stream, overlapped      1            0             two blocks, which we neglect
@@ -39,7 +39,7 @@
 // R_g = size / j of the groups a round of all of them is 2 M / (1 + sum R_g^2), so that
 // s = G (1 + sum R_g^2) / 2, and a step has k = j / G switches in the mean.
 //
-// What the model does not see is told by Prediction::beyond_model().
+// Prediction::beyond_model() says what the model does not cover.
 //
 // Source: "On High-Latency Bowtie Data Streaming" (Tuxedo), sections II to IV.
 
@@ -52,7 +52,7 @@
 
 namespace penstock::bowtie {
 
-// Of bytes or seconds: more than any.
+// A number of bytes or seconds larger than any other.
 inline constexpr double infinite = std::numeric_limits<double>::infinity();
 
 enum class Algorithm { a1, a2, a3, a4, a5, a6r, a6w };
@@ -70,21 +70,21 @@ struct Bowtie {
   uint64_t memory_bytes = 0;  // M
 };
 
-// How many streams are visited in a row: c_r and c_w. 1 on a side that overlaps.
+// The number of streams visited in a row: c_r and c_w. 1 on a side that overlaps.
 struct Groups {
   uint32_t inputs = 1;
   uint32_t outputs = 1;
 };
 
-// --- Run lengths, as printed; all in bytes. Infinite where a stream never has to be left. Those
-// that nothing here needs stand in papers/bowtie/theorems.h. ---
+// --- Run lengths, as printed; all in bytes. Infinite if a stream never has to be left. The paper's
+// other run lengths are in papers/bowtie/theorems.h. ---
 
 // Theorem 2, equation 4: A1, n = 0.
 double run_bytes_a1(const Bowtie& bowtie);
 // Theorem 7, equation 9: A3, m = 0, from the preload of theorem 6.
 double run_bytes_a3(const Bowtie& bowtie);
 
-// What theorems 12 and 13 (equation 15) call the best groups: real numbers, at least 1.
+// The best groups of theorems 12 and 13 (equation 15): real numbers, at least 1.
 double best_group_a6r(const Bowtie& bowtie);
 double best_group_a6w(const Bowtie& bowtie);
 
@@ -97,17 +97,17 @@ struct Side {
 };
 Side overlapped_side(uint32_t streams);
 Side grouped_side(uint32_t streams, uint32_t group);
-// Into how many groups streams fall, and the size of the g-th.
+// The number of groups that streams form, and the size of the g-th.
 uint32_t groups_of(uint32_t streams, uint32_t group);
 uint32_t group_size(uint32_t streams, uint32_t groups, uint32_t g);
 
-// Everything a scheduler needs to know before it starts.
+// All parameters that a scheduler needs before it starts.
 struct Schedule {
   Algorithm algorithm = Algorithm::a1;
   Bowtie bowtie;
   Groups groups;
   double run_bytes = 0;              // L: of reads and writes together
-  double step_bytes = 0;             // D: what passes between two visits of a side; N when infinite
+  double step_bytes = 0;             // D: bytes between two visits of a side; N when infinite
   uint64_t input_memory_bytes = 0;   // M_r
   uint64_t output_memory_bytes = 0;  // M_w
 };
@@ -115,17 +115,17 @@ struct Schedule {
 // REQUIRES: the algorithm is for this number of inputs and outputs, and each group is from 1 to the
 // number of its streams.
 Schedule schedule_with(const Bowtie& bowtie, Algorithm algorithm, Groups groups);
-// A1 and A3 where one side is empty, otherwise the better A6 (which is A2 for n = 1 and A4 for
-// m = 1) with its best whole group.
+// The best schedule: A1 and A3 if one side is empty, otherwise the better A6 (which is A2 for n = 1
+// and A4 for m = 1) with its best whole group.
 Schedule best_schedule(const Bowtie& bowtie);
-// The staircases of any schedule, bytes of each stream, largest first: of the inputs when some were
-// just filled, of the outputs when the first of a group is about to be written. Where groups divide
+// The staircase of each side, bytes of each stream, largest first: of the inputs when some were
+// just filled, of the outputs when the first of a group is about to be written. If groups divide,
 // this is theorems 1, 3, 6 and 8. Empty for a side without streams, and for one whose only stream
 // passes through.
 std::vector<double> input_staircase(const Schedule& schedule);
 std::vector<double> output_staircase(const Schedule& schedule);
-// The same run length without the vectors and the search through more than two candidates: what a
-// planner asks millions of times.
+// The run length of best_schedule(), without the vectors and with only two candidates for the
+// group: planners call it millions of times.
 double best_run_bytes(const Bowtie& bowtie);
 
 // --- Time. ---
@@ -147,20 +147,20 @@ struct Prediction {
   Traffic traffic;
   double seconds = 0;
   double throughput_bytes_per_s = 0;  // reads and writes together
-  // (n + m) L: what the device sees in a round of all its streams. Where its cache is larger, it
-  // may hide switches, and be faster than predicted.
+  // (n + m) L: the bytes that the device moves in a round of all its streams. If its cache is
+  // larger, it may hide switches, and be faster than predicted.
   double round_bytes = 0;
   bool cache_may_hide_switches = false;
   // The traffic is no more than a few steps: the steady state hardly begins, and the first fill and
   // the last flush weigh more than the theorems say.
   bool too_short_for_steady_state = false;
-  // A run is shorter than a block of the schedule could be: the memory does not suffice for so many
-  // streams.
+  // A run is shorter than a block of the schedule could be: the memory does not suffice for this
+  // many streams.
   bool run_below_block = false;
 
-  // Would a cache of so many bytes hide switches? The paper's condition: (n + m) L < C.
+  // Whether a cache of this many bytes hides switches, by the paper's condition (n + m) L < C.
   bool hides(uint64_t cache_bytes) const;
-  // The above in words, empty where the model holds. One sentence each.
+  // The flags above in words, one sentence each; empty if the model holds.
   std::vector<std::string> beyond_model() const;
 };
 

@@ -14,18 +14,19 @@ namespace {
 constexpr uint64_t memory = 16 * GiB;
 constexpr double M = 16.0 * GiB;
 
-// Groups that do not divide: the stairs against a count of what each bucket holds in a round.
+// If groups do not divide, the stairs equal a count of the bytes in each bucket over a round.
 TEST(Model, GroupsThatDoNotDivide) {
   for (uint32_t m = 1; m <= 60; ++m) {
     for (uint32_t c = 1; c <= m; ++c) {
       const uint32_t groups = groups_of(m, c);
-      double stairs = 0;  // of M over the bytes of a step, both in rounds
+      double stairs = 0;  // M over the bytes of a step, both in rounds
       uint32_t before = 0;
       for (uint32_t g = 0; g < groups; ++g) {
         const uint32_t size = group_size(m, groups, g);
         EXPECT_LE(size, c);
         EXPECT_GE(size + 1, (m + groups - 1) / groups);
-        // Written last of the round, it has filled for all of it; the others since their turns.
+        // The group written last in the round has filled for all of it, the others since their
+        // turns.
         stairs += size * (before + size) / static_cast<double>(m) / m;
         before += size;
       }
@@ -45,7 +46,7 @@ TEST(Model, OneStreamIsNeverLeft) {
   const Prediction copy =
       predict({.inputs = 1, .memory_bytes = MiB}, 1e9, *find_profile("hard-disk"));
   EXPECT_EQ(copy.traffic.switches, 1);
-  // Half of the memory is read, half written... all of it: reading M and writing M in turn.
+  // All of the memory is used: reading M and writing M in turn.
   EXPECT_NEAR(best_run_bytes({.inputs = 1, .outputs = 1, .memory_bytes = memory}), M, 1);
 }
 
@@ -56,7 +57,7 @@ TEST(Model, TimeIsBytesOverSpeedsAndSwitches) {
                        .switch_seconds = SwitchDelay(2)};
   EXPECT_DOUBLE_EQ(
       seconds_of({.read_bytes = 1000, .written_bytes = 500, .switches = 7}, device, 3, 4), 34);
-  // Equation 2 is equation 1 turned over.
+  // Equation 2 is the inverse of equation 1.
   const Bowtie b{.inputs = 3, .outputs = 4, .input_share = 0.25, .memory_bytes = memory};
   const double bytes = 1e15;
   const Prediction p = predict(b, bytes, device);
@@ -85,7 +86,7 @@ TEST(Model, PredictionsSayWhatTheyDoNotCover) {
   EXPECT_TRUE(crowded.run_below_block);
 }
 
-// M_r and M_w are what the two staircases need, and all of the memory.
+// M_r and M_w are the needs of the two staircases, and add up to the memory.
 TEST(Model, SchedulesDivideTheMemory) {
   const Schedule s =
       schedule_with({.inputs = 16, .outputs = 64, .memory_bytes = memory}, Algorithm::a6r, {1, 2});

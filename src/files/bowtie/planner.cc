@@ -18,8 +18,8 @@ uint32_t divided_up(uint32_t files, uint32_t by) {
   return (files + by - 1) / by;
 }
 
-// The two halves of a plan. Each works with many files and one: a merge reads the many, a
-// distribution writes them.
+// The two halves of a plan. Each step has many files on one side and one on the other: a merge
+// reads the many, a distribution writes them.
 enum class Half { merges, distributions };
 
 // Bytes and time of single passes.
@@ -27,7 +27,7 @@ class Costs {
  public:
   explicit Costs(const PlanRequest& request) : request_(request) {}
 
-  // Bytes of all files at any stage.
+  // The bytes of all files at any stage.
   double bytes() const { return request_.bytes; }
   double read_bytes() const { return request_.inputs == 0 ? 0 : bytes(); }
   double written_bytes() const { return request_.outputs == 0 ? 0 : bytes(); }
@@ -39,7 +39,7 @@ class Costs {
            static_cast<double>(request_.memory_bytes);
   }
 
-  // For every fan: the bytes of its many files per switch, so that switches = those bytes / this.
+  // The bytes of the many files per switch, for every fan, so that switches = those bytes / this.
   // (11) has alpha in the denominator, so it does not depend on alpha.
   std::vector<double> bytes_per_switch(Half half, uint32_t fan_max) const {
     std::vector<double> bytes(fan_max + 1, infinite);
@@ -54,7 +54,7 @@ class Costs {
             .memory_bytes = request_.memory_bytes};
   }
 
-  // One step of a half: a bowtie of `fan` files and of one.
+  // One step of a half: a bowtie of `fan` files and one.
   Bowtie shape_of(Half half, uint32_t fan) const {
     return half == Half::merges ? shape(fan, 1, 0.5) : shape(1, fan, 0.5);
   }
@@ -84,8 +84,8 @@ class Costs {
   const PlanRequest& request_;
 };
 
-// Of plans that cost the same (90 x 89, 91 x 88, 92 x 87 for 8,000 files) the most even one: fewer
-// streams share the memory.
+// Among plans with equal costs (90 x 89, 91 x 88, 92 x 87 for 8,000 files), the most even one is
+// better: fewer streams share the memory.
 bool better(double seconds, uint32_t largest, double than_seconds, uint32_t than_largest) {
   if (seconds < than_seconds * (1 - 1e-9)) return true;
   return seconds <= than_seconds * (1 + 1e-9) && largest < than_largest;
@@ -94,7 +94,7 @@ bool better(double seconds, uint32_t largest, double than_seconds, uint32_t than
 // Listing 1: time[f] and the factors, for all f or for those of a grid.
 class FactorTable {
  public:
-  // `step(i, k, f)`: seconds of working i at a time between files / k and files / f.
+  // `step(i, k, f)`: seconds of a step with fan i, from files / k to files / f files.
   template <class Step>
   FactorTable(std::vector<uint32_t> factors, const std::vector<uint32_t>& fans, Step step)
       : factors_(std::move(factors)),
@@ -124,7 +124,7 @@ class FactorTable {
 
   double seconds(uint32_t f) const { return seconds_[index_of(f)]; }
   uint32_t largest(uint32_t f) const { return largest_[index_of(f)]; }
-  // The fan of the step that reaches f comes last.
+  // The fans of the steps to f, in the order of the steps.
   std::vector<uint32_t> path(uint32_t f) const {
     std::vector<uint32_t> fans;
     for (size_t at = index_of(f); factors_[at] != 1;
@@ -136,7 +136,7 @@ class FactorTable {
   uint64_t combinations() const { return combinations_; }
 
  private:
-  // The first entry that is no smaller.
+  // The index of the first entry not smaller than f.
   size_t index_of(uint32_t f) const {
     if (factors_.back() == factors_.size()) return f - 1;  // all of them
     return static_cast<size_t>(std::lower_bound(factors_.begin(), factors_.end(), f) -
@@ -150,7 +150,7 @@ class FactorTable {
   uint64_t combinations_ = 0;
 };
 
-// 1 .. most, or a grid: the first sixteen, then four per octave, and the last.
+// The numbers 1 .. most, or a grid: the first sixteen, then four per octave, and the last.
 std::vector<uint32_t> numbers_to(uint32_t most, Search search) {
   std::vector<uint32_t> numbers;
   if (search == Search::exact) {
@@ -180,8 +180,7 @@ FactorTable factor_table(const Costs& costs, Half half, uint32_t files, uint32_t
           }};
 }
 
-// The factors worth asking a table for, each with the files that it leaves: of a grid, or one for
-// every number of files that can be reached.
+// The factors to look up in a table: a grid, or one for every reachable number of files.
 std::vector<uint32_t> factors_to_try(uint32_t files, Search search) {
   if (files == 0) return {1};
   if (search == Search::coarse) return numbers_to(files, search);
@@ -190,9 +189,9 @@ std::vector<uint32_t> factors_to_try(uint32_t files, Search search) {
     factors.push_back(f);
     const uint32_t left = divided_up(files, f);
     if (left == 1) break;
-    f = divided_up(files, left - 1);  // the next factor that leaves fewer
+    f = divided_up(files, left - 1);  // the next factor that leaves fewer files
   }
-  // Of equal plans the one whose first merge is larger is found first.
+  // This order finds the plan with the larger first merge first among equal ones.
   std::reverse(factors.begin(), factors.end());
   return factors;
 }
@@ -202,7 +201,7 @@ struct Factors {
   std::vector<uint32_t> distributions;
 };
 
-// A pass between `many` files and `few` of them, through bowties of `fan` files and one.
+// A pass between `many` files and `few` files, through bowties of `fan` files and one.
 Pass half_pass(const Costs& costs, Half half, uint32_t fan, uint32_t many, uint32_t few) {
   const bool merge = half == Half::merges;
   Pass pass;
@@ -231,7 +230,7 @@ Plan assemble(const PlanRequest& request, const Factors& factors) {
     plan.passes.push_back(half_pass(costs, Half::merges, fan, files, left));
     files = left;
   }
-  // Distributions are given in order; their sizes follow from the end.
+  // The factors are in the order of time; the sizes of distributions follow from the end.
   std::vector<uint32_t> counts = {request.outputs};
   for (auto fan = factors.distributions.rbegin(); fan != factors.distributions.rend(); ++fan)
     counts.push_back(divided_up(counts.back(), *fan));
@@ -266,14 +265,14 @@ Plan assemble(const PlanRequest& request, const Factors& factors) {
   return plan;
 }
 
-// Seconds of a tree that fits, without its schedules.
+// Seconds of a tree if it fits the memory, without its schedules.
 double seconds_if_it_fits(const PlanRequest& request, const Factors& factors) {
   const Plan plan = assemble(request, factors);
   return plan.exceeds_memory ? infinite : plan.seconds;
 }
 
-// The neighbourhood of a plan: single factors up and down, and pairs with their product kept, in
-// steps that halve.
+// Searches the neighbourhood of a plan: single factors up and down, and pairs with their product
+// kept, in steps that halve.
 Factors refined(const PlanRequest& request, Factors best, uint64_t* combinations) {
   double best_seconds = seconds_if_it_fits(request, best);
   auto attempt = [&](const Factors& other) {
@@ -372,7 +371,7 @@ Result<Plan> plan_bowtie(const PlanRequest& request, Search search) {
                  "a plan needs a device and streams");
   if (Status ok = request.device->check(); !ok) return std::unexpected(ok.error());
   const Costs costs(request);
-  // How many streams a merge or a distribution may have beside its one stream on the other side.
+  // The most streams of a merge or a distribution beside its one stream on the other side.
   const uint64_t streams = request.memory_bytes / std::max<uint64_t>(1, request.stream_bytes_min);
   const auto fan_max = static_cast<uint32_t>(
       std::min<uint64_t>(streams > 0 ? streams - 1 : 0, std::numeric_limits<uint32_t>::max()));
@@ -417,7 +416,7 @@ Result<Plan> plan_bowtie(const PlanRequest& request, Search search) {
   if (n > 0) factors.merges = merges.path(best_merge);
   if (m > 0) {
     factors.distributions = distributions.path(best_distribution);
-    // Its last step, the one nearest to m / f files, comes first in time.
+    // The table's last step, the one nearest to m / f files, comes first in time.
     std::reverse(factors.distributions.begin(), factors.distributions.end());
   }
   if (search == Search::coarse) factors = refined(request, factors, &combinations);

@@ -31,7 +31,7 @@ TEST(Planner, FindsThePapersTree) {
     if (search == Search::exact) {
       EXPECT_EQ(plan->factors(), "90 x 89");
     }
-    // The paper counts what is read alone (papers/bowtie/merge_tree_test.cc).
+    // The paper counts only the bytes read (papers/bowtie/merge_tree_test.cc).
     EXPECT_NEAR(plan->throughput_bytes_per_s / 1e6, 1600, 10);
     const auto others = alternatives(paper_example(), *plan);
     ASSERT_GE(others.size(), 3u);
@@ -46,7 +46,7 @@ TEST(Planner, FindsThePapersTree) {
   }
 }
 
-// Every tree of merges with factors up to `files`, by brute force.
+// The cheapest tree of merges with factors up to `files`, by brute force.
 double cheapest_merge(const PlanRequest& request, uint32_t files, std::vector<uint32_t>& so_far) {
   Plan plan = plan_with_factors(request, so_far, {});
   double best = plan.exceeds_memory ? INFINITY : plan.seconds;
@@ -74,7 +74,7 @@ TEST(Planner, ExactIsAsGoodAsBruteForce) {
     ASSERT_TRUE(plan.has_value());
     std::vector<uint32_t> factors;
     const double best = cheapest_merge(request, request.inputs, factors);
-    // The listing reckons with n / f files where rounding up leaves a few more.
+    // The listing assumes n / f files, although rounding up leaves a few more.
     EXPECT_LE(plan->seconds, best * 1.02) << request.inputs << " " << plan->factors();
     EXPECT_GE(plan->seconds, best * (1 - 1e-9));
   }
@@ -90,7 +90,7 @@ TEST(Planner, DistributionsMirrorMerges) {
     const auto merged = plan_bowtie(merge);
     const auto distributed = plan_bowtie(split);
     ASSERT_TRUE(merged && distributed);
-    // Groups that do not divide are as long by half a per mille only.
+    // Runs with groups that do not divide differ by half a per mille at most.
     EXPECT_NEAR(merged->seconds / distributed->seconds, 1, 0.002) << streams;
     EXPECT_EQ(merged->passes.size(), distributed->passes.size());
     EXPECT_EQ(distributed->passes.back().files_out, streams);
@@ -127,7 +127,7 @@ TEST(Planner, CoarseComesWithinAPercent) {
   RecordProperty("worst_coarse_over_exact", std::to_string(worst));
 }
 
-// The search over (i, j) leaves out those that no factor reaches; here all pairs are tried.
+// The search over (i, j) leaves out the pairs that no factor reaches; this test tries all pairs.
 TEST(Planner, TheShorterListOfPairsLosesNothing) {
   DeviceProfile device = *find_profile("hard-disk");
   for (auto [n, m] : {std::pair{30u, 50u}, {64u, 3u}, {2u, 200u}, {1u, 100u}, {17u, 17u}}) {
@@ -149,7 +149,7 @@ TEST(Planner, TheShorterListOfPairsLosesNothing) {
   }
 }
 
-TEST(Planner, EveryPassReadsWhatTheOneBeforeHasWritten) {
+TEST(Planner, EveryPassReadsTheFilesOfThePassBefore) {
   DeviceProfile device = paper_array();
   const auto plan = plan_bowtie(
       {.inputs = 64, .outputs = 64, .bytes = 1e12, .memory_bytes = 256 * MiB, .device = &device});

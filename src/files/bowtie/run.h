@@ -1,11 +1,11 @@
 #pragma once
 
-// Runs a user's computation between n inputs and m outputs, on real files: the executor behind
-// penstock/bowtie.h, which tells what a computation is and does. Beside the paths of that header,
-// inputs and outputs may be open files, stretches of files and sources; schedules can be chosen, and
-// a merge carried out in several passes.
+// Runs a user's computation between n inputs and m outputs on real files: the executor behind
+// penstock/bowtie.h, which defines computations. In addition to that header's paths, inputs and
+// outputs may be open files, ranges of files and sources; schedules can be chosen, and a merge can
+// take several passes.
 //
-// What it costs, how the threads talk to each other and why nobody waits for ever: execution.cc.
+// Costs, threads, and why there is no deadlock: execution.cc.
 
 #include <atomic>
 #include <cstddef>
@@ -28,90 +28,91 @@
 
 namespace penstock::bowtie {
 
-// A file, or a stretch of one. Exactly one of `file` and `path` is given.
+// A file or a range of one. Exactly one of `file` and `path` is set.
 //
-// What comes in order alone, a pipe or compressed data (files/source/in_order.h), is not the device's: a
-// thread of its own reads it (SourceStream), from when the computation first asks for it until it
-// has ended. To the scheduler it is an input that has ended. It can be used in windows alone.
+// An input without offsets (`in_order`), a pipe or compressed data (files/source/in_order.h), is not read
+// by the device but by a thread of its own (SourceStream), from the computation's first request
+// until it has ended. To the scheduler it is an input that has ended. It can only be used in
+// windows.
 struct Input {
-  const io::File* file = nullptr;  // open for reading; may be a pipe (then from where it stands)
-  // Opened when the device first comes to it. The executor closes it in between where descriptors
-  // are short, so that there may be more inputs than descriptors.
+  const io::File* file = nullptr;  // open for reading; a pipe is read from its position
+  // Opened when the device first needs it. The executor closes it in between if descriptors are
+  // scarce, so that there may be more inputs than descriptors.
   std::string path;
   uint64_t offset = 0;
-  uint64_t bytes = unknown_bytes;  // unknown: to the end of the file
+  uint64_t bytes = unknown_bytes;  // default: to the end of the file
   SourceOptions source = {.decompress = false};
-  uint64_t decoding_bytes = 0;  // of memory, as far as is known (files/source/in_order.h)
-  // Of what comes in order: what is read, where that is not all of the file.
+  uint64_t decoding_bytes = 0;  // estimated memory of the decoder (files/source/in_order.h)
+  // For an input without offsets: makes the source, if it is not the whole file.
   std::function<Result<std::unique_ptr<Source>>(const io::File& file)> source_of = {};
-  std::string name = {};  // for messages of those that make runs; the executor's have its number
+  std::string name = {};  // for messages of the caller; the executor's have the input's number
 };
 
-// Exactly one of `file` and `path` is given.
+// Exactly one of `file` and `path` is set.
 struct Output {
   const io::File* file = nullptr;  // open for writing, or a pipe; written from `offset` on
-  std::string path;                // has its name only after the run has succeeded
+  std::string path;                // the file gets its name only after the run has succeeded
   uint64_t offset = 0;
-  // The most that may come: address space. 0: the bytes of all inputs (a TiB where they do not say
-  // how many), as far as addresses go round.
+  // The most bytes that may be written: address space. 0: the bytes of all inputs (a TiB for an
+  // input of unknown length), or fewer if addresses are short.
   uint64_t bytes_max = 0;
-  // For a temporary whose reader knows its end: the last request is rounded up to whole sectors, with
-  // whatever stands there. Otherwise what does not fill a sector goes behind other requests.
+  // For a temporary whose reader knows its end: the last request is rounded up to whole sectors,
+  // and the padding is arbitrary. Otherwise a part of a sector is written buffered.
   bool whole_sectors = false;
 };
 
 struct RunOptions {
-  // All blocks of all streams, but of those that come in order (beside_in_order()). Beside it a run
-  // needs some MiB for itself, and 16 bytes per block.
+  // Memory of all blocks of all streams, except inputs without offsets (beside_in_order()). Apart
+  // from it a run needs some MiB for itself, and 16 bytes per block.
   uint64_t memory_bytes = 256 << 20;
-  // A power of two from 4 KiB to 4 MiB. 0: as large as leaves each stream many of them.
+  // A power of two from 4 KiB to 4 MiB. 0: as large as possible with many blocks per stream.
   size_t block_bytes = 0;
-  // How far behind a plain pointer may come back, and how long an item may be that lies across the
-  // border of two blocks. Each stream can have so many blocks and one more, at any time. 0 suits
-  // windows over items whose size divides the block, at offsets that are multiples of it.
+  // How far a plain pointer may go back, and how long an item may be that lies across the border of
+  // two blocks. Each stream can hold this many blocks and one more, at any time. 0 suits windows
+  // over items whose size divides the block, at offsets that are multiples of it.
   uint32_t comeback_blocks = 1;
   // alpha, if it is known better than by default: bytes read over bytes read and written.
   double input_share = 0.5;
-  // How to go about it. Nothing: best_schedule() of the streams, the share and the memory. What is
-  // given may have another memory than ours, and is made for ours.
+  // The schedule. Default: best_schedule() of the streams, the share and the memory. A given one
+  // may be for another memory size; it is recomputed for this run's.
   std::optional<Schedule> schedule;
-  // A policy of one's own instead. It divides memory_bytes as its layout says. REQUIRES: outlives
-  // the run, and is fresh.
+  // A custom policy instead of a schedule. It divides memory_bytes as its layout says. REQUIRES:
+  // outlives the run, and is unused so far.
   Scheduler* scheduler = nullptr;
-  // For the prediction in the result; where there is none, the emulated device if one is on.
+  // For the prediction in the result. Default: the emulated device, if one is on.
   const DeviceProfile* device = nullptr;
-  // The computation goes on while the device reads or writes a group, too. For devices that go to another
-  // stream for nothing: elsewhere exact staircases are worth the rest.
+  // The computation also runs while the device reads or writes a group. For devices that switch
+  // streams at no cost: on others, exact staircases are worth the rest.
   bool never_rests = false;
-  // Of an input that comes in order: a multiple of block_bytes, or 0 for that.
+  // Block size of inputs without offsets: a multiple of block_bytes; 0: block_bytes.
   size_t in_order_block_bytes = 0;
   // The computation reads its inputs one after the other.
   bool inputs_in_turn = false;
-  unsigned depth = 0;  // requests in flight within a run at most; 0: as large blocks need
-  // After an error, of a touch through a plain pointer (windows are empty instead).
+  unsigned depth = 0;  // most requests in flight within a run; 0: enough for large blocks
+  // The result of touching a plain pointer after an error (windows are empty instead).
   ErrorPolicy on_error = ErrorPolicy::zeros;
-  // Looked at whenever something happens; true ends the run with ErrorCode::cancelled.
+  // Polled at every event; true ends the run with ErrorCode::cancelled.
   const std::atomic<bool>* cancel = nullptr;
-  io::Caching caching = io::Caching::direct;  // of what the run opens itself
+  io::Caching caching = io::Caching::direct;  // caching of the files that the run opens itself
   // Called from the device's thread with each action before it is carried out.
   std::function<void(const View&, const Action&)> observe;
-  // RunResult::staircases has what the buckets looked like, where the inputs say how long they are.
+  // Fill RunResult::staircases, if the inputs' lengths are known.
   bool record_staircases = false;
 };
 
 // The buckets of runs of one shape in their steady state, mean over its steps.
 struct Staircases {
-  Schedule schedule;  // of the last one: what input_staircase() and output_staircase() are for
+  Schedule schedule;  // schedule of the last run, for input_staircase() and output_staircase()
   uint32_t inputs = 0;
   uint32_t outputs = 0;
   MeasuredStairs input, output;
 };
 
-// What a run did.
+// The statistics of a run.
 struct RunResult {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
-  // Attempted seeks: how often the device went on to another stream.
+  // Attempted seeks: the number of times the device went on to another stream.
   uint64_t read_switches = 0;
   uint64_t write_switches = 0;
   uint64_t actions = 0;
@@ -119,19 +120,19 @@ struct RunResult {
   uint64_t run_bytes_min = 0;
   uint64_t run_bytes_max = 0;
   double seconds = 0;
-  // Of `seconds`: the device worked on reads or writes, and the computation waited for it (or, with
-  // RunOptions::never_rests, may have worked beside); both worked; the computation worked alone.
+  // Parts of `seconds`: the device read or wrote while the computation waited for it (or, with
+  // RunOptions::never_rests, may have worked too); both worked; the computation worked alone.
   double seconds_reading = 0;
   double seconds_writing = 0;
   double seconds_overlapped = 0;
   double seconds_computing_alone = 0;
-  uint64_t blocks_peak = 0;  // of memory, at once
+  uint64_t blocks_peak = 0;  // most blocks of memory in use at once
   size_t block_bytes = 0;
   std::vector<uint64_t> output_bytes;
-  Schedule schedule;                     // as it was carried out (of a policy of one's own: empty)
-  std::optional<Prediction> prediction;  // equation 2 with it, where the device is known
-  std::string emulated;  // the emulated device on which all this happened; empty: none
-  std::vector<Staircases> staircases;  // with RunOptions::record_staircases
+  Schedule schedule;                     // schedule as carried out (empty for a custom policy)
+  std::optional<Prediction> prediction;  // by equation 2, if the device is known
+  std::string emulated;                  // the emulated device, if one was on
+  std::vector<Staircases> staircases;    // if RunOptions::record_staircases is set
 
   uint64_t switches() const { return read_switches + write_switches; }
   double bytes_per_s() const {
@@ -139,16 +140,17 @@ struct RunResult {
   }
 };
 
-// The same options, for what inputs that come in order leave of the memory, and with blocks for
-// these: large ones where there is room, as their threads change at each. REQUIRES: block_bytes is
-// given; those that do not come in order say how many bytes they have.
+// Returns the options for the memory that inputs without offsets leave, and with blocks for these:
+// large ones if there is room, because their threads change at each block. REQUIRES: block_bytes is
+// set; all other inputs have their `bytes` set.
 RunOptions beside_in_order(std::span<const Input> inputs, RunOptions options);
 
-// One pass. Outputs that are given by path appear together at the end (each by itself is atomic);
-// after an error none does, and the first error is returned.
+// Runs one pass. Outputs given by path appear together at the end (each by itself is atomic); after
+// an error none does, and the first error is returned.
 //
-// Errors: out_of_memory where the memory has no room for so many streams (what to try is in the
-// hint); what opening, reading and writing say; corrupt where a file is shorter than it was; what
+// Errors: out_of_memory if the memory has no room for this many streams (the hint says what to
+// try); errors of opening, reading and writing; corrupt if a file is shorter than it was; the
+// computation's error; cancelled.
 // the computation returned; cancelled.
 Result<RunResult> run(std::vector<Input> inputs, std::vector<Output> outputs,
                       const Computation& computation, const RunOptions& options);
@@ -157,20 +159,21 @@ Result<RunResult> run(std::vector<Input> inputs, std::vector<Output> outputs,
 
 struct PlanRunOptions {
   RunOptions run;  // schedule and scheduler are not used: the plan has its own
-  // Makes a file for the data between two passes, which is gone when it is closed: as soon as the merge that reads it
-  // has ended.
+  // Makes a file for the data between two passes. It is deleted when it is closed, as soon as the
+  // merge that reads it has ended.
   std::function<Result<std::unique_ptr<io::File>>()> temporary;
 };
 
 struct PlanRunResult {
   uint64_t temporary_bytes = 0;  // written between the passes
   uint64_t output_bytes = 0;
-  std::vector<Staircases> staircases;  // one for each shape of its merges, as far as staircases_max
+  std::vector<Staircases> staircases;  // one for each shape of its merges, up to staircases_max
 };
 inline constexpr size_t staircases_max = 8;
 
-// Merges by a plan for so many inputs and one output (planner.h), pass by pass. `computation` merges some of the inputs,
-// or what was merged of them, into one. Fails where the plan is for other numbers of files.
+// Merges pass by pass, by a plan for the number of inputs and one output (planner.h). `computation`
+// merges some of the inputs, or of the passes' files, into one. Fails if the plan is for another
+// number of files.
 Result<PlanRunResult> run_plan(const Plan& plan, std::vector<Input> inputs, Output output,
                                const Computation& computation, const PlanRunOptions& options);
 

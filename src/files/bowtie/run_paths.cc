@@ -11,7 +11,7 @@ namespace penstock::bowtie {
 
 namespace {
 
-// A pipe stays open: its writer would meet its end.
+// A pipe stays open, because closing it would end its writer.
 Result<Input> input_of(const std::string& path, const Options& options,
                        std::deque<io::File>& pipes) {
   Input input{.path = path, .source = options.source};

@@ -1,12 +1,13 @@
 // Several passes: a plan of merges carried out merge by merge.
 //
-// A pass has `files_in` files and turns them into as many as it has merges. Which file goes into which merge is a matter
-// of dividing evenly: file k of F goes to merge k B / F. Files are merged with their neighbours, so that the order of the
-// inputs is kept (a stable merge stays stable).
+// A pass has `files_in` files and turns them into as many as it has merges. Files are divided
+// evenly among merges: file k of F goes to merge k B / F. Files are merged with their neighbours,
+// so that the order of the inputs is kept (a stable merge stays stable).
 //
-// Only files between two passes are ours: temporaries. Those that a merge has read are closed when it
-// has ended, which gives their space back while the pass still goes on; so the most that lies on the disks is one pass's
-// data and what one merge writes. The first pass reads the user's inputs, the last one writes the user's output.
+// Only files between two passes are temporaries. The files of a merge are closed when it has ended,
+// which frees their space while the pass still goes on; so the most that lies on the disk is one
+// pass's data and the output of one merge. The first pass reads the user's inputs, the last one
+// writes the user's output.
 
 #include <fmt/format.h>
 
@@ -20,13 +21,13 @@
 namespace penstock::bowtie {
 namespace {
 
-// One file of data between two passes, or one of the user's.
+// A file between two passes, or one of the user's inputs.
 struct Data {
-  Input input;                          // what it is read from
-  std::unique_ptr<io::File> temporary;  // ours, if it is
+  Input input;                          // the file as an input of the next pass
+  std::unique_ptr<io::File> temporary;  // null for a user's input
 };
 
-// How many of `all` things come before part `part` of `parts`, evenly.
+// The number of items before part `part` if `all` items are divided evenly into `parts`.
 uint64_t before(uint64_t all, uint64_t parts, uint64_t part) {
   return all * part / parts;
 }
@@ -63,7 +64,7 @@ class PlanRun {
   // Each has two descriptors.
   static constexpr size_t few_files = 128;
 
-  // The merges of a pass, one after the other.
+  // Runs the merges of a pass, one after the other.
   Status run_pass(const Pass& pass) {
     std::vector<Data> made;
     for (uint64_t b = 0; b < pass.files_out; ++b) {
@@ -109,7 +110,7 @@ class PlanRun {
   const Output output_;
   const Computation& computation_;
   const PlanRunOptions& options_;
-  std::vector<Data> data_;  // what the next pass reads
+  std::vector<Data> data_;  // the next pass's inputs
   PlanRunResult result_;
 };
 

@@ -59,15 +59,16 @@ struct Injected {
   ~Injected() { io::inject({}); }
 };
 
-// What a random computation does, decided by a seed and by positions alone, so that a model can do
-// it again: takes a random piece of a random input that has not ended, and puts it into a random
-// output, in pieces of items.
+// The moves of a random computation, determined by a seed and by positions alone, so that a model
+// can repeat them: each takes a random piece of a random input that has not ended, and puts it into
+// a random output, in pieces of items.
 struct Script {
   uint64_t seed = 0;
   size_t item_bytes_max = 1;
-  bool bursts = false;  // one input and one output for a while
+  bool bursts = false;  // stays with one input and one output for a while
 
-  // Calls take(i, bytes), which returns how many there were, and put(j).
+  // Calls move(i, j, bytes) to move bytes from input i to output j; left(i) is what is left of
+  // input i.
   template <class Left, class Move>
   void play(uint32_t inputs, uint32_t outputs, Left left, Move move) const {
     Random random(seed);
@@ -113,10 +114,10 @@ std::vector<Bytes> model(const std::vector<Bytes>& inputs, uint32_t outputs, con
   return result;
 }
 
-enum class Way { windows, pointers };
+enum class Access { windows, pointers };
 
-// The script on streams. `sums` is what was read where there is no output.
-Computation scripted(const Script& script, Way way) {
+// The script as a computation.
+Computation scripted(const Script& script, Access access) {
   return [=](Streams& streams) -> Status {
     std::vector<uint64_t> left;
     for (uint32_t i = 0; i < streams.inputs(); ++i) left.push_back(streams.input(i).bytes());
@@ -127,7 +128,7 @@ Computation scripted(const Script& script, Way way) {
     script.play(
         streams.inputs(), streams.outputs(), [&](uint32_t i) { return left[i]; },
         [&](uint32_t i, uint32_t j, uint64_t bytes) {
-          if (way == Way::windows) {
+          if (access == Access::windows) {
             const auto window = streams.input(i).window(bytes);
             if (window.size() < bytes) return false;
             if (streams.outputs() > 0) {
@@ -148,7 +149,7 @@ Computation scripted(const Script& script, Way way) {
           left[i] -= bytes;
           return true;
         });
-    if (way == Way::pointers) {
+    if (access == Access::pointers) {
       for (uint32_t j = 0; j < streams.outputs(); ++j) streams.output(j).advance_to(to[j]);
     }
     return {};
@@ -176,7 +177,7 @@ Case random_case(uint64_t seed) {
         random_bytes(random, random.below(5) == 0 ? 0 : random.below(bytes_max)));
   result.options.block_bytes = size_t{4} * KiB << random.below(3);
   result.script = {.seed = random.next(), .bursts = random.below(2) == 0};
-  // Items of up to a block, so that they lie across borders.
+  // Items have up to a block, so that they lie across borders.
   result.script.item_bytes_max = 1 + random.below(result.options.block_bytes);
   const uint64_t blocks_min = 2 * (inputs + 1) + 2 * (result.outputs + 1) + inputs + result.outputs;
   result.options.memory_bytes =
@@ -187,7 +188,7 @@ Case random_case(uint64_t seed) {
   return result;
 }
 
-// One of A2 to A6 that fits the streams, with any groups.
+// One of A2 to A6 that suits the number of streams, with any groups.
 std::optional<Schedule> random_schedule(Random& random, uint32_t inputs, uint32_t outputs) {
   const Bowtie bowtie{.inputs = inputs, .outputs = outputs, .memory_bytes = GiB};
   if (outputs == 0 || random.below(3) == 0) return std::nullopt;
@@ -203,7 +204,7 @@ std::optional<Schedule> random_schedule(Random& random, uint32_t inputs, uint32_
   }
 }
 
-Result<RunResult> run_case(const Case& one, const TemporaryFolder& folder, Way way) {
+Result<RunResult> run_case(const Case& one, const TemporaryFolder& folder, Access access) {
   std::vector<Input> inputs;
   for (size_t i = 0; i < one.inputs.size(); ++i) {
     const std::string path = folder / fmt::format("in{}", i);
@@ -213,7 +214,7 @@ Result<RunResult> run_case(const Case& one, const TemporaryFolder& folder, Way w
   std::vector<Output> outputs;
   for (uint32_t j = 0; j < one.outputs; ++j)
     outputs.push_back({.path = folder / fmt::format("out{}", j)});
-  return run(std::move(inputs), std::move(outputs), scripted(one.script, way), one.options);
+  return run(std::move(inputs), std::move(outputs), scripted(one.script, access), one.options);
 }
 
 void expect_outputs(const Case& one, const TemporaryFolder& folder, const RunResult& result) {
@@ -242,7 +243,8 @@ TEST(Run, MovesTheSameBytesAsAPlainModel) {
     one.options.schedule =
         random_schedule(random, static_cast<uint32_t>(one.inputs.size()), one.outputs);
     const TemporaryFolder folder;
-    const auto result = run_case(one, folder, random.below(2) == 0 ? Way::windows : Way::pointers);
+    const auto result =
+        run_case(one, folder, random.below(2) == 0 ? Access::windows : Access::pointers);
     ASSERT_TRUE(result.has_value()) << result.error().message();
     expect_outputs(one, folder, *result);
   }
@@ -255,7 +257,7 @@ TEST(Run, ServesShortAndLateTransfers) {
         {.seed = seed, .short_transfer = 0.2, .delay = 0.1, .delay_us_max = 200});
     const Case one = random_case(seed);
     const TemporaryFolder folder;
-    const auto result = run_case(one, folder, Way::windows);
+    const auto result = run_case(one, folder, Access::windows);
     ASSERT_TRUE(result.has_value()) << result.error().message();
     expect_outputs(one, folder, *result);
   }
@@ -274,8 +276,9 @@ TEST(Run, EndsWithTheFirstErrorOfTheDeviceAndLeavesNothing) {
          .error = reads ? EIO : ENOSPC,
          .error_after = random.below(20),
          .error_operation = reads ? io::Operation::read : io::Operation::write});
-    const auto result = run_case(one, folder, random.below(2) == 0 ? Way::windows : Way::pointers);
-    if (result) continue;  // there were fewer calls
+    const auto result =
+        run_case(one, folder, random.below(2) == 0 ? Access::windows : Access::pointers);
+    if (result) continue;  // fewer calls than the failing one
     EXPECT_EQ(result.error().code, reads ? ErrorCode::io : ErrorCode::out_of_space);
     EXPECT_EQ(folder.files(), one.inputs.size());
   }
@@ -391,7 +394,7 @@ TEST(Run, ReadsAPipeToItsEnd) {
   }
 }
 
-// As long as it lives, so many can be open at a time beside those that are open now.
+// Limits the descriptors to `in_all` during its lifetime.
 class FewDescriptors {
  public:
   explicit FewDescriptors(size_t in_all) {
@@ -405,7 +408,7 @@ class FewDescriptors {
   rlimit before_ = {};
 };
 
-// `more`: what the system allows, if it is few.
+// `more`: the number of descriptors that the run may open, if limited.
 void expect_thousands_of_inputs_read(std::optional<size_t> more) {
   const TemporaryFolder folder;
   constexpr uint32_t files = 500;
@@ -449,12 +452,12 @@ TEST(Run, ThousandsOfInputsDoWithFewerDescriptorsThanAreWanted) {
   expect_thousands_of_inputs_read(200);
 }
 
-// All that are open have requests in flight.
+// So few descriptors that all open files have requests in flight.
 TEST(Run, ThousandsOfInputsWaitForDescriptors) {
   expect_thousands_of_inputs_read(20);
 }
 
-// Then closing those that are open is of no use.
+// Not even closing other inputs frees enough descriptors.
 TEST(Run, WithoutDescriptorsForItsInputsItEnds) {
   if (os::shadowed) GTEST_SKIP() << "a sanitizer looks at memory through a pipe";
   const TemporaryFolder folder;
@@ -498,7 +501,7 @@ TEST(Run, ASourceThatCannotBeMadeEndsTheRun) {
   EXPECT_EQ(result.error().code, ErrorCode::corrupt);
 }
 
-TEST(Run, AnErrorOfTheComputationIsTheRunsAndNothingGetsAName) {
+TEST(Run, AnErrorOfTheComputationIsTheRunsAndNoOutputGetsAName) {
   const TemporaryFolder folder;
   const auto result = run({}, {{.path = folder / "out"}},
                           [](Streams& streams) -> Status {
@@ -536,7 +539,7 @@ TEST(Run, CanBeCancelled) {
   EXPECT_EQ(result.error().code, ErrorCode::cancelled);
 }
 
-TEST(Run, TellsAComputationThatAsksForNothingThatItIsCancelled) {
+TEST(Run, ReportsACancelToAComputationThatAsksForNothing) {
   const TemporaryFolder folder;
   std::atomic<bool> cancel = false;
   Status seen;
@@ -554,8 +557,8 @@ TEST(Run, TellsAComputationThatAsksForNothingThatItIsCancelled) {
   EXPECT_EQ(result.error().code, ErrorCode::cancelled);
 }
 
-// Its writer has something to say only after the run.
-TEST(Run, ThatEndsEarlyDoesNotWaitForASilentPipe) {
+// The pipe's writer sends nothing before the run has ended.
+TEST(Run, EndsEarlyWithoutWaitingForASilentPipe) {
   const TemporaryFolder folder;
   write_file(folder / "in", Bytes(100'000));
   for (const bool fails : {false, true}) {
@@ -620,7 +623,7 @@ TEST(Run, LeavesThePointersCodeByItsRecoveryPoint) {
   EXPECT_FALSE(came_to_the_end);
 }
 
-TEST(Run, SaysWhatMemoryIsTooSmallFor) {
+TEST(Run, ReportsTooSmallAMemory) {
   const TemporaryFolder folder;
   std::vector<Output> outputs;
   for (int j = 0; j < 100; ++j) outputs.push_back({.path = folder / fmt::format("{}", j)});
@@ -631,7 +634,7 @@ TEST(Run, SaysWhatMemoryIsTooSmallFor) {
   EXPECT_FALSE(result.error().hint.empty());
 }
 
-// A policy that asks for nothing that can be done.
+// A policy whose only action can never be done.
 class IdleScheduler final : public Scheduler {
  public:
   IdleScheduler() : Scheduler({.input_memory_bytes = 0, .output_memory_bytes = MiB}) {}
@@ -655,7 +658,7 @@ TEST(Run, APolicyThatMovesNothingIsNoticed) {
 
 // ---- Against the theorems.
 
-// Figure 5 d of the paper, of the executor itself.
+// Figure 5 d of the paper, drawn by the executor itself.
 TEST(Run, ItsBucketsAreTheTheoremsStaircase) {
   for (auto [n, m] : {std::pair{1u, 16u}, {12u, 1u}, {6u, 10u}}) {
     SCOPED_TRACE(fmt::format("{} x {}", n, m));
@@ -690,7 +693,7 @@ TEST(Run, ItsBucketsAreTheTheoremsStaircase) {
   }
 }
 
-TEST(Run, OnAnEmulatedDeviceSaysSoAndTakesWhatThatTakes) {
+TEST(Run, NamesTheEmulatedDeviceAndTakesItsTime) {
   const TemporaryFolder folder;
   write_file(folder / "in", Bytes(8 * MiB));
   const Emulated emulated(
@@ -706,7 +709,7 @@ TEST(Run, OnAnEmulatedDeviceSaysSoAndTakesWhatThatTakes) {
   EXPECT_EQ(traffic.switches, result->switches());
   EXPECT_EQ(traffic.bytes_read, result->bytes_read);
   EXPECT_EQ(traffic.bytes_written, result->bytes_written);
-  // A device cannot be faster than itself.
+  // A device cannot be faster than its busy time.
   EXPECT_GE(result->seconds, traffic.busy_seconds - 0.001);
 }
 
@@ -763,7 +766,7 @@ TEST(RunOfPaths, AfterAnErrorThereIsNoOutput) {
   EXPECT_EQ(missing.error().code, ErrorCode::not_found);
 }
 
-TEST(RunOfPaths, TooManyStreamsForTheMemoryAreTold) {
+TEST(RunOfPaths, TooManyStreamsForTheMemoryAreReported) {
   const TemporaryFolder folder;
   Options options{.memory_bytes = 64 * KiB, .block_bytes = 64 * KiB};
   for (int i = 0; i < 50; ++i) {

@@ -10,7 +10,7 @@
 namespace penstock::bowtie {
 namespace {
 
-// Every output that holds something, the fullest first; at most `count`.
+// The outputs that hold bytes, the fullest first; at most `count`.
 std::vector<uint32_t> largest_outputs(const View& view, size_t count) {
   std::vector<uint32_t> order;
   for (uint32_t j = 0; j < view.output_bytes.size(); ++j) {
@@ -27,8 +27,8 @@ std::vector<uint32_t> largest_outputs(const View& view, size_t count) {
   return order;
 }
 
-// What the inputs give up so that the outputs can go longer without a visit than they (see the
-// essay). Nothing, where only one side has a staircase.
+// Memory that the inputs give up so that the outputs can go longer without a visit (see the essay);
+// 0 if only one side has a staircase.
 uint64_t slack_bytes(const Schedule& schedule) {
   if (schedule.bowtie.inputs < 2 || schedule.bowtie.outputs < 2) return 0;
   return std::min(schedule.input_memory_bytes / 400, schedule.output_memory_bytes / 4);
@@ -45,7 +45,8 @@ Action read_action(const Load& load) {
 Result<std::unique_ptr<StairScheduler>> StairScheduler::open(const Schedule& schedule,
                                                              const Options& options) {
   const Bowtie& bowtie = schedule.bowtie;
-  // A block for each input, and one more to read ahead into; two for what passes to the outputs.
+  // A block for each input, and one more to read ahead into; two for the bytes on their way to the
+  // outputs.
   const uint64_t inputs_min =
       bowtie.inputs == 0 ? 0 : (uint64_t{bowtie.inputs} + 1) * options.block_bytes;
   const uint64_t outputs_min = bowtie.outputs == 0 ? 0 : 2 * options.block_bytes;
@@ -98,7 +99,7 @@ Action StairScheduler::next(const View& view) {
         if (action.overlapped) {
           action.bytes = view.input_bytes[action.stream] + room;
         } else {
-          // What was planned a moment ago still fits, unless the driver moved whole blocks.
+          // The planned bytes still fit, unless the driver moved whole blocks.
           action.bytes = std::min(action.bytes, room);
           if (action.bytes == 0) continue;
         }
@@ -117,7 +118,7 @@ Action StairScheduler::next(const View& view) {
 void StairScheduler::plan(const View& view) {
   switch (view.stall) {
     case Stall::none:
-      // A single output is written all the time; otherwise nothing is due.
+      // A single output is written all the time; otherwise no action is due.
       if (writes_overlapped() && view.output_bytes.size() == 1 && reads_overlapped() == false &&
           !view.input_bytes.empty()) {
         queue_.push_back({.kind = Action::Kind::write, .overlapped = true, .stay = true});
@@ -177,7 +178,7 @@ void StairScheduler::flush(const View& view) {
   queue_.push_back({.kind = Action::Kind::finish});
 }
 
-// The device stands at this input: what is read now costs no switch.
+// The device is at this input: reading more of it now costs no switch.
 void StairScheduler::fill_streamed(const View& view) {
   if (streamed_ == none) return;
   if (uint64_t bytes = stairs_.fill(view, streamed_); bytes > 0)
@@ -187,7 +188,7 @@ void StairScheduler::fill_streamed(const View& view) {
 
 void StairScheduler::stream(uint32_t input) {
   streamed_ = input;
-  // How far its bucket may fill is known when it is its turn.
+  // The limit of its bucket is computed when the action is due.
   queue_.push_back({.kind = Action::Kind::read, .stream = input, .overlapped = true});
 }
 
@@ -214,7 +215,7 @@ void StairScheduler::write_group(const View& view) {
   wrote_in_step_ = true;
 }
 
-// How much more room the outputs need until the end of the inputs: the last step writes no more
+// The room that the outputs still need until the end of the inputs: the last step writes no more
 // than that, and a step becomes the last one if that takes less than another group.
 double StairScheduler::room_missing(const View& view) const {
   if (view.more_comes) return std::numeric_limits<double>::infinity();

@@ -8,7 +8,7 @@
 
 namespace penstock::bowtie {
 
-// Each item of each input goes to a random output, inputs in turns: equal shares, as in theory.
+// Moves each item of each input to a random output, from random inputs: equal shares, as in theory.
 inline Computation spread(uint64_t seed) {
   return [seed](Streams& streams) -> Status {
     Random random(seed);

@@ -1,11 +1,11 @@
 #pragma once
 
-// What staircase the buckets of a run really form, for a look at it beside the theorem's.
+// The staircase that the buckets of a run really form, for comparison with the theorem's.
 //
-// Where a step begins all buckets are sorted by their bytes, and the k-th largest of all steps are
-// averaged: figure 5 d of the paper. Of outputs that is when the first of a group is about to be
-// written, of inputs when they were just filled. A look costs a sort of one side's levels, once for
-// many megabytes that move.
+// At the beginning of a step all buckets are sorted by their bytes, and the k-th largest of all
+// steps are averaged: figure 5 d of the paper. A step of the outputs begins when the first of a
+// group is about to be written, a step of the inputs when they were just filled. Each record costs
+// a sort of one side's levels, once for many megabytes that move.
 
 #include <cstdint>
 #include <vector>
@@ -14,20 +14,20 @@
 
 namespace penstock::bowtie {
 
-// Means over the steps that were seen, bytes of each stream, largest first; empty: none was.
+// Means over the recorded steps, bytes of each stream, largest first; empty if there were none.
 struct MeasuredStairs {
   std::vector<double> bytes;
   uint64_t steps = 0;
 
-  // As if the steps of both had been seen. REQUIRES: of as many streams, or of none.
+  // Merges the steps of both. REQUIRES: the same number of streams, or none.
   void add(const MeasuredStairs& other);
 };
 
 // Thread safety: none.
 class StaircaseRecord {
  public:
-  // An action that is about to be carried out, of a run whose streams are always as many.
-  // `counts`: it belongs to the steady state.
+  // Records an action about to be carried out. `counts`: it belongs to the steady state. REQUIRES:
+  // all views have the same streams.
   void note(const View& view, const Action& action, bool counts);
 
   MeasuredStairs inputs() const { return input_.mean(); }
@@ -37,7 +37,7 @@ class StaircaseRecord {
   struct Sums {
     std::vector<double> bytes;
     uint64_t steps = 0;
-    std::vector<uint64_t> sorted;  // room to sort in
+    std::vector<uint64_t> sorted;  // scratch space for sorting
 
     void add(std::span<const uint64_t> levels);
     MeasuredStairs mean() const;

@@ -50,7 +50,7 @@ Json fit_json(const bowtie::DelayFit& fit) {
   return {{"seconds", fit.seconds},
           {"low_seconds", fit.low_seconds},
           {"high_seconds", fit.high_seconds},
-          {"told_from_zero", fit.told_from_zero()},
+          {"told_from_zero", fit.significant()},
           {"error", fit.error}};
 }
 
