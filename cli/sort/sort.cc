@@ -219,7 +219,7 @@ Command declare_sort(Parser parser, bool is_program) {
   add_memory_pool_word(parser, a);
   add_compressed_word(parser, a.compressed);
   add_output_words(parser, a.output_rules);
-  parser.group("What is done and told");
+  parser.group("Operation and reports");
   add_telling_words(parser, a.telling);
   constexpr unsigned told = modes::items | modes::keys_shown | modes::merging;
   parser

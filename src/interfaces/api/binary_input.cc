@@ -15,9 +15,9 @@ using namespace std::string_view_literals;
 
 struct Kind {
   std::string_view magic;
-  std::string_view end;  // what the file ends with, where the magic may as well be text
+  std::string_view end;  // the file's end, if the magic may also be text
   const char* name;
-  const char* hint;  // {} is the file
+  const char* hint;  // {} stands for the file
 };
 constexpr const char* as_table = "penstock sort --by COLUMN -o FILE, which sorts tables";
 constexpr Kind kinds[] = {
@@ -55,7 +55,7 @@ Status refuse_binary(const std::string& input, const ItemFormat& items) {
   if (!lines) return {};
   for (const Kind& kind : kinds) {
     if (!ends.head.starts_with(kind.magic) || !ends.tail.ends_with(kind.end)) continue;
-    // Items that end with NUL may begin so.
+    // Items that end with NUL may begin with such a magic.
     if (items.zero_terminated && kind.magic.contains('\0')) continue;
     const std::string file = input == "-" ? "FILE" : shell_word(input);
     return no_lines(kind.name, input, fmt::format(fmt::runtime(kind.hint), file));

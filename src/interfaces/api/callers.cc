@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds look_every{20};
 
 }  // namespace
 
-// What is cancelled has not failed.
+// A caller's source whose errors are reported to `callers`, unless it was cancelled.
 class Callers::Told final : public Source {
  public:
   Told(std::shared_ptr<Source> source, Callers& callers)

@@ -1,10 +1,10 @@
 #pragma once
 
-// The caller's sources and sink, and an output that is compressed, which is a sink of ours.
+// The caller's sources and sink. A compressed output is a sink too.
 //
-// A run reads and writes them where it reads and writes pipes (files/run/options.h). While it waits for one it
-// looks at nothing, and nothing else ends that wait: so a source that fails cancels all others and the sink,
-// and where the caller may wish the run to end, a thread looks for that, and cancels them.
+// A run reads and writes them like pipes (files/run/options.h). It cannot poll while it waits for one,
+// and nothing else ends that wait. So a source that fails cancels all others and the sink, and if
+// the caller has a `cancel` flag, a thread polls it and cancels them.
 
 #include <optional>
 #include <thread>
@@ -19,16 +19,17 @@ namespace penstock::api {
 // Thread safety: one thread.
 class Callers {
  public:
-  // From now on the options' sources tell it when they fail. REQUIRES: the options outlive it.
+  // From now on the options' sources report their errors to this object. REQUIRES: the options
+  // outlive it.
   explicit Callers(FilesOptions& options);
   Callers(const Callers&) = delete;
   Callers& operator=(const Callers&) = delete;
   ~Callers() { end(false); }
 
   Status watch();
-  // The run has ended: the sources are cancelled, and so is a sink that was not closed.
+  // Ends the run: cancels the sources, and a sink that was not closed.
   void end(bool succeeded) EXCLUDES_LOCK(mutex_);
-  // Of the first source that failed: it may be why others, and the run, have ended.
+  // The error of the first source that failed: it may be why others, and the run, have ended.
   std::optional<Error> error() EXCLUDES_LOCK(mutex_);
 
  private:
@@ -47,11 +48,11 @@ class Callers {
   std::optional<Error> error_ GUARDED_BY(mutex_);
 };
 
-// An output that is to arrive compressed becomes a sink.
+// Replaces a compressed output by a sink that compresses.
 Status make_sink(FilesOptions& options);
 
-// What a run has come to whose waits its caller's `cancel` ended: what its sources and sink say then, they
-// say because of that.
+// Returns `interrupted` if the caller's `cancel` flag ended the run: the errors of its sources and
+// sink are consequences.
 template <class Done>
 Result<Done> as_wished(Result<Done> done, const FilesOptions& given) {
   const bool has_callers = !given.sources.empty() || given.sink != nullptr;
@@ -60,7 +61,7 @@ Result<Done> as_wished(Result<Done> done, const FilesOptions& given) {
   return failure(ErrorCode::interrupted, "finish: it was asked to stop", "the run");
 }
 
-// Runs work(options) with an account of its own. A heap that is used up is its error.
+// Runs work(options) with an account of its own. Returns an error if the heap is exhausted.
 template <class Work>
 auto with_callers(const FilesOptions& given, Work work) -> decltype(work(given)) {
   return or_out_of_memory([&]() -> decltype(work(given)) {

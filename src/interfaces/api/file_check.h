@@ -1,6 +1,6 @@
 #pragma once
 
-// What users are told of a check.
+// The public result of a check.
 
 #include "files/run/memory_plan.h"
 #include "items/checker.h"
@@ -9,7 +9,7 @@
 
 namespace penstock::api {
 
-// With the memory as it is now, and no seconds.
+// The result with the present memory, without `seconds`.
 inline FileCheck file_check_of(const items::CheckResult& done) {
   return {.count = done.count,
           .duplicates = done.duplicates,

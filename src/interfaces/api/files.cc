@@ -1,4 +1,4 @@
-// The operations of penstock/files.h: words made options.
+// The operations of penstock/files.h: public options are converted to internal ones.
 
 #include "penstock/files.h"
 
@@ -26,7 +26,8 @@
 namespace penstock {
 namespace {
 
-// Called outside of the run: what the caller's code takes is not its memory.
+// Wraps a callback so that it runs outside of the run: memory of the caller's code is not the
+// run's.
 template <class Argument>
 std::function<void(const Argument&)> outside(std::function<void(const Argument&)> callback) {
   if (!callback) return callback;
@@ -51,7 +52,7 @@ Result<files::FilesOptions> files_options(const FilesOptions& given, const api::
   return made;
 }
 
-// Of operations that open all inputs at once.
+// Options of operations that open all inputs at once.
 Result<files::FilesOptions> options_at_once(const FilesOptions& given,
                                             const api::ItemRules& rules) {
   if (std::ranges::count(given.inputs, "-") > 1)
@@ -59,14 +60,15 @@ Result<files::FilesOptions> options_at_once(const FilesOptions& given,
   return files_options(given, rules);
 }
 
-// The result of a run over these files; the error of a row that breaks the rules has its place.
+// The result of a run over these files; the error of a malformed row gets the row's place in its
+// file.
 template <class Done>
 Result<Done> placed(Result<Done> done, const files::FilesOptions& files) {
   if (done) return done;
   return std::unexpected(files::with_place(done.error(), files));
 }
 
-// Keys that are made have no bytes of their own that a result could begin with.
+// Fails if keys are computed: a result cannot begin with the bytes of such a key.
 Status check_key_lies_in_item(const items::Format& format, const ItemFormat& items,
                               const char* attempted) {
   if (format.keys == nullptr) return {};
@@ -74,7 +76,7 @@ Status check_key_lies_in_item(const items::Format& format, const ItemFormat& ite
                 "--format record --record BYTES --key OFFSET:LENGTH");
 }
 
-// Values, and the other side's part of a pair, have no place in a row.
+// Fails for rows of CSV, which have no place for values and for the other side of a pair.
 Status check_is_no_row(const items::Format& format, const char* attempted) {
   if (format.type != items::Type::rows) return {};
   return misuse(attempted, "--format rows", "lines, records or numbers");
@@ -85,7 +87,7 @@ bool is_more_than_plain_lines(const items::Format& format) {
                             format.header_lines > 0 || format.line_end != '\n');
 }
 
-// Stable.
+// Sorts stably into a temporary file.
 Result<files::SortedCopy> sorted_copy(const files::FilesOptions& files,
                                       const items::Format& format) {
   external::SortOptions sort{files, {.stable = true}};
@@ -103,7 +105,7 @@ Result<external::SortOptions> api::sort_options(const FilesOptions& files,
       files, {.stable = options.stable, .unique = options.unique, .repeatable = options.resume});
   if (!made) return std::unexpected(made.error());
   external::SortOptions sort{std::move(*made), options};
-  // Strings that a locale has equal may differ, and keep their order.
+  // Strings that are equal in a locale may differ, and keep their order.
   sort.stable = options.stable || files.items.locale.has_value();
   return sort;
 }
@@ -145,13 +147,13 @@ Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
     if (files.inputs.size() + files.sources.size() != 1)
       return misuse("check other than one file", "check", "one run for each file");
     if (threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
-    // Equal keys are duplicates, and no disorder.
+    // Equal keys are duplicates, not disorder.
     const auto format = api::format_of(files.items, {.stable = true});
     if (!format) return std::unexpected(format.error());
     if (Status fine = api::refuse_binary(files); !fine) return std::unexpected(fine.error());
     const auto begin = std::chrono::steady_clock::now();
     FilesOptions given = files;
-    given.memory_bytes = files::files_memory_bytes_min;  // no budget, but what is set aside of one
+    given.memory_bytes = files::files_memory_bytes_min;  // no budget, only its reserve
     return api::with_callers(given, [&](const FilesOptions& each) -> Result<FileCheck> {
       const auto done = placed(
           files::check_input(each, {.check = {*format, api::is_reversed(files.items, *format)},
@@ -253,7 +255,7 @@ Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesO
                                    .aggregates = options.aggregates,
                                    .sorted = options.sorted,
                                    .top = options.top};
-    // Lines as they stand in the file come in any order, with tabs.
+    // Whole lines are grouped without a sort: results come in any order, with tabs.
     if (is_more_than_plain_lines(group.files.format) || !options.columns.empty()) {
       group.sorted = true;
       group.lines = {.separator = each.items.separator, .values = options.columns};
@@ -294,7 +296,7 @@ Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOpti
                     "--header=" + std::to_string(each.items.header_lines), "--header");
     auto locale = api::locale_of(each.items);
     if (!locale) return std::unexpected(locale.error());
-    // Each side has an order of its own.
+    // Each side has its own order.
     made->format.keys = nullptr;
     made->format.columns = nullptr;
     files::JoinLinesOptions join{

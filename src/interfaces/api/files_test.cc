@@ -66,7 +66,7 @@ class PublicFiles : public testing::Test {
             .memory_bytes = os::resident_memory().bytes + 64 * MiB,
             .temp_directories = {path("temporaries")}};
   }
-  // So many bytes a call, and an error behind them if there is one.
+  // Returns `piece_bytes` bytes per call, then `error` if there is one.
   std::shared_ptr<Source> source(size_t piece_bytes, std::optional<Error> error = {}) const {
     return callback_source([this, piece_bytes, error,
                             done = size_t{0}](std::span<std::byte> into) mutable -> Result<size_t> {
@@ -84,7 +84,7 @@ class PublicFiles : public testing::Test {
   const std::filesystem::path folder_ = vanishing_.path();
 };
 
-TEST_F(PublicFiles, AFileIsSortedAndTold) {
+TEST_F(PublicFiles, AFileIsSortedWithStatistics) {
   const auto plan = plan_sort_files(options());
   ASSERT_TRUE(plan) << plan.error().message();
   EXPECT_EQ(plan->input_bytes, 8 * numbers_.size());
@@ -99,7 +99,7 @@ TEST_F(PublicFiles, AFileIsSortedAndTold) {
   EXPECT_NE(to_json(*plan).find("\"version\": 2"), std::string::npos);
 }
 
-TEST_F(PublicFiles, TheFirstItemsAloneAreASortOfTheirOwn) {
+TEST_F(PublicFiles, TheTopItemsAreTheHeadOfTheSort) {
   const auto done = top_items(options(), 5);
   ASSERT_TRUE(done) << done.error().message();
   auto first = sorted();
@@ -114,7 +114,7 @@ std::string row(const std::string& key, const std::string& payload) {
   return made;
 }
 
-TEST_F(PublicFiles, RowsAreSortedByTheirKeysAndStayTheSame) {
+TEST_F(PublicFiles, RowsAreSortedByTheirKeysUnchanged) {
   std::vector<std::pair<std::string, std::string>> rows;
   std::string data;
   for (size_t i = 0; i < 40'000; ++i) {
@@ -173,7 +173,7 @@ TEST_F(PublicFiles, RowsAreSortedByTheirKeysAndStayTheSame) {
   }
 }
 
-TEST_F(PublicFiles, WhatIsNoRowsIsRefused) {
+TEST_F(PublicFiles, MalformedRowsAreRefused) {
   const std::string good = row("a", "payload") + row("b", "");
   for (const std::string& bad :
        {good.substr(0, good.size() - 1), good + "x", std::string(100, '\0'),
@@ -201,7 +201,7 @@ TEST_F(PublicFiles, WhatIsNoRowsIsRefused) {
   EXPECT_FALSE(sort_files(given));
 }
 
-TEST_F(PublicFiles, WordsThatMakeNoSenseAreNamedAsOptions) {
+TEST_F(PublicFiles, BadWordsAreReportedByTheirOption) {
   FilesOptions given = options();
   given.items.csv = true;
   const auto done = sort_files(given);
@@ -249,7 +249,7 @@ TEST_F(PublicFiles, LinesAreOrderedByTheLettersOfGnuSort) {
   given.items.descending = true;
   ASSERT_TRUE(sort_files(given));
   EXPECT_EQ(text("out"), "c 100\nb 10\na 9\n");
-  // What stands behind a letter that is none counts as much as the rest.
+  // Characters after an unknown letter do not hide the error.
   given.items.letters = "numeric";
   const auto done = sort_files(given);
   ASSERT_FALSE(done);
@@ -268,7 +268,8 @@ TEST_F(PublicFiles, SourcesAreInputsToo) {
   EXPECT_EQ(numbers("out"), all);
 }
 
-// The data that came before the error are a whole number of items: nothing but the error tells.
+// The data before the error are a whole number of items, so only the error shows that some are
+// missing.
 TEST_F(PublicFiles, ASourceThatFailsIsNoEndOfItsData) {
   write("out", std::string("before"));
   for (const char* operation : {"sort", "merge", "partition", "group", "check"}) {
@@ -341,7 +342,7 @@ TEST_F(PublicFiles, ASinkThatFailsEndsTheRun) {
   EXPECT_EQ(done.error().subject, "the other side") << done.error().message();
 }
 
-// The run is over when the sink gets its bytes: only the sink knows.
+// The run is over when the sink gets its last bytes: only the sink knows of the error.
 TEST_F(PublicFiles, ASinkThatFailsAtTheEndFailsTheRun) {
   struct Late final : Sink {
     Status write(std::span<const std::byte>) override {
@@ -363,7 +364,7 @@ TEST_F(PublicFiles, ASinkThatFailsAtTheEndFailsTheRun) {
   }
 }
 
-// What does nothing until it is cancelled.
+// A source and a sink that block until they are cancelled.
 struct Waiting final : Source, Sink {
   Result<size_t> read(std::span<std::byte>) override {
     cancelled.wait(false);
@@ -380,10 +381,10 @@ struct Waiting final : Source, Sink {
     cancelled.notify_all();
   }
   std::atomic<bool> cancelled{false};
-  std::atomic<bool> reached{false};  // a write
+  std::atomic<bool> reached{false};  // set by a write
 };
 
-TEST_F(PublicFiles, CancelEndsWhatWaitsForASourceOrASink) {
+TEST_F(PublicFiles, CancelEndsTheWaitForASourceOrASink) {
   for (const bool source : {true, false}) {
     SCOPED_TRACE(source);
     const auto waiting = std::make_shared<Waiting>();
@@ -405,8 +406,8 @@ TEST_F(PublicFiles, CancelEndsWhatWaitsForASourceOrASink) {
   }
 }
 
-// By path, a pipe makes a run wait for its other end, and for what comes from there.
-TEST_F(PublicFiles, CancelEndsWhatWaitsForAPipeWithAName) {
+// A named pipe makes a run wait for its other end, and for data from there.
+TEST_F(PublicFiles, CancelEndsTheWaitForANamedPipe) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   ASSERT_EQ(::mkfifo(path("reader").c_str(), 0600), 0);
   write("lines", std::string("a 1\nb 2\n"));
@@ -459,7 +460,7 @@ TEST_F(PublicFiles, CancelEndsWhatWaitsForAPipeWithAName) {
       given.cancel = &cancel;
       int writer = -1;
       std::jthread caller([&] {
-        // Where the run has no pipe to read it never comes to be opened.
+        // A run that reads no pipe never opens it.
         for (int tries = 0; has_writer && writer < 0 && tries < 200; ++tries) {
           writer = ::open(path("pipe").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
           if (writer < 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -479,8 +480,8 @@ TEST_F(PublicFiles, CancelEndsWhatWaitsForAPipeWithAName) {
   }
 }
 
-// A pipe that has a reader, which takes nothing.
-TEST_F(PublicFiles, CancelEndsWhatWaitsForAReaderThatTakesNothing) {
+// The pipe has a reader that reads nothing.
+TEST_F(PublicFiles, CancelEndsTheWaitForAReaderThatReadsNothing) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   const int reader = ::open(path("pipe").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   ASSERT_GE(reader, 0);
@@ -508,7 +509,7 @@ TEST_F(PublicFiles, CancelEndsWhatWaitsForAReaderThatTakesNothing) {
     given.output = path("pipe");
     given.cancel = &cancel;
     std::jthread caller([&] {
-      // Until it is full.
+      // Wait until the pipe is full.
       for (int waiting = 0, before = -1; waiting == 0 || waiting != before;) {
         before = waiting;
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -532,7 +533,7 @@ TEST_F(PublicFiles, AReaderOfAFileDoesNotWaitForAPipe) {
   EXPECT_EQ(reader.error().code, ErrorCode::unsupported) << reader.error().message();
 }
 
-// The source is slower than all else: the first write comes while it is asked for more.
+// The source is slower than the rest: the first write comes while the source is asked for more.
 // A sink that waits in write() until it is cancelled. While the source has not failed it accepts a write after a
 // moment: a run that has read as far ahead as it may asks the source again only if the sink takes something.
 struct WaitingOnceFailed final : Sink {
@@ -580,10 +581,10 @@ TEST_F(PublicFiles, ASourceThatFailsEndsTheWaitForASink) {
   EXPECT_EQ(done.error().subject, "peer 7") << done.error().message();
 }
 
-TEST_F(PublicFiles, ASourceThatSaysMoreThanItWasAskedForIsRefusedByEveryOperation) {
+TEST_F(PublicFiles, ASourceThatReturnsTooManyBytesIsRefusedByEveryOperation) {
   FilesOptions given = options();
   given.inputs.clear();
-  // As one that returns the size of its own buffer.
+  // A source that returns the size of its own buffer.
   const auto boaster = [] {
     return callback_source([reads = 0](std::span<std::byte> into) mutable -> Result<size_t> {
       std::ranges::fill(into, std::byte{});
@@ -667,12 +668,12 @@ TEST_F(PublicFiles, ARunThatIsCancelledLeavesNothing) {
   FilesOptions given = options();
   given.cancel = &cancel;
   EXPECT_EQ(sort_files(given).error().code, ErrorCode::interrupted);
-  given.sources = {source(100)};  // and where the wish takes another way
+  given.sources = {source(100)};  // and with a source
   EXPECT_EQ(sort_files(given).error().code, ErrorCode::interrupted);
   EXPECT_FALSE(std::filesystem::exists(path("out")));
 }
 
-TEST_F(PublicFiles, ProgressIsTold) {
+TEST_F(PublicFiles, ProgressIsReported) {
   std::atomic<int> calls{0};
   FilesOptions given = options();
   given.progress = [&](const FilesProgress& now) { calls += now.phase[0] != '\0'; };
@@ -680,7 +681,7 @@ TEST_F(PublicFiles, ProgressIsTold) {
   EXPECT_GT(calls, 0);
 }
 
-TEST_F(PublicFiles, TheOtherOperationsTellWhatTheyDid) {
+TEST_F(PublicFiles, TheOtherOperationsReturnStatistics) {
   const auto check = check_file(options());
   ASSERT_TRUE(check) << check.error().message();
   EXPECT_FALSE(check->sorted());

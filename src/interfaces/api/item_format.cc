@@ -11,7 +11,7 @@
 namespace penstock::api {
 namespace {
 
-// "4:8"
+// True for "OFFSET:LENGTH" of decimal digits, as in "4:8".
 bool is_place(const std::string& key) {
   return key.find(':') != std::string::npos &&
          key.find_first_not_of("0123456789:") == std::string::npos;
@@ -30,7 +30,7 @@ Result<items::Format> record_format(const ItemFormat& items) {
           "--record", "--dtype without --record");
     bytes = type.bytes;
   }
-  // One key of bytes lies in the record: nothing is made.
+  // A single key of bytes lies in the record: no key has to be computed.
   if (items.keys.size() == 1 && is_place(items.keys.front()))
     return items::parse_format("record", bytes, items.keys.front());
   auto format = items::parse_format("record", bytes);
@@ -41,7 +41,8 @@ Result<items::Format> record_format(const ItemFormat& items) {
   return format;
 }
 
-// What only lines have, as the command line calls it, for messages; nullptr: nothing.
+// The first option that only applies to lines, as the command line spells it, for messages; nullptr
+// if there is none.
 const char* text_option(const ItemFormat& items) {
   if (items.zero_terminated) return "-z";
   if (items.csv) return "--csv";
@@ -50,7 +51,7 @@ const char* text_option(const ItemFormat& items) {
   return items.letters.empty() ? nullptr : "an order of text";
 }
 
-// Chance is asked for where an order may be -R.
+// A random seed, if the order may be -R and need not be repeatable.
 uint64_t seed_of(const ItemFormat& items, const ItemRules& rules) {
   const bool may_shuffle =
       items.letters.contains('R') ||
@@ -80,7 +81,7 @@ Status order_text(const ItemFormat& items, const ItemRules& rules, items::Format
                              .random_seed = seed_of(items, rules),
                              .locale = std::move(*locale),
                              .csv = items.csv};
-  // Names of columns are looked up in the header, when it is known.
+  // Names of columns are looked up when the header is known.
   if (items.csv && items.header_lines > 0) {
     format.columns = std::make_shared<const items::TextOptions>(std::move(options));
     return {};

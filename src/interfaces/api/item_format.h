@@ -1,6 +1,6 @@
 #pragma once
 
-// The words that say what the bytes of files are, made a format.
+// Converts the words that describe a file's items to a format.
 
 #include "items/format.h"
 #include "items/text/locale.h"
@@ -8,18 +8,18 @@
 
 namespace penstock::api {
 
-// What of an operation says how items with equal keys stand.
+// An operation's rules for the order of items with equal keys.
 struct ItemRules {
   bool stable = false;
   bool unique = false;
-  bool repeatable = true;  // another run must find the same order
+  bool repeatable = true;  // every run must find the same order
 };
 
-// The format, or what is wrong with the words. Keys of text have `descending` in them.
+// Returns the format, or the error in the words. Text keys include `descending`.
 Result<items::Format> format_of(const ItemFormat& items, const ItemRules& rules = {});
-// Null: none, or one that orders text as C does. Errors: not_found.
+// Returns the locale; null if there is none, or if it orders text as C does. Errors: not_found.
 Result<std::shared_ptr<const items::Locale>> locale_of(const ItemFormat& items);
-// Whether items are to be in the reverse order of that format's.
+// Whether the items' order is the reverse of the format's.
 bool is_reversed(const ItemFormat& items, const items::Format& format);
 
 }  // namespace penstock::api

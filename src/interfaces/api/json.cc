@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What both a planned phase and one that was carried out have.
+// The members that planned and executed phases share.
 Json phase_object(const SortPhase& phase) {
   return {{"phase", phase.name},
           {"seconds", phase.seconds},
@@ -30,7 +30,7 @@ uint64_t whole(double bytes) {
   return static_cast<uint64_t>(std::llround(bytes));
 }
 
-// To the microsecond.
+// Rounds to microseconds.
 double rounded(double seconds) {
   return std::round(seconds * 1e6) / 1e6;
 }
@@ -66,7 +66,7 @@ Json staircase_object(const Staircase& stairs) {
           {"predicted_bytes", whole_list(stairs.predicted_bytes)}};
 }
 
-// The statistics of a run: what every command tells, then the command's own.
+// The statistics of a run: the members of every command, then the command's own.
 std::string run_json(const char* command, const RunStats& stats, const Json& own) {
   Json object = {{"version", 2},
                  {"command", command},
@@ -227,7 +227,7 @@ std::string to_json(const PartitionFilesResult& result) {
                      {"items", part.items},
                      {"bytes", part.bytes},
                      {"checksum", part.checksum.empty() ? api::Json() : api::Json(part.checksum)}};
-    // From the bound on, and before that of the next part.
+    // The part's items are from this bound on, and before the next part's bound.
     if (ranges) one["from"] = j > 0 ? api::Json(result.bounds[j - 1]) : api::Json();
     parts.push_back(std::move(one));
   }

@@ -6,7 +6,7 @@
 
 namespace penstock::api {
 
-// What a sort is going to do: "predicted" in what to_json() makes of what it did.
+// The plan of a sort: "predicted" in the JSON of its statistics.
 nlohmann::ordered_json plan_object(const SortPlan& plan);
 
 }  // namespace penstock::api

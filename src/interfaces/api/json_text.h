@@ -5,8 +5,8 @@
 
 namespace penstock::api {
 
-// JSON for people and programs: objects with a line for each member, lists of plain values in one
-// line. Bytes that are no UTF-8 (a path may have some) become U+FFFD.
+// JSON for people and programs: objects have a line for each member, lists of plain values are on
+// one line. Bytes that are not UTF-8 (a path may have some) become U+FFFD.
 std::string json_text(const nlohmann::ordered_json& value);
 
 }  // namespace penstock::api

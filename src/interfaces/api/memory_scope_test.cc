@@ -1,11 +1,11 @@
-// Test labels: ci, no-sanitizer (only without one is what the kernel counts the program's own memory)
+// Test labels: ci, no-sanitizer (a sanitizer's memory would count as the program's)
 
-// The account of a call (base/run_scope.h) beside what the process has resident.
+// Compares the account of a call (base/run_scope.h) with the resident memory of the process.
 //
-// Each operation runs on inputs several times as large as its budget, in a process that holds memory of
-// its own. Its account has to stay within the budget, and what the process grew by, as the kernel
-// counts it, within the account. Where a memory cgroup can be made, so has what that counts: of a child
-// in it, the kernel's own memory included.
+// Each operation runs on inputs several times as large as its budget, in a process that holds
+// memory of its own. Its account has to stay within the budget, and the growth of the process, as
+// the kernel counts it, within the account. If a memory cgroup can be made, a child in it is tested
+// the same way, with the kernel's own memory included.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -32,11 +32,11 @@ namespace {
 
 constexpr uint64_t budget_bytes = 32 * MiB;
 constexpr uint64_t input_bytes = 72 * MiB;
-// Pages of code that a run is the first to touch, pages that other parts of the process touch meanwhile,
-// and what the kernel counts late: each thread tells it of its last 64 pages only now and then.
+// Pages of code that a run touches first, pages that other parts of the process touch meanwhile,
+// and the kernel's delay: each thread's last 64 pages are counted only now and then.
 constexpr uint64_t tolerance_bytes = 4 * MiB;
 
-// What the process grew by while work() ran; nothing: the system does not tell.
+// The growth of the process while work() ran; nullopt if the system does not report it.
 template <class Work>
 std::optional<uint64_t> growth_of(const Work& work) {
   if (os::shadowed || !os::reset_peak_resident_memory()) {
@@ -66,7 +66,7 @@ class MemoryOfACall : public testing::Test {
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
-  // So many bytes of lines that make(random) gives, or a little more.
+  // Writes at least `bytes` bytes of lines made by make(random).
   template <class Make>
   void write(const std::string& name, uint64_t bytes, const Make& make) const {
     std::ofstream file(path(name), std::ios::binary);
@@ -103,14 +103,14 @@ class MemoryOfACall : public testing::Test {
             .output_rules = {.sync = false}};
   }
 
-  // operation(): a result with stats.
+  // `operation` returns a result with stats.
   template <class Operation>
   void expect_kept(const char* what, const Operation& operation) const {
     SCOPED_TRACE(what);
     decltype(operation()) done;
     auto growth = growth_of([&] { done = operation(); });
     auto is_little = [&] { return done && growth && *growth < stats_of(*done).peak_bytes / 4; };
-    // A reader that others keep from the processors has few blocks at a time: then it is called again.
+    // A reader that gets no processor has few blocks at a time: then the operation is repeated.
     for (int again = 0; again < 3 && is_little(); ++again)
       growth = growth_of([&] { done = operation(); });
     ASSERT_TRUE(done) << done.error().message();
@@ -129,8 +129,8 @@ class MemoryOfACall : public testing::Test {
   const std::filesystem::path folder_ = vanishing_.path();
 };
 
-// Files larger than the budget, in every format, in every way that a sort goes.
-TEST_F(MemoryOfACall, OfASortIsWithinItsAccount) {
+// Inputs are larger than the budget, in every format; the sorts take every path.
+TEST_F(MemoryOfACall, SortIsWithinItsAccount) {
   write_numbers("numbers", input_bytes);
   write_lines("lines", input_bytes);
   expect_kept("numbers", [&] { return sort_files(options({"numbers"}, {.name = "u64"})); });
@@ -159,7 +159,7 @@ TEST_F(MemoryOfACall, OfASortIsWithinItsAccount) {
   });
 }
 
-TEST_F(MemoryOfACall, OfCompressedInputsIsWithinItsAccount) {
+TEST_F(MemoryOfACall, CompressedInputsAreWithinTheAccount) {
   std::string text = source::random_text(4 * MiB, 1);
   for (size_t i = 60; i < text.size(); i += 61) text[i] = '\n';
   const char* names[] = {"gz", "zst", "lz4", "xz", "lz", "bz2"};
@@ -173,9 +173,9 @@ TEST_F(MemoryOfACall, OfCompressedInputsIsWithinItsAccount) {
               [&] { return sort_files(options({"gz", "zst", "lz4", "xz", "lz", "bz2"}, {})); });
 }
 
-TEST_F(MemoryOfACall, OfTheOtherOperationsIsWithinItsAccount) {
+TEST_F(MemoryOfACall, OtherOperationsAreWithinTheirAccounts) {
   write_numbers("numbers", 48 * MiB);
-  write_numbers("fewer", 16 * MiB);  // all of them different: more groups than memory holds
+  write_numbers("fewer", 16 * MiB);  // all different: more groups than the memory holds
   write_lines("lines", 24 * MiB);
   for (const char* name : {"numbers", "lines"}) {
     FilesOptions given = options({name}, {.name = name == std::string("lines") ? "lines" : "u64"});
@@ -211,8 +211,8 @@ TEST_F(MemoryOfACall, OfTheOtherOperationsIsWithinItsAccount) {
               [&] { return join_lines(options({"lines", "lines"}, {.separator = ','}), {}); });
 }
 
-// What this test could not see would be no test: a run that keeps 16 MiB which nobody charged.
-TEST_F(MemoryOfACall, WithoutAnAccountIsSeen) {
+// The test has to fail for a run that keeps 16 MiB which are not charged.
+TEST_F(MemoryOfACall, UnchargedMemoryIsDetected) {
   write_numbers("numbers", 2 * budget_bytes);
   FilesOptions given = options({"numbers"}, {.name = "u64"});
   std::unique_ptr<char[]> not_charged;
@@ -228,8 +228,8 @@ TEST_F(MemoryOfACall, WithoutAnAccountIsSeen) {
   EXPECT_GT(*growth, done->peak_bytes + tolerance_bytes);
 }
 
-// What a memory cgroup counted of a child that did this, beside what it counts of one that does nothing;
-// what the child says is in `account_bytes`. Nothing: there is no such group.
+// The bytes that a memory cgroup counted for a child that ran work(); work()'s result is in
+// `account_bytes`. Returns nullopt if no cgroup can be made.
 template <class Work>
 std::optional<uint64_t> counted_of(const Work& work, uint64_t& account_bytes) {
   const auto group = os::MemoryGroup::make();
@@ -248,7 +248,7 @@ std::optional<uint64_t> counted_of(const Work& work, uint64_t& account_bytes) {
   return told ? std::optional(group->peak_bytes()) : std::nullopt;
 }
 
-TEST_F(MemoryOfACall, IsWhatAMemoryGroupCounts) {
+TEST_F(MemoryOfACall, EqualsTheCountOfAMemoryGroup) {
   if (os::shadowed) GTEST_SKIP() << "a sanitizer's own memory is counted as well";
   const auto trial = io::File::create_temporary(folder_.string());
   ASSERT_TRUE(trial) << trial.error().message();
@@ -298,7 +298,7 @@ TEST_F(MemoryOfACall, IsWhatAMemoryGroupCounts) {
   }
 }
 
-// Two at the same time, beside what the program holds.
+// Two sorts at the same time, in a program that holds memory of its own.
 class TwoSorts : public MemoryOfACall {
  protected:
   struct Size {
@@ -350,7 +350,7 @@ TEST_F(TwoSorts, KeepToTheirBudgetsInAProgramThatHoldsMore) {
       {.held_bytes = 256 * MiB, .budget_bytes = budget_bytes, .input_bytes = 3 * budget_bytes});
 }
 
-TEST_F(TwoSorts, DISABLED_OfFullSize) {
+TEST_F(TwoSorts, DISABLED_FullSize) {
   expect_both_kept({.held_bytes = 8 * GiB, .budget_bytes = 256 * MiB, .input_bytes = 768 * MiB});
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// What held the memory of a sort, in its statistics: written by json.cc, read by the
-// report (cli/sort/sort_report.cc).
+// Members of a sort's statistics that describe its memory over time: written by json.cc, read by
+// the report (cli/sort/sort_report.cc).
 
 #include <array>
 
@@ -9,10 +9,10 @@
 
 namespace penstock::api {
 
-// In the order of BucketStage. Lists of as many numbers: bytes, mean over a bin of time.
+// Names in the order of BucketStage. Each is a list of bytes, the mean over a bin of time.
 inline constexpr std::array<const char*, bucket_stages> stage_keys = {
     "reading_bytes", "waiting_bytes", "sorting_bytes", "writing_bytes"};
-// What the numbers of a bucket are.
+// Names of a bucket's numbers.
 inline constexpr std::array<const char*, 7> bucket_columns = {
     "offset_bytes",   "bytes",          "begin_seconds",  "read_seconds",
     "waited_seconds", "sorted_seconds", "written_seconds"};

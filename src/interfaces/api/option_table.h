@@ -1,6 +1,6 @@
 #pragma once
 
-// The table of options (options.def) for programs to walk.
+// Iteration over the table of options (options.def).
 
 #include <span>
 #include <string>
@@ -11,7 +11,8 @@
 
 namespace penstock {
 
-// The modes of `penstock sort` and `penstock plan`, which are an option's scope. Other commands have the plain one.
+// The modes of `penstock sort` and `penstock plan`, which make up an option's scope. Other commands
+// have only the plain mode.
 namespace scope {
 
 inline constexpr unsigned items = 1;             // a sort of items
@@ -23,7 +24,8 @@ inline constexpr unsigned plan_of_size = 32;     // penstock plan --size
 inline constexpr unsigned tables = 64;           // --by
 inline constexpr unsigned cluster = 128;         // --engine ray
 inline constexpr unsigned cluster_tables = 256;  // --engine ray --by
-// GNU sort takes it with -c, -m and --debug, where it has no meaning, and so does this program under that name.
+// Accepted with -c, -m and --debug without effect, if the program is called `sort`, as GNU sort
+// does.
 inline constexpr unsigned as_gnu = 512;
 
 // Sorts, their plans, and merges.
@@ -42,16 +44,17 @@ struct OptionText {
   const char* owner;
   const char* name;
   const char* field;   // "output_rules.sync"
-  const char* c;       // empty: C has none
-  const char* python;  // empty: the package has none
-  const char* words;   // empty: the command line has none
+  const char* c;       // empty: not in C
+  const char* python;  // empty: not in the package
+  const char* words;   // empty: not on the command line
   const char* value;
   const char* group;
   unsigned scope;
   const char* help;
 };
 
-// Calls visit(text, field) for each option of the struct Options: field(options) is a reference to its value.
+// Calls visit(text, field) for each option of the struct Options; field(options) returns a
+// reference to its value.
 template <class Options, class Visit>
 constexpr void for_each_option(Visit&& visit) {
 #define C(field) #field
@@ -68,7 +71,7 @@ constexpr void for_each_option(Visit&& visit) {
 #include "interfaces/api/options.def"
 }
 
-// The row of an option. A name that is not in the table does not compile.
+// The row of an option. An unknown name does not compile.
 template <class Options>
 consteval OptionText option(std::string_view name) {
   OptionText found{};
@@ -79,7 +82,7 @@ consteval OptionText option(std::string_view name) {
   return found;
 }
 
-// The words for the values of an enumeration, in the order of its values.
+// The words of an enumeration, in the order of its values.
 template <class Value>
 inline constexpr const char* option_words[] = {""};
 template <>
@@ -92,7 +95,7 @@ inline constexpr const char* option_words<Mechanism>[] = {"automatic", "mremap",
 template <>
 inline constexpr const char* option_words<PartitionFilesBy>[] = {"range", "hash", "bits"};
 
-// Errors: no value has that word; `attempted` and `option` say in the message what was asked for, "--pool x".
+// Errors: an unknown word; the message names `attempted` and `option`, as in "--pool x".
 Result<size_t> index_of_word(std::span<const char* const> words, const std::string& word,
                              const char* attempted, const std::string& option);
 template <class Value>

@@ -1,6 +1,6 @@
 #pragma once
 
-// The public options made internal ones, or what is wrong with them.
+// Converts public options to internal ones, or returns the error in them.
 
 #include "files/sort/external_sort.h"
 #include "penstock/files.h"

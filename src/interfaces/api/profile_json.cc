@@ -54,8 +54,7 @@ Json fit_json(const bowtie::DelayFit& fit) {
           {"error", fit.error}};
 }
 
-// Takes a profile's JSON apart. The first thing that is wrong is kept; what is asked for after it
-// is empty.
+// Reads the fields of a profile's JSON. The first error is kept; fields read after it are empty.
 class Reader {
  public:
   explicit Reader(const std::string& subject) : subject_(subject) {}
@@ -204,7 +203,8 @@ Json measurement_json(const Measurement& measurement) {
 Result<ProfileFile> parse_profile(const std::string& text, const std::string& subject) {
   Reader reader(subject);
   const Json json = Json::parse(text, nullptr, false);
-  // By find(): value() copies, and what a stranger nested may be deeper than the stack.
+  // find() instead of value(), which copies: untrusted JSON may be nested deeper than the stack
+  // allows.
   const auto kind_of = json.find("kind");
   if (!json.is_object() || kind_of == json.end() || *kind_of != kind) {
     reader.complain("it is none");

@@ -10,23 +10,23 @@
 
 namespace penstock::api {
 
-// What a saved profile says beside the profile itself.
+// A saved profile and its origin.
 struct ProfileFile {
   bowtie::DeviceProfile profile;
-  std::string emulated;  // how, if the disk was not a real one
+  std::string emulated;  // the emulation, if the disk was not real
 };
 
-// The profile as JSON; `measurement` (how it was found) may be null. Reading ignores it, and all
-// names that it does not know.
+// The profile as JSON; `measurement` (its origin) may be null. Reading ignores `measurement` and
+// all unknown names.
 nlohmann::ordered_json profile_json(const ProfileFile& file,
                                     const nlohmann::ordered_json& measurement);
 nlohmann::ordered_json measurement_json(const bowtie::Measurement& measurement);
 
-// `subject` is for messages. Errors: corrupt, with what is wrong in which field.
+// `subject` is for messages. Errors: corrupt, with the field and its error.
 Result<ProfileFile> parse_profile(const std::string& text, const std::string& subject);
 
-// What --device names: a published profile (array24, hdd, sata-ssd, nvme, or as it calls itself),
-// or a file.
+// Loads the value of --device: a published profile (array24, hdd, sata-ssd, nvme, or its full
+// name), or a file.
 Result<ProfileFile> load_device(const std::string& name);
 
 }  // namespace penstock::api

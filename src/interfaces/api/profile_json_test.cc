@@ -28,7 +28,7 @@ void expect_equal(const DeviceProfile& a, const DeviceProfile& b) {
   }
 }
 
-TEST(ProfileJson, WhatWasSavedIsWhatIsLoaded) {
+TEST(ProfileJson, ASavedProfileIsLoadedUnchanged) {
   DeviceProfile profile = bowtie::paper_array();
   profile.switch_seconds =
       *SwitchDelay::table({1, 8}, {1, 8, 64}, {0, 1e-3, 2e-3, 1e-3, 2e-3, 3e-3});
@@ -58,8 +58,8 @@ TEST(ProfileJson, ShortNamesAndFullOnesAreKnown) {
   EXPECT_FALSE(load_device("/").has_value());
 }
 
-// What is wrong, and what the message must name.
-TEST(ProfileJson, BadFilesAreToldApart) {
+// Each case is an error and the words that the message must contain.
+TEST(ProfileJson, BadFilesAreDistinguished) {
   const Json good = profile_json({bowtie::paper_array(), ""}, nullptr);
   struct Case {
     std::function<void(Json&)> spoil;

@@ -1,4 +1,4 @@
-// The figures of runs in one process at once (base/run_scope.h): each run has those that it has alone.
+// Figures of simultaneous runs in one process (base/run_scope.h) equal those of each run alone.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -38,7 +38,8 @@ struct Figures {
   explicit Figures(const PartitionFilesResult& result) : Figures(result.stats) {}
 };
 
-// Requests of one run's threads may change places, in a run alone too: its seeks vary by some in each phase.
+// Requests of one run's threads may change places, in a run alone too: the seeks of a phase vary by
+// `seeks_apart`.
 void expect_equal(const Figures& got, const Figures& expected, uint64_t seeks_apart) {
   EXPECT_EQ(got.bytes_read, expected.bytes_read);
   EXPECT_EQ(got.bytes_written, expected.bytes_written);
@@ -86,7 +87,7 @@ class FiguresOfARun : public testing::Test {
     while (static_cast<uint64_t>(file.tellp()) < bytes)
       file << random.below(100'000) << ',' << random.next() << '\n';
   }
-  // `items`: the name of an input. The disk is one that nobody has to look at.
+  // `items` names an input. The disk has a given profile, so that no run measures it.
   FilesOptions options(const std::string& output, const std::string& items) const {
     return {.output = path(output),
             .items = {.name = items.ends_with("lines") ? "lines" : "u64"},
@@ -100,7 +101,7 @@ class FiguresOfARun : public testing::Test {
   const std::filesystem::path folder_ = vanishing_.path();
 };
 
-// The file's bytes. The first read calls `meanwhile` before: a run may go there.
+// A source with the file's bytes. Its first read calls `meanwhile` before, which may be a run.
 std::shared_ptr<Source> file_source(const std::string& path, std::function<void()> meanwhile) {
   auto file = std::make_shared<std::ifstream>(path, std::ios::binary);
   return callback_source([file, meanwhile = std::move(meanwhile)](
@@ -111,7 +112,7 @@ std::shared_ptr<Source> file_source(const std::string& path, std::function<void(
   });
 }
 
-// One run within another, whose source makes it: nothing depends on time.
+// One run within another, whose source starts it: the result does not depend on timing.
 TEST_F(FiguresOfARun, AreThoseOfTheRunAloneWhileItsSourceMakesAnother) {
   struct Case {
     const char* name;
@@ -165,7 +166,7 @@ TEST_F(FiguresOfARun, AreThoseOfTheRunAloneWhileItsSourceMakesAnother) {
        }},
   };
   constexpr uint64_t seeks_apart = 8;
-  std::optional<Figures> first;  // of the other run
+  std::optional<Figures> first;  // figures of the other run
   const auto other = [&] {
     FilesOptions all = options("other-{}", "small");
     all.inputs = {path("small")};
@@ -199,9 +200,9 @@ TEST_F(FiguresOfARun, AreThoseOfTheRunAloneWhileItsSourceMakesAnother) {
   }
 }
 
-// Two sorts larger than their budget and a merge, in threads.
+// Two sorts larger than their budget and a merge, each in a thread.
 TEST_F(FiguresOfARun, AreThoseOfTheRunAloneBesideOthersInThreads) {
-  using Progress = std::pair<uint64_t, uint64_t>;  // the most that was done, and then the total
+  using Progress = std::pair<uint64_t, uint64_t>;  // largest `done` and the last total
   const auto run = [&](size_t i, Progress& most) -> Result<Figures> {
     FilesOptions all = options("out-" + std::to_string(i), "small");
     all.progress = [&](const FilesProgress& now) { most = {now.done_bytes, now.total_bytes}; };

@@ -1,5 +1,5 @@
-// Operations over files whose inputs and outputs are streams of ours: each kind of source with each kind of
-// sink, and runs that are joined by streams.
+// Operations over files whose inputs and outputs are Penstock's streams: each kind of source with
+// each kind of sink, and runs that are connected by streams.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ namespace penstock {
 namespace {
 
 constexpr size_t block_bytes = 64 * KiB;
-// No whole number of blocks, and many of them.
+// Many blocks, the last one partly filled.
 constexpr uint64_t small_bytes = 1 * MiB + 8 * 1001;
 // More than the budget.
 constexpr uint64_t large_bytes = 34 * MiB + 8 * 1001;
@@ -36,13 +36,13 @@ std::span<const std::byte> bytes_of(const std::vector<uint64_t>& numbers) {
   return std::as_bytes(std::span(numbers));
 }
 
-// Through a stream's pointer, forward and within its comeback.
+// Copies through a stream's pointer, forward and within its comeback.
 void copy_forward(std::byte* to, const std::byte* from, size_t bytes) {
   for (size_t at = 0; at < bytes; at += block_bytes)
     std::memcpy(to + at, from + at, std::min(block_bytes, bytes - at));
 }
 
-// A source that copies from a pointer to so many bytes. `stream`: whatever the pointer needs to live.
+// A source that copies `bytes` bytes from a pointer. `stream` keeps the pointer alive.
 template <class Stream>
 std::unique_ptr<Source> source_at(std::shared_ptr<Stream> stream, const std::byte* from,
                                   uint64_t bytes) {
@@ -56,7 +56,7 @@ std::unique_ptr<Source> source_at(std::shared_ptr<Stream> stream, const std::byt
       });
 }
 
-// One stream between two threads, as the sink of one run and the source of another.
+// One stream between two threads: the sink of one run and the source of another.
 struct Pipe {
   explicit Pipe(uint64_t bytes)
       : stream(RemapStream::open({.bytes = bytes, .block_bytes = block_bytes})) {}
@@ -127,7 +127,7 @@ class StreamPairs : public testing::Test {
             .output_rules = {.sync = false}};
   }
 
-  // ---- sources of the file `name`, which holds `numbers`
+  // ---- Sources of the file `name`, which holds `numbers`.
 
   struct Input {
     std::string name;
@@ -213,7 +213,7 @@ class StreamPairs : public testing::Test {
     };
   }
 
-  // ---- sinks, and what has arrived there when the run has ended
+  // ---- Sinks, and the bytes that have arrived there when the run has ended.
 
   struct Opened {
     std::shared_ptr<Sink> sink;
@@ -316,7 +316,7 @@ class StreamPairs : public testing::Test {
   const TemporaryFolder vanishing_;
   const std::filesystem::path folder_ = vanishing_.path();
   std::vector<uint64_t> numbers_, sorted_;
-  std::vector<std::jthread> threads_;  // the other ends; last: they use all others
+  std::vector<std::jthread> threads_;  // the other ends; last member, because they use all others
 };
 
 TEST_F(StreamPairs, EverySourceIsSortedToEverySink) {
@@ -335,7 +335,7 @@ TEST_F(StreamPairs, EverySourceIsSortedToEverySink) {
   }
 }
 
-// Its first phase reads all, its second one writes all.
+// Its first phase reads everything, its second one writes everything.
 TEST_F(StreamPairs, ASortLargerThanItsMemoryGoesFromStreamToStream) {
   make(large_bytes);
   const auto named = [](const auto& ends) {
@@ -367,8 +367,8 @@ TEST_F(StreamPairs, AllKindsOfSourcesAreMergedToEverySink) {
   }
 }
 
-// Three runs at once, the third of which reads what the others write.
-TEST_F(StreamPairs, AMergeReadsWhatTwoSortsWriteThroughStreams) {
+// Three runs at once, the third of which reads the outputs of the others.
+TEST_F(StreamPairs, AMergeReadsTwoSortsThroughStreams) {
   const std::array pipes = {std::make_shared<Pipe>(small_bytes),
                             std::make_shared<Pipe>(small_bytes)};
   for (const auto& pipe : pipes) {

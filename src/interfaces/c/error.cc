@@ -13,7 +13,7 @@ static_assert(static_cast<int>(ErrorCode::cancelled) + 1 == PENSTOCK_CANCELLED);
 static_assert(static_cast<int>(ErrorCode::unsorted) + 1 == PENSTOCK_UNSORTED);
 
 constinit thread_local ThreadObject<std::string> message_of_thread;
-constinit thread_local const char* last_message = "";  // in the string, or a literal
+constinit thread_local const char* last_message = "";  // text of message_of_thread, or a literal
 constinit thread_local int last_errno = 0;
 
 }  // namespace
@@ -61,7 +61,7 @@ int penstock_install_handlers() {
 
 int penstock_recover(int (*work)(void* context), void* context) {
   return c_api::guarded([&]() -> int {
-    // A Result, so that what `work` returns is told from what a stream met.
+    // A Result, to distinguish the value of `work` from the error of a stream.
     const Result<int> returned = RecoveryPoint::run([&]() -> int { return work(context); });
     return returned ? *returned : c_api::fail(returned.error());
   });

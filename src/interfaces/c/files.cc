@@ -48,7 +48,8 @@ std::shared_ptr<Sink> sink_of(const penstock_sink& sink) {
   });
 }
 
-// ---- Fields of C made options, as the table has them (interfaces/api/options.def). 0 and NULL keep the default.
+// ---- Fields of C converted to options by the table (interfaces/api/options.def). 0 and NULL keep the
+// default.
 
 Status take(bool& to, int from) {
   to = from != 0;
@@ -99,7 +100,7 @@ Status take(Compression& to, int from) {
   return {};
 }
 
-// The options of the struct Options that `from` has.
+// Reads those options of the struct Options that `from` has.
 template <class Options, class From>
 Status take_all(Options& options, const From& from) {
 #define C(field) [&](auto& to) { return take(to, from.field); }
@@ -165,7 +166,7 @@ Status set_to(std::optional<Value>& to, const std::string& text) {
   return set_to(to.emplace(), text);
 }
 
-// Sets the option of that name. Nothing: the struct has no such option.
+// Sets the option of that name. Returns nullopt if the struct has no such option.
 template <class Options>
 std::optional<Status> set_in(Options& options, std::string_view name, const std::string& value) {
   std::optional<Status> done;
@@ -260,7 +261,7 @@ void give(const std::string& text, char** to) {
   std::memcpy(*to, text.c_str(), text.size() + 1);
 }
 
-// operation(files, options) gives statistics, which are told.
+// Runs operation(files, options), and returns its statistics as JSON.
 template <class Options, class Given, class Operation>
 int carried_out(const penstock_files_options* files, const Given* given, char** json,
                 Operation&& operation) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What every function of penstock/penstock.h stands on: errors become codes and messages, exceptions
-// go no further, and options are read as far as their size says.
+// Common parts of the functions of penstock/penstock.h: errors become codes and messages,
+// exceptions are caught, and options are read up to their size.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace penstock::c_api {
 
-// Kept for penstock_error_message() of this thread. Returns the code.
+// Stores the error for penstock_error_message() of this thread, and returns the code.
 int fail(const Error& error) noexcept;
 int fail(int code, const char* message) noexcept;
 
@@ -25,7 +25,7 @@ inline int code_of(const Status& status) noexcept {
   return status ? PENSTOCK_OK : fail(status.error());
 }
 
-// What `work` returns: a Status, or a code.
+// Calls `work`, which returns a Status or a code, and returns a code.
 template <class Work>
 int guarded(Work&& work) noexcept {
   try {
@@ -43,7 +43,7 @@ int guarded(Work&& work) noexcept {
   }
 }
 
-// *handle is a new Handle, made of what open() returns a Result of; or nullptr after an error.
+// Sets *handle to a new Handle made from the value of open(), or to nullptr after an error.
 template <class Handle, class Open>
 int opened(Handle** handle, Open&& open) noexcept {
   return guarded([&]() -> Status {
@@ -57,10 +57,10 @@ int opened(Handle** handle, Open&& open) noexcept {
   });
 }
 
-// Far more than any will have: a size above it was never set.
+// Far more than any options will have: a larger size is uninitialized memory.
 inline constexpr size_t options_bytes_max = 64 * 1024;
 
-// The options as this version knows them: what the caller's lack is 0.
+// The options in this version's layout; fields that the caller's version lacks are 0.
 template <class Options>
 Result<Options> options_of(const Options* given) {
   Options options = {};
@@ -69,7 +69,7 @@ Result<Options> options_of(const Options* given) {
     const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
     if (size < sizeof(size_t) || size > options_bytes_max)
       return failure(ErrorCode::invalid_argument, "read the options", "size", "sizeof of them");
-    // Fields of a later version that ask for something.
+    // Fields of a later version that are not 0.
     if (size > sizeof options &&
         std::any_of(bytes + sizeof options, bytes + size, [](unsigned char b) { return b != 0; }))
       return failure(ErrorCode::unsupported, "read the options", "fields of a later version");
@@ -79,7 +79,7 @@ Result<Options> options_of(const Options* given) {
   return options;
 }
 
-// What is 0 keeps its default.
+// Sets `to`, unless `from` is 0, which keeps the default.
 template <class To, class From>
 void set(To& to, From from) {
   if (from != 0) to = static_cast<To>(from);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the options of several functions have.
+// Helpers for options that several functions share.
 
 #include <algorithm>
 #include <atomic>

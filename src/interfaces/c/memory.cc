@@ -1,4 +1,4 @@
-// Items in memory: sorted, ordered, partitioned.
+// Items in memory: sorting, ordering, partitioning.
 
 #include <memory>
 #include <span>
@@ -15,7 +15,7 @@ using c_api::set;
 
 namespace {
 
-// The buckets, whatever they hold.
+// Buckets of any item type.
 struct Buckets {
   virtual ~Buckets() = default;
   virtual uint32_t count() const = 0;
@@ -32,7 +32,7 @@ struct BucketsOf final : Buckets {
   Partitions<T> parts;
 };
 
-// Calls work(items), of the type.
+// The item types of with_type(), which calls work(items) for one of them.
 template <class... Types>
 struct OneOf {};
 using All = OneOf<uint8_t, int8_t, uint16_t, int16_t, uint32_t, int32_t, uint64_t, int64_t, float,
@@ -62,7 +62,7 @@ Result<SortOptions> sort_options(const penstock_sort_options* given) {
   return options;
 }
 
-// Calls work(items, options).
+// Calls work(items, options), and returns a code.
 template <class Work>
 int sorted(int type, const penstock_sort_options* given, Work&& work) {
   return guarded([&]() -> Status {

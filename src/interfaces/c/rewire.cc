@@ -1,4 +1,4 @@
-// Memory whose pages are chosen.
+// Vectors, tables and snapshots whose pages are remapped.
 
 #include "penstock/rewire.h"
 

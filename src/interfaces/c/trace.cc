@@ -1,4 +1,4 @@
-// What programs ask of files: recorded and read.
+// Traces of programs' file accesses: recording and reading.
 
 #include "penstock/trace.h"
 
