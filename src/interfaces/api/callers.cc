@@ -13,14 +13,14 @@
 namespace penstock::api {
 namespace {
 
-constexpr std::chrono::milliseconds look_every{20};
+constexpr std::chrono::milliseconds poll_every{20};
 
 }  // namespace
 
 // A caller's source whose errors are reported to `callers`, unless it was cancelled.
-class Callers::Told final : public Source {
+class Callers::WatchedSource final : public Source {
  public:
-  Told(std::shared_ptr<Source> source, Callers& callers)
+  WatchedSource(std::shared_ptr<Source> source, Callers& callers)
       : source_(std::move(source)), callers_(callers) {}
   Result<size_t> read(std::span<std::byte> into) override {
     auto bytes = source::checked_read(*source_, into);
@@ -39,7 +39,8 @@ class Callers::Told final : public Source {
 };
 
 Callers::Callers(FilesOptions& options) : options_(options) {
-  for (auto& source : options.sources) source = std::make_shared<Told>(std::move(source), *this);
+  for (auto& source : options.sources)
+    source = std::make_shared<WatchedSource>(std::move(source), *this);
 }
 
 void Callers::fail(const Error& error) {
@@ -58,14 +59,14 @@ std::optional<Error> Callers::error() {
 
 Status Callers::watch() {
   if (options_.cancel == nullptr) return {};
-  return start_thread(watcher_, [this] { look(); });
+  return start_thread(watcher_, [this] { poll_cancel(); });
 }
 
-void Callers::look() {
+void Callers::poll_cancel() {
   MutexLock lock(mutex_);
-  while (!stops_looking_) {
+  while (!stops_polling_) {
     if (options_.cancel->load()) return cancel(true);
-    changed_.wait_for(mutex_, look_every);
+    changed_.wait_for(mutex_, poll_every);
   }
 }
 
@@ -80,7 +81,7 @@ void Callers::end(bool succeeded) {
   if (watcher_.joinable()) {
     {
       MutexLock lock(mutex_);
-      stops_looking_ = true;
+      stops_polling_ = true;
       changed_.notify_all();
     }
     watcher_.join();

@@ -33,9 +33,9 @@ class Callers {
   std::optional<Error> error() EXCLUDES_LOCK(mutex_);
 
  private:
-  class Told;
+  class WatchedSource;
 
-  void look() EXCLUDES_LOCK(mutex_);
+  void poll_cancel() EXCLUDES_LOCK(mutex_);
   void fail(const Error& error) EXCLUDES_LOCK(mutex_);
   void cancel(bool sink);
 
@@ -44,7 +44,7 @@ class Callers {
   std::thread watcher_;
   Mutex mutex_;
   Condition changed_;
-  bool stops_looking_ GUARDED_BY(mutex_) = false;
+  bool stops_polling_ GUARDED_BY(mutex_) = false;
   std::optional<Error> error_ GUARDED_BY(mutex_);
 };
 
@@ -54,7 +54,7 @@ Status make_sink(FilesOptions& options);
 // Returns `interrupted` if the caller's `cancel` flag ended the run: the errors of its sources and
 // sink are consequences.
 template <class Done>
-Result<Done> as_wished(Result<Done> done, const FilesOptions& given) {
+Result<Done> or_interrupted(Result<Done> done, const FilesOptions& given) {
   const bool has_callers = !given.sources.empty() || given.sink != nullptr;
   const bool cancelled = !done && (has_callers || done.error().code == ErrorCode::cancelled);
   if (!cancelled || given.cancel == nullptr || !given.cancel->load()) return done;
@@ -69,14 +69,14 @@ auto with_callers(const FilesOptions& given, Work work) -> decltype(work(given))
     FilesOptions options = given;
     if (Status made = make_sink(options); !made) return std::unexpected(made.error());
     if (options.sources.empty() && options.sink == nullptr)
-      return as_wished(work(options), options);
+      return or_interrupted(work(options), options);
     Callers callers(options);
     if (Status watched = callers.watch(); !watched) return std::unexpected(watched.error());
     auto result = work(options);
     callers.end(result.has_value());
     if (auto failed = callers.error(); failed && !result)
       result = std::unexpected(std::move(*failed));
-    return as_wished(std::move(result), options);
+    return or_interrupted(std::move(result), options);
   });
 }
 

@@ -118,7 +118,7 @@ Result<SortPlan> plan_sort_files(const FilesOptions& files, const SortFilesOptio
     const RunScope scope(files::run_state(files));
     auto sort = api::sort_options(files, options);
     if (!sort) return std::unexpected(sort.error());
-    return api::as_wished(external::plan_sort(*sort), files);
+    return api::or_interrupted(external::plan_sort(*sort), files);
   });
 }
 

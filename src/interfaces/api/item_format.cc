@@ -12,7 +12,7 @@ namespace penstock::api {
 namespace {
 
 // True for "OFFSET:LENGTH" of decimal digits, as in "4:8".
-bool is_place(const std::string& key) {
+bool is_byte_range(const std::string& key) {
   return key.find(':') != std::string::npos &&
          key.find_first_not_of("0123456789:") == std::string::npos;
 }
@@ -31,7 +31,7 @@ Result<items::Format> record_format(const ItemFormat& items) {
     bytes = type.bytes;
   }
   // A single key of bytes lies in the record: no key has to be computed.
-  if (items.keys.size() == 1 && is_place(items.keys.front()))
+  if (items.keys.size() == 1 && is_byte_range(items.keys.front()))
     return items::parse_format("record", bytes, items.keys.front());
   auto format = items::parse_format("record", bytes);
   if (!format || items.keys.empty()) return format;
@@ -114,7 +114,7 @@ Result<items::Format> format_of(const ItemFormat& items, const ItemRules& rules)
     if (of_text != nullptr) return needs(of_text, "lines");
     return format;
   }
-  if (const auto place = std::ranges::find_if(items.keys, is_place);
+  if (const auto place = std::ranges::find_if(items.keys, is_byte_range);
       place != items.keys.end() && !items.csv)
     return needs("--key " + *place, "record");
   if (Status status = order_text(items, rules, *format); !status)

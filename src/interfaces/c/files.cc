@@ -51,28 +51,28 @@ std::shared_ptr<Sink> sink_of(const penstock_sink& sink) {
 // ---- Fields of C converted to options by the table (interfaces/api/options.def). 0 and NULL keep the
 // default.
 
-Status take(bool& to, int from) {
+Status assign(bool& to, int from) {
   to = from != 0;
   return {};
 }
 template <std::unsigned_integral Number>
-Status take(Number& to, std::type_identity_t<Number> from) {
+Status assign(Number& to, std::type_identity_t<Number> from) {
   if (from != 0) to = from;
   return {};
 }
-Status take(std::optional<uint32_t>& to, uint32_t from) {
+Status assign(std::optional<uint32_t>& to, uint32_t from) {
   if (from != 0) to = from;
   return {};
 }
-Status take(std::string& to, const char* from) {
+Status assign(std::string& to, const char* from) {
   if (from != nullptr) to = from;
   return {};
 }
-Status take(std::optional<std::string>& to, const char* from) {
+Status assign(std::optional<std::string>& to, const char* from) {
   if (from != nullptr) to = from;
   return {};
 }
-Status take(std::optional<char>& to, const char* from) {
+Status assign(std::optional<char>& to, const char* from) {
   const std::string separator = text_of(from);
   if (separator.size() > 1)
     return failure(ErrorCode::invalid_argument, "separate fields by other than one byte", separator,
@@ -82,17 +82,17 @@ Status take(std::optional<char>& to, const char* from) {
 }
 template <class Value>
   requires std::is_enum_v<Value>
-Status take(Value& to, const char* from) {
+Status assign(Value& to, const char* from) {
   if (from == nullptr) return {};
   const auto value = api::value_of_word<Value>(from, "take this value", "");
   if (!value) return std::unexpected(value.error());
   to = *value;
   return {};
 }
-Status take(std::optional<CompressedFormat>& to, const char* from) {
-  return from == nullptr ? Status() : take(to.emplace(), from);
+Status assign(std::optional<CompressedFormat>& to, const char* from) {
+  return from == nullptr ? Status() : assign(to.emplace(), from);
 }
-Status take(Compression& to, int from) {
+Status assign(Compression& to, int from) {
   if (from < 0 || static_cast<size_t>(from) >= std::size(api::option_words<Compression>))
     return failure(ErrorCode::invalid_argument, "compress temporaries so", std::to_string(from),
                    "one of enum penstock_compression");
@@ -102,9 +102,9 @@ Status take(Compression& to, int from) {
 
 // Reads those options of the struct Options that `from` has.
 template <class Options, class From>
-Status take_all(Options& options, const From& from) {
-#define C(field) [&](auto& to) { return take(to, from.field); }
-#define C_NOT(field) [&](auto& to) { return take(to, from.field == 0); }
+Status assign_all(Options& options, const From& from) {
+#define C(field) [&](auto& to) { return assign(to, from.field); }
+#define C_NOT(field) [&](auto& to) { return assign(to, from.field == 0); }
 #define C_OPTIONAL(field)                       \
   [&](auto& to) {                               \
     if (from.has_##field != 0) to = from.field; \
@@ -119,9 +119,9 @@ Status take_all(Options& options, const From& from) {
   }
 #define C_OWN(field) [](auto&) { return Status(); }
 #define C_NONE [](auto&) { return Status(); }
-#define OPTION(owner, name, field, c, ...)                     \
-  if constexpr (std::is_same_v<Options, owner>) {              \
-    if (Status taken = c(options.field); !taken) return taken; \
+#define OPTION(owner, name, field, c, ...)               \
+  if constexpr (std::is_same_v<Options, owner>) {        \
+    if (Status set = c(options.field); !set) return set; \
   }
 #include "interfaces/api/options.def"
   return {};
@@ -129,11 +129,11 @@ Status take_all(Options& options, const From& from) {
 
 // All options of one operation.
 template <class Options, class From>
-Result<Options> taken(const From* given) {
+Result<Options> options_from(const From* given) {
   const auto from = options_of(given);
   if (!from) return std::unexpected(from.error());
   Options options;
-  if (Status all = take_all(options, *from); !all) return std::unexpected(all.error());
+  if (Status all = assign_all(options, *from); !all) return std::unexpected(all.error());
   return options;
 }
 
@@ -156,9 +156,9 @@ Status set_to(std::vector<std::string>& to, const std::string& text) {
   return {};
 }
 template <class Value>
-  requires requires(Value& to, const char* from) { take(to, from); }
+  requires requires(Value& to, const char* from) { assign(to, from); }
 Status set_to(Value& to, const std::string& text) {
-  return take(to, text.c_str());
+  return assign(to, text.c_str());
 }
 template <class Value>
   requires requires(Value& to, const std::string& text) { set_to(to, text); }
@@ -183,7 +183,7 @@ std::optional<Status> set_in(Options& options, std::string_view name, const std:
 }
 
 template <class Options>
-Status take_settings(FilesOptions& files, Options& options, const penstock_files_options& from) {
+Status apply_settings(FilesOptions& files, Options& options, const penstock_files_options& from) {
   const auto settings = list_of("settings", from.settings, from.settings_count);
   if (!settings) return std::unexpected(settings.error());
   for (const std::string& setting : *settings) {
@@ -205,7 +205,7 @@ Status take_settings(FilesOptions& files, Options& options, const penstock_files
   return {};
 }
 
-Status take_hooks(FilesOptions& options, const penstock_files_options& from) {
+Status set_hooks(FilesOptions& options, const penstock_files_options& from) {
   for (size_t i = 0; i < from.sources_count; ++i) {
     if (from.sources == nullptr || from.sources[i].read == nullptr)
       return lacking("sources", "as many as their count says, each with read");
@@ -233,9 +233,9 @@ Result<FilesOptions> files_options(const penstock_files_options* given) {
   const auto from = options_of(given);
   if (!from) return std::unexpected(from.error());
   FilesOptions options;
-  if (Status all = take_all(options, *from); !all) return std::unexpected(all.error());
-  if (Status all = take_all(options.items, *from); !all) return std::unexpected(all.error());
-  if (Status all = take_hooks(options, *from); !all) return std::unexpected(all.error());
+  if (Status all = assign_all(options, *from); !all) return std::unexpected(all.error());
+  if (Status all = assign_all(options.items, *from); !all) return std::unexpected(all.error());
+  if (Status all = set_hooks(options, *from); !all) return std::unexpected(all.error());
   switch (from->memory_scope) {
     case PENSTOCK_MEMORY_CALL:
       break;
@@ -254,7 +254,7 @@ Result<FilesOptions> files_options(const penstock_files_options* given) {
   return options;
 }
 
-void give(const std::string& text, char** to) {
+void return_text(const std::string& text, char** to) {
   if (to == nullptr) return;
   *to = static_cast<char*>(std::malloc(text.size() + 1));
   if (*to == nullptr) throw std::bad_alloc();
@@ -263,18 +263,18 @@ void give(const std::string& text, char** to) {
 
 // Runs operation(files, options), and returns its statistics as JSON.
 template <class Options, class Given, class Operation>
-int carried_out(const penstock_files_options* files, const Given* given, char** json,
-                Operation&& operation) {
+int run_operation(const penstock_files_options* files, const Given* given, char** json,
+                  Operation&& operation) {
   if (json != nullptr) *json = nullptr;
   return guarded([&]() -> Status {
     auto all = files_options(files);
     if (!all) return std::unexpected(all.error());
-    auto options = taken<Options>(given);
+    auto options = options_from<Options>(given);
     if (!options) return std::unexpected(options.error());
-    if (Status set = take_settings(*all, *options, *options_of(files)); !set) return set;
+    if (Status set = apply_settings(*all, *options, *options_of(files)); !set) return set;
     const auto done = operation(*all, *options);
     if (!done) return std::unexpected(done.error());
-    give(to_json(*done), json);
+    return_text(to_json(*done), json);
     return {};
   });
 }
@@ -297,12 +297,12 @@ void penstock_text_free(char* text) {
 
 int penstock_sort_files(const penstock_files_options* files,
                         const penstock_sort_files_options* options, char** json) {
-  return carried_out<SortFilesOptions>(files, options, json, sort_files);
+  return run_operation<SortFilesOptions>(files, options, json, sort_files);
 }
 
 int penstock_plan_sort_files(const penstock_files_options* files,
                              const penstock_sort_files_options* options, char** json) {
-  return carried_out<SortFilesOptions>(files, options, json, plan_sort_files);
+  return run_operation<SortFilesOptions>(files, options, json, plan_sort_files);
 }
 
 int penstock_check_file(const penstock_files_options* files,
@@ -313,29 +313,29 @@ int penstock_check_file(const penstock_files_options* files,
     if (!from) return std::unexpected(from.error());
     auto options = files_options(files);
     if (!options) return std::unexpected(options.error());
-    if (Status set = take_settings(*options, *options, *options_of(files)); !set) return set;
+    if (Status set = apply_settings(*options, *options, *options_of(files)); !set) return set;
     const auto done = check_file(*options, from->threads != 0 ? from->threads : 2);
     if (!done) return std::unexpected(done.error());
     if (sorted != nullptr) *sorted = done->sorted() ? 1 : 0;
     const std::string name = options->inputs.empty() ? "a source" : options->inputs.front();
-    give(to_json(*done, name, options->items), json);
+    return_text(to_json(*done, name, options->items), json);
     return {};
   });
 }
 
 int penstock_merge_files(const penstock_files_options* files,
                          const penstock_merge_files_options* options, char** json) {
-  return carried_out<MergeFilesOptions>(files, options, json, merge_files);
+  return run_operation<MergeFilesOptions>(files, options, json, merge_files);
 }
 
 int penstock_partition_files(const penstock_files_options* files,
                              const penstock_partition_files_options* options, char** json) {
-  return carried_out<PartitionFilesOptions>(files, options, json, partition_files);
+  return run_operation<PartitionFilesOptions>(files, options, json, partition_files);
 }
 
 int penstock_group_files(const penstock_files_options* files,
                          const penstock_group_files_options* options, char** json) {
-  return carried_out<GroupFilesOptions>(
+  return run_operation<GroupFilesOptions>(
       files, options, json,
       [&](const FilesOptions& all, GroupFilesOptions made) -> Result<GroupFilesStats> {
         const auto from = options_of(options);
@@ -353,10 +353,10 @@ int penstock_group_files(const penstock_files_options* files,
 
 int penstock_join_files(const penstock_files_options* files,
                         const penstock_join_files_options* options, char** json) {
-  return carried_out<JoinFilesOptions>(files, options, json, join_files);
+  return run_operation<JoinFilesOptions>(files, options, json, join_files);
 }
 
 int penstock_join_lines(const penstock_files_options* files,
                         const penstock_join_lines_options* options, char** json) {
-  return carried_out<JoinLinesOptions>(files, options, json, join_lines);
+  return run_operation<JoinLinesOptions>(files, options, json, join_lines);
 }

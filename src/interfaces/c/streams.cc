@@ -69,7 +69,7 @@ Result<Options> stream_options(const penstock_stream_options* given) {
   return options;
 }
 
-int give(const Result<uint64_t>& from, uint64_t* to) {
+int store(const Result<uint64_t>& from, uint64_t* to) {
   if (!from) return c_api::fail(from.error());
   if (to != nullptr) *to = *from;
   return PENSTOCK_OK;
@@ -171,7 +171,7 @@ int penstock_stream_prepare_read(penstock_stream* stream, const void* address, s
   return guarded([&] { return stream->stream.prepare_read(address, bytes); });
 }
 int penstock_stream_wait_ready(penstock_stream* stream, uint64_t offset, uint64_t* ready) {
-  return guarded([&] { return give(stream->stream.wait_ready(offset), ready); });
+  return guarded([&] { return store(stream->stream.wait_ready(offset), ready); });
 }
 void penstock_stream_fail(penstock_stream* stream, int side, const char* message) {
   (void)guarded([&]() -> Status {
@@ -231,7 +231,7 @@ int penstock_process_stream_finish(penstock_process_stream* stream, uint64_t byt
 }
 int penstock_process_stream_wait_ready(penstock_process_stream* stream, uint64_t offset,
                                        uint64_t* ready) {
-  return guarded([&] { return give(stream->stream.wait_ready(offset), ready); });
+  return guarded([&] { return store(stream->stream.wait_ready(offset), ready); });
 }
 void penstock_process_stream_fail(penstock_process_stream* stream, const char* message) {
   (void)guarded([&]() -> Status {
