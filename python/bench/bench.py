@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""The package beside NumPy, DuckDB and polars: bench.py sum|arrays|files|tables [--quick] [--runs N] [--folder .]
+"""Compares the package with NumPy, DuckDB and polars: bench.py sum|arrays|files|tables [--quick] [--runs N] [--folder .]
 
-`penstock-bench python` runs all four parts. Each prints lines of JSON: {"what", "unit", "samples"} for what was measured, {"ratio",
-"value"} of medians (1.0 is equal, more means that penstock is faster), and {"hash"} of results. Contenders take turns; what they
-give is compared. penstock is found by PYTHONPATH, as build/release/python; DuckDB and polars are those of build/rivals.
+`penstock-bench python` runs all four parts. Each prints lines of JSON: {"what", "unit", "samples"} for measurements, {"ratio",
+"value"} of medians (1.0 is equal, more means that penstock is faster), and {"hash"} of results. Contenders take turns; their
+results are compared. penstock is found by PYTHONPATH, as build/release/python; DuckDB and polars are those of build/rivals.
 
-sum     s.array.sum() of a file of u64, beside numpy.memmap: with nothing of the file in the page cache, and with all of it. Cold,
+sum     s.array.sum() of a file of u64, compared with numpy.memmap: with nothing of the file in the page cache, and with all of it. Cold,
         memmap leaves the file in the page cache, and penstock keeps 16 MiB. Cached, the job is the same: both map it.
 arrays  sort() and argsort() of u64 in memory that was touched before, one thread each. "best" is the fastest of NumPy's kinds
         (heapsort is never that). Harder for penstock: its argsort() is stable, and NumPy's default is not.
 files   A file of u64 four times larger than the memory, two threads, each contender in a process of its own, from its start to its
         end. Easier for penstock: it reads and writes plain numbers, they Parquet (not compressed, which they read fastest), and
-        here nothing holds them to the limit that they are told. Harder for penstock: its output is on the disk when it ends.
+        nothing here enforces their memory limit. Harder for penstock: its output is on the disk when it ends.
 tables  Parquet in a memory cgroup: see tables.py.
 """
 
@@ -59,7 +59,7 @@ def timed(work):
 
 
 def touch_machine(size):
-    """A virtual machine's first touch of memory is the host's business, and takes many times longer than any later one."""
+    """Touches the machine's memory: in a virtual machine the host serves the first touch, which takes many times longer than later ones."""
     free = os.sysconf("SC_AVPHYS_PAGES") * mmap.PAGESIZE
     mmap.mmap(-1, max(MIB, min(size, free // 4 * 3)), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
 

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""penstock.ray beside Ray's Dataset.sort, and beside penstock on one machine: ray_sort.py [tables] [lines] [--quick] [--bytes 4G]
+"""Compares penstock.ray with Ray's Dataset.sort, and with penstock on one machine: ray_sort.py [tables] [lines] [--quick] [--bytes 4G]
 [--runs N] [--contender WORD]... [--folder .] [--costs]
 
-`penstock-bench ray` runs it. Every contender has a process of its own, two processors, and half of the input's size as memory: of
-penstock.ray two tasks with half of that each; of Dataset.sort an object store of that size, and what its workers take beside, which
-nothing limits; of one machine the budget. Ray is started, and its workers are, before the time is taken. Peaks are the sum of all
-processes' proportional shares of physical memory (Pss), looked at four times a second.
+`penstock-bench ray` runs it. Every contender has a process of its own, two processors, and half of the input's size as memory: for
+penstock.ray two tasks with half of that each; for Dataset.sort an object store of that size, and the memory of its workers, which
+nothing limits; for one machine the budget. Ray and its workers are started before the time is taken. Peaks are the sum of all
+processes' proportional shares of physical memory (Pss), polled four times a second.
 
 tables  Parquet to Parquet, not compressed, by a column of random numbers, with a second column of text. Dataset.sort by pull and by
         push shuffle; the faster one counts.
-lines   Text to text. Easier for Dataset.sort: it writes Parquet, for it has no writer of lines.
+lines   Text to text. Easier for Dataset.sort: it writes Parquet, because it has no writer of lines.
 
---contender  Those alone whose name has the word ("penstock.ray", "push"), for who has a few minutes at a time. Each run is told on the
-        standard error when it ends; of contenders that do not run together, divide the medians.
---costs  Instead, the processor seconds of a gigabyte (10^9 bytes) in each stage, which penstock/ray/model.py has: of numbers, lines and
+--contender  Only contenders whose names contain the word ("penstock.ray", "push"), for runs of a few minutes at a time. Each run is
+        reported on the standard error when it ends; divide the medians of contenders that do not run together.
+--costs  Instead, the processor seconds of a gigabyte (10^9 bytes) in each stage, for penstock/ray/model.py: of numbers, lines and
         tables, by one task at a time in this process.
 """
 
@@ -75,7 +75,7 @@ def write_lines(folder, size):
                 file.write(block.tobytes())
 
 
-# ---- Contenders: what they do with folder/in, into folder/out, within so much memory.
+# ---- Contenders: each sorts folder/in into folder/out within the given memory.
 
 
 def inputs(folder):
@@ -111,7 +111,7 @@ def by_dataset(kind, folder, memory, strategy):
     import ray
     from ray.data.context import DataContext, ShuffleStrategy
 
-    # Without aiohttp, threads of Ray that look for it at the same time find half of a module.
+    # Without aiohttp, threads of Ray that import it at the same time find half of a module.
     sys.modules["fsspec.implementations.http"] = None
     start_ray(folder, memory)
     context = DataContext.get_current()
@@ -152,7 +152,7 @@ def work(name, kind, folder, memory):
     print("seconds", time.perf_counter() - begin, flush=True)
 
 
-# ---- What is measured of them.
+# ---- Measurements.
 
 
 def processes_of(parent):
@@ -181,7 +181,7 @@ def memory_of(processes):
 
 
 def measure(name, kind, folder, memory):
-    """Seconds and the peak; or what went wrong."""
+    """Returns the seconds and the peak, or an error."""
     with tempfile.TemporaryFile("w+") as said, subprocess.Popen(
             [sys.executable, __file__, "--work", name, kind, folder, str(memory)], stdout=subprocess.PIPE, stderr=said, text=True) as child:
         peak, over = 0, threading.Event()
@@ -211,7 +211,7 @@ def measure(name, kind, folder, memory):
     return float(told[-1].split()[1]), peak, ""
 
 
-# ---- What a processor needs.
+# ---- Processor seconds.
 
 
 def write_numbers(folder, size):

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Parquet sorted within a memory cgroup, beside DuckDB, polars and DataFusion: tables.py [--bytes 4G] [--memory 512M] [--folder .]
+"""Sorts Parquet within a memory cgroup, compared with DuckDB, polars and DataFusion: tables.py [--bytes 4G] [--memory 512M] [--folder .]
 
 Rows of a few hundred bytes: a key of Zipf's law with nulls, texts, numbers. Each contender is a process in a cgroup of 1.25 times the
-budget, and gets that budget as its own limit, two threads, and the same folder for temporaries; so it sorts by (name, zipf descending) and
-writes Parquet with the same compression. It prints who ended, in how many seconds, and the most memory that the kernel counted; with
---json as an object. The others are those of build/rivals (tools/setup.sh bench), pyarrow that of build/python
+budget, with that budget as its own limit, two threads, and the same folder for temporaries. It sorts by (name, zipf descending) and
+writes Parquet with the same compression. The result is which contenders ended, in how many seconds, and the largest memory that the
+kernel counted; with --json as an object. The others are those of build/rivals (tools/setup.sh bench), pyarrow that of build/python
 (tools/setup.sh check); penstock is found by PYTHONPATH, as build/dev/python.
 
 Easier for the others: they may put equal keys in any order, penstock keeps theirs. Easier for penstock: its output need not fit the
-vectors of a query engine. What is in the page cache counts to a cgroup, and is given back by the kernel when it is full.
+vectors of a query engine. The page cache counts to a cgroup, and the kernel releases it when the cgroup is full.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import time
 SOURCE = pathlib.Path(__file__).parents[2]
 PYTHON = SOURCE / "build/python/bin/python"
 RIVALS = SOURCE / "build/rivals/bin/python"
-# Of cgroups the second version, or the first.
+# Version 2 of cgroups, or version 1.
 V2 = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
 GROUPS = pathlib.Path("/sys/fs/cgroup" if V2 else "/sys/fs/cgroup/memory")
 LIMIT, PEAK, KILLED = ("memory.max", "memory.peak", "memory.events") if V2 else (
@@ -34,7 +34,7 @@ def size_of(text):
 
 
 def generate(path, size):
-    """Batches of rows until the file has `size` bytes."""
+    """Writes batches of rows until the file has `size` bytes."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -70,7 +70,7 @@ def sort_with_duckdb(source, target, memory, folder):
 
 
 def sort_with_polars(source, target, memory, folder):
-    # Read when the library is loaded.
+    # polars reads these when the library is loaded.
     os.environ.update({
         "POLARS_MAX_THREADS": "2", "POLARS_TEMP_DIR": folder, "POLARS_OOC_SPILL_DIR": folder,
         "POLARS_OOC_MEMORY_BUDGET_MB": str(memory // 1000000), "POLARS_OVERRIDE_TOTAL_MEMORY_MB": str(memory // 1000000)})
@@ -93,7 +93,7 @@ CONTENDERS = {"penstock": sort_with_penstock, "duckdb": sort_with_duckdb, "polar
 
 
 def measure(name, source, folder, memory):
-    """In a child, in a cgroup of its own."""
+    """Runs a contender in a child, in a cgroup of its own."""
     target = folder / f"{name}.parquet"
     group = GROUPS / f"penstock-bench-{os.getpid()}"
     group.mkdir()

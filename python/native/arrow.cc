@@ -19,7 +19,7 @@ std::unexpected<Error> no_layout(const ArrowSchema& schema) {
 constexpr auto is_signed = Order::signed_number;
 constexpr auto is_unsigned = Order::unsigned_number;
 
-// Formats of Arrow's specification, and what begins with one that ends with a colon.
+// Formats of Arrow's specification. A format that ends with a colon is a prefix.
 struct Format {
   std::string_view format;
   Layout layout = Layout::fixed;
@@ -73,7 +73,8 @@ constexpr Format formats[] = {
     {"+w:", Layout::fixed_list},
 };
 
-// The number at the end: of "w:16" bytes, of "+w:3" items, of "d:19,10" or "d:19,10,256" bits.
+// The number at the end of a format: the bytes of "w:16", the items of "+w:3", and the bytes of a
+// decimal of "d:19,10" or "d:19,10,256".
 size_t width_of(std::string_view format) {
   if (!format.starts_with("d:"))
     return std::strtoul(format.data() + format.find(':') + 1, nullptr, 10);

@@ -1,6 +1,6 @@
 #pragma once
 
-// The Arrow C data interface, as its specification has it, and how values of its types are laid out.
+// The Arrow C data interface, as in its specification, and the memory layouts of its types.
 
 #include <cstdint>
 #include <string>
@@ -43,17 +43,17 @@ enum class Layout {
   nothing,     // all are null
   boolean,     // a bit each
   fixed,       // `width` bytes each
-  text32,      // bytes, by offsets of 32 bits
-  text64,      // the same, of 64
-  list32,      // items of one child, by offsets of 32 bits
-  list64,      // the same, of 64
-  view32,      // the same, by offsets and lengths of 32 bits
-  view64,      // of 64
+  text32,      // bytes, by 32-bit offsets
+  text64,      // bytes, by 64-bit offsets
+  list32,      // items of one child, by 32-bit offsets
+  list64,      // items of one child, by 64-bit offsets
+  view32,      // items of one child, by 32-bit offsets and lengths
+  view64,      // items of one child, by 64-bit offsets and lengths
   fixed_list,  // `width` items of one child
   structure,   // one of each child
 };
 
-// How values of a type compare.
+// The comparison of a type's values.
 enum class Order { none, signed_number, unsigned_number, floating, bytes };
 
 struct Column {
@@ -64,7 +64,8 @@ struct Column {
   std::vector<Column> children = {};
 };
 
-// Errors: unsupported: a type that penstock/_tables.py was to make another one (dictionaries, views, runs), or a union.
+// Errors: unsupported, for a union, or a type that penstock/_tables.py should have converted
+// (dictionaries, views, runs).
 Result<Column> column_of(const ArrowSchema& schema);
 
 inline size_t bytes_of_bits(uint64_t bits) {

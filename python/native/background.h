@@ -1,7 +1,7 @@
 #pragma once
 
-// Native work that Ctrl-C ends: it runs in a thread of its own and needs no GIL; the thread that called waits without
-// the GIL, and looks for signals every 50 ms.
+// Native work that Ctrl-C interrupts: it runs in a thread of its own and needs no GIL; the calling
+// thread waits without the GIL, and checks for signals every 50 ms.
 
 #include <nanobind/nanobind.h>
 
@@ -17,9 +17,9 @@ namespace penstock::python {
 
 namespace nb = nanobind;
 
-// What work() gives. `look` is called with the GIL at each look for signals, and once at the end. When a signal's
-// handler or `look` raises, cancel() is to make the work end soon; when it has ended, their exception is what the
-// caller gets.
+// Returns the result of work(). `look` is called with the GIL at each check for signals, and once
+// at the end. If a signal's handler or `look` raises, cancel() has to make the work end soon; when
+// it has ended, the exception is rethrown.
 template <class Work, class Cancel, class Look>
 auto in_background(Work work, Cancel cancel, Look look) {
   std::optional<std::invoke_result_t<Work>> result;

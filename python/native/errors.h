@@ -26,19 +26,19 @@ T value_of(Result<T> result) {
   return std::move(*result);
 }
 
-// Text that may be no UTF-8, such as paths and items.
+// Bytes that may not be UTF-8, such as paths and items.
 inline std::string bytes_of(const nb::bytes& bytes) {
   return {bytes.c_str(), bytes.size()};
 }
 
-// JSON of the result of an operation.
+// The JSON of an operation's result.
 template <class T>
 Result<std::string> json_of(const Result<T>& told) {
   if (!told) return std::unexpected(told.error());
   return to_json(*told);
 }
 
-// One for each file here.
+// Registers the functions of each file here.
 void bind_memory(nb::module_& module);
 void bind_sources(nb::module_& module);
 void bind_files(nb::module_& module);

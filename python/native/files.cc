@@ -1,4 +1,4 @@
-// Operations on files. penstock/_files.py fills in the options by name; what a run tells comes back as the text of its
+// Operations on files. penstock/_files.py sets the options by name; a run returns the text of its
 // JSON.
 
 #include "penstock/files.h"
@@ -35,7 +35,7 @@ std::vector<std::string> strings_of(const std::vector<nb::bytes>& all) {
   return result;
 }
 
-// What a run tells from its own threads, until the thread that waits for it hands it on.
+// Progress and notices of a run's threads, until the thread that waits for the run passes them on.
 // Thread safety: any threads.
 class Told {
  public:
@@ -47,7 +47,7 @@ class Told {
     const std::lock_guard lock(mutex_);
     notices_.push_back(notice);
   }
-  // REQUIRES: the GIL, and that no callback waits for this mutex: it is not held while they run.
+  // REQUIRES: the GIL. The mutex is not held while callbacks run, so that none can wait for it.
   void hand_on(const nb::object& progress, const nb::object& notice) {
     std::optional<FilesProgress> now;
     std::vector<std::string> notices;
@@ -67,7 +67,7 @@ class Told {
   std::vector<std::string> notices_;
 };
 
-// operation(files), so that Ctrl-C ends it, and its callbacks need not be called by its threads.
+// Runs operation(files) so that Ctrl-C ends it, and calls its callbacks from this thread.
 template <class Operation>
 auto run(FilesOptions files, const nb::object& progress, const nb::object& notice,
          Operation operation) {
@@ -80,7 +80,8 @@ auto run(FilesOptions files, const nb::object& progress, const nb::object& notic
                                 [&] { told.hand_on(progress, notice); }));
 }
 
-// A function of Python that takes the files and the operation's own options, and gives JSON. `checks`: it checks the output.
+// Defines a Python function of the files and the operation's own options that returns JSON.
+// `checks`: it checks the output.
 template <class Told, class Options>
 void bind_operation(nb::module_& module, const char* name,
                     Result<Told> (*operation)(const FilesOptions&, const Options&),
@@ -97,8 +98,8 @@ void bind_operation(nb::module_& module, const char* name,
       nb::arg("files"), nb::arg("options"), nb::arg("progress").none(), nb::arg("notice"));
 }
 
-// ---- The options of the table (interfaces/api/options.def) as properties. Paths, which may hold any bytes, and what has a form of its own are
-// set by methods.
+// ---- The options of the table (interfaces/api/options.def) as properties. Methods set paths, which may hold
+// any bytes, and options with a form of their own.
 
 template <class Value>
 inline constexpr bool has_words = false;
@@ -109,7 +110,7 @@ template <class Value>
   requires has_words<Value>
 inline constexpr bool has_words<std::optional<Value>> = true;
 
-// The values of Python are those of C++, but for enumerations, whose values are words.
+// Python's values are those of C++, except that values of enumerations are words.
 template <class Value>
 struct AsProperty {
   using Type = Value;
@@ -177,7 +178,7 @@ nb::class_<Options> bind_table(nb::module_& module, const char* name) {
   return bound;
 }
 
-// The kind of an option's value, for a command line.
+// The type of an option's value on a command line.
 template <class Value>
 constexpr const char* kind_of = "str";
 template <>
@@ -191,7 +192,7 @@ constexpr const char* kind_of<std::vector<std::string>> = "list";
 template <class Value>
 constexpr const char* kind_of<std::optional<Value>> = kind_of<Value>;
 
-// The rows of the table, each a dict; "default" where it is a property.
+// Appends the rows of the table, each a dict; "default" is there if it is a property.
 template <class Options>
 void list_table(nb::list& rows) {
   api::for_each_option<Options>([&](const api::OptionText& text, auto field) {

@@ -1,5 +1,5 @@
-// Sorts and partitions of NumPy arrays. penstock/_memory.py makes every array one of these: rows of numbers in
-// contiguous memory, or records. The GIL is free while they work.
+// Sorts and partitions of NumPy arrays. penstock/_memory.py converts every array to rows of numbers
+// in contiguous memory, or to records. The GIL is released while they are sorted.
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -29,7 +29,7 @@ auto row_of(Array& array, size_t row) {
   return std::span<Item>(static_cast<Item*>(array.data()) + row * array.shape(1), array.shape(1));
 }
 
-// work(T()), for the T that a dtype is.
+// Calls work(T()) for the dtype's T.
 template <class Work>
 Status with_type(nb::dlpack::dtype type, Work work) {
   using Code = nb::dlpack::dtype_code;
@@ -93,7 +93,8 @@ void sort_record_array(Bytes records, size_t key_bytes, const SortOptions& optio
   check(status);
 }
 
-// ---- Pairs. Keys travel as unsigned numbers of the same order, those of the library's files.
+// ---- Pairs. Keys are passed as unsigned numbers in the same order, encoded as in the library's
+// files.
 
 template <class Key>
 using Bits = std::conditional_t<sizeof(Key) == 4, uint32_t, uint64_t>;
@@ -145,7 +146,7 @@ struct Buckets {
         [&](const auto& all) -> nb::object {
           const auto items = all.bucket(index);
           using T = typename std::remove_reference_t<decltype(items)>::element_type;
-          // An empty one has no address, which an array would take for "not there".
+          // An empty bucket has no address, which an array would take for "missing".
           static T nothing;
           return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(
               items.empty() ? &nothing : items.data(), {items.size()}, self));

@@ -1,11 +1,12 @@
-// The extension module penstock._penstock: what the package needs of C++, and nothing that people call themselves.
+// The extension module penstock._penstock: the C++ part of the package, which users do not call
+// themselves.
 
 #include "errors.h"
 
 namespace penstock::python {
 namespace {
 
-// Messages may name paths, which may hold any bytes.
+// Messages may contain paths, which may hold any bytes.
 nb::object text(const std::string& bytes) {
   return nb::steal<nb::object>(
       PyUnicode_DecodeFSDefaultAndSize(bytes.data(), static_cast<Py_ssize_t>(bytes.size())));

@@ -1,4 +1,4 @@
-// Vectors that grow without a copy, tables with snapshots. penstock/_rewire.py gives them dtypes.
+// Vectors that grow without a copy, tables with snapshots. penstock/_rewire.py adds dtypes.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -14,7 +14,7 @@ namespace {
 using Vector = RewiredVector<uint8_t>;
 using Input = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// Bytes that live as long as `owner`. REQUIRES: there are any.
+// An array of bytes that `owner` keeps alive. REQUIRES: bytes > 0.
 template <class T>
 nb::ndarray<nb::numpy, T, nb::ndim<1>> array_of(T* data, uint64_t bytes, nb::handle owner) {
   return {data, {static_cast<size_t>(bytes)}, owner};
@@ -66,13 +66,14 @@ void bind_rewire(nb::module_& module) {
       .def("snapshot", [](RewiredTable& table) {
         std::optional<Result<Snapshot>> snapshot;
         {
-          // Threads that write meanwhile may hold the GIL, and wait for the snapshot.
+          // Other threads may write meanwhile: they may hold the GIL while they wait for the
+          // snapshot.
           const nb::gil_scoped_release released;
           snapshot = table.snapshot();
         }
         return value_of(std::move(*snapshot));
       });
-  // Twice its memory, and room for what snapshots keep: a write never finds the pool empty.
+  // Memory for the table twice, and for the pages of snapshots: a write never finds the pool empty.
   module.def("open_table", [](uint64_t bytes, uint64_t bytes_max, size_t page_bytes) {
     return value_of(RewiredTable::open(pool_of(bytes_max, page_bytes),
                                        {.bytes = bytes, .guarantee_copies = true}));

@@ -10,7 +10,8 @@
 #include "items/codec.h"
 #include "penstock/files.h"
 
-// Column by column, as they were written: all rows that are at hand give their first value, and then their second.
+// Decodes column by column, in the order of encoding: all rows at hand yield their first value, and
+// then their second.
 
 namespace penstock::python {
 namespace {
@@ -75,7 +76,7 @@ void put_view(Gathered& to, uint64_t offset, uint64_t length) {
   std::memcpy(to.text.extend(width), &length, width);
 }
 
-// What it is made of.
+// Reads a value that is not null.
 const uint8_t* take_value(Gathered& to, const uint8_t* from) {
   switch (to.column->layout) {
     case Layout::nothing:
@@ -162,7 +163,7 @@ void take_null(Gathered& to) {
   }
 }
 
-// ---- The value of a key.
+// ---- Values of keys.
 
 template <class Bits>
 void take_number(Order order, const uint8_t* from, uint8_t flip, uint8_t* to) {
@@ -182,11 +183,12 @@ void take_fixed(const Column& column, const uint8_t* from, uint8_t flip, uint8_t
   }
   for (size_t i = 0; i < width; ++i) to[i] = from[i] ^ flip;
   if (column.order == Order::bytes) return;
-  to[0] ^= 0x80;  // a decimal: little-endian, and signed
+  to[0] ^= 0x80;  // a decimal: little-endian and signed
   std::reverse(to, to + width);
 }
 
-// A text that ends before `end`, or there if it is the last of a key; behind it. Nothing: it does not end.
+// Reads a text that ends before `end`, or at `end` if it is the last of a key, and returns the
+// position behind it. Returns nullptr if the text does not end.
 const uint8_t* take_text(const uint8_t* from, const uint8_t* end, bool is_last, uint8_t flip,
                          Buffer& to) {
   const auto left = static_cast<size_t>(end - from);
@@ -207,9 +209,9 @@ const uint8_t* take_text(const uint8_t* from, const uint8_t* end, bool is_last, 
   return stop + 1;
 }
 
-// ---- As Arrow has it.
+// ---- Export to Arrow.
 
-// What an array holds until it is released. Its children release themselves.
+// The memory that an exported array holds until it is released. Its children release themselves.
 struct Held {
   std::shared_ptr<Gathered> batch;
   std::vector<const void*> pointers;
@@ -226,11 +228,11 @@ void release(ArrowArray* array) {
   delete held;
 }
 
-// `from`: a part of `batch`.
+// `from` is a part of `batch`.
 ArrowArray exported(const Gathered& from, const std::shared_ptr<Gathered>& batch) {
   auto held = std::make_unique<Held>();
   held->batch = batch;
-  // No buffer but that of the bits may be missing.
+  // Only the buffer of validity bits may be null.
   static constexpr uint64_t nothing = 0;
   auto add = [&](const Buffer& buffer) {
     held->pointers.push_back(buffer.size() > 0 ? static_cast<const void*>(buffer.data())
@@ -309,7 +311,7 @@ void Gathered::reserve(const Gathered& as) {
   for (size_t i = 0; i < children.size(); ++i) children[i].reserve(as.children[i]);
 }
 
-// Batches that were released.
+// Released batches, whose memory is used again.
 struct RowDecoder::Spare {
   std::mutex mutex;
   std::vector<std::unique_ptr<Gathered>> batches;
@@ -377,7 +379,7 @@ Result<size_t> RowDecoder::add(std::span<const std::byte> data) {
   }
 }
 
-// False: it does not end where the key ends.
+// Returns false if the values do not end where the key ends.
 bool RowDecoder::take_key(size_t number) {
   const SortKey& key = keys_[number];
   Gathered& to = gathered_->children[key.column];

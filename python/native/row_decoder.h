@@ -1,6 +1,6 @@
 #pragma once
 
-// Rows that row_encoder.h made as Arrow's batches again.
+// Converts rows of row_encoder.h back to Arrow's batches.
 
 #include <cstdint>
 #include <cstdlib>
@@ -15,10 +15,11 @@ namespace penstock::python {
 
 struct BatchLimits {
   size_t rows = 65536;
-  size_t bytes = 8 * MiB;  // of the rows that a batch is made of
+  size_t bytes = 8 * MiB;  // bytes of the rows in a batch
 };
 
-// Grows as a vector, without zeros that are written over, and keeps its memory when it is emptied.
+// A vector that grows without zeroing memory that is overwritten, and keeps its memory when it is
+// emptied.
 class Buffer {
  public:
   Buffer() = default;
@@ -49,12 +50,12 @@ class Buffer {
   size_t capacity_ = 0;
 };
 
-// The values of a column, as far as they have come, as Arrow has them.
+// The values of a column so far, in Arrow's layout.
 struct Gathered {
   explicit Gathered(const Column& of);
-  // As it was made, with the memory that it has.
+  // Empties it, and keeps its memory.
   void clear();
-  // Room for as much as another one has.
+  // Reserves as much room as another one has.
   void reserve(const Gathered& as);
 
   const Column* column;
@@ -66,26 +67,28 @@ struct Gathered {
   std::vector<Gathered> children = {};
 };
 
-// The memory of a batch is used again when it is released: fresh memory costs as much as what is done with it.
+// The memory of a batch is used again when it is released, because touching fresh memory costs as
+// much as decoding into it.
 //
-// Thread safety: one thread; batches are released by any.
+// Thread safety: one thread; batches may be released by any thread.
 class RowDecoder {
  public:
   RowDecoder(const Column& table, const std::vector<SortKey>& keys, const BatchLimits& limits);
   RowDecoder(RowDecoder&&) = default;
 
-  // Takes the whole rows that are there, until the batch is full; how many bytes. Errors: corrupt.
+  // Adds the whole rows at the front of `data`, until the batch is full, and returns their bytes.
+  // Errors: corrupt.
   Result<size_t> add(std::span<const std::byte> data);
   size_t rows() const { return gathered_->length; }
   bool is_full() const { return full_; }
-  // What was added, which is the caller's to release; the next batch begins.
+  // Returns the rows added so far, which the caller has to release, and begins the next batch.
   ArrowArray finish();
 
  private:
   struct Row {
-    const uint8_t* key;   // what was not taken of it
-    const uint8_t* bits;  // behind the key
-    const uint8_t* at;    // what was not taken of the payload
+    const uint8_t* key;   // the part of the key that is not read yet
+    const uint8_t* bits;  // end of the key
+    const uint8_t* at;    // the part of the payload that is not read yet
     const uint8_t* end;
   };
   struct Spare;
@@ -100,7 +103,7 @@ class RowDecoder {
   BatchLimits limits_;
   std::shared_ptr<Spare> spare_;
   std::unique_ptr<Gathered> gathered_;
-  size_t bytes_ = 0;  // of the rows that were added
+  size_t bytes_ = 0;  // bytes of the rows added
   bool full_ = false;
   std::vector<Row> at_hand_;
 };

@@ -8,24 +8,25 @@
 #include "items/codec.h"
 #include "penstock/files.h"
 
-// A batch is columns, and a row is of all of them: to go from value to value means a decision on the type for each. So a
-// thousand rows are measured at a time, column by column, and then written in the same way: what is decided for a column
-// holds for all of its values, and the rows stay in the cache until the last column has been added.
+// A batch is columns, and a row has values of all of them: writing row by row takes a branch on the
+// type for each value. So a thousand rows are measured at a time, column by column, and then
+// written in the same way: the branch is taken once per column, and the rows stay in the cache
+// until the last column has been added.
 
 namespace penstock::python {
 namespace {
 
 constexpr size_t rows_at_once = 1024;
 
-// The values of a column, or of items of one, in a batch.
+// The values of a column, or of a list's items, in a batch.
 struct Values {
   const Column* column;
   const ArrowArray* array;
-  int64_t offset;  // of value 0
+  int64_t offset;  // index of value 0
   const uint8_t* validity = nullptr;
   std::vector<Values> children = {};
 
-  // `shift`: where the values that are meant begin, behind the array's own offset.
+  // `shift` is added to the array's own offset.
   Values(const Column& of, const ArrowArray& from, int64_t shift)
       : column(&of), array(&from), offset(from.offset + shift) {
     const bool has_bits = of.layout != Layout::nothing && from.n_buffers > 0;
@@ -62,7 +63,7 @@ struct Values {
     const auto begin = static_cast<uint64_t>(buffer<Offset>(1)[at]);
     return {begin, begin + static_cast<uint64_t>(buffer<Offset>(2)[at])};
   }
-  // Of a text its bytes, of a list its items.
+  // The range of a text's bytes, or of a list's items.
   std::pair<uint64_t, uint64_t> range(size_t i) const {
     switch (column->layout) {
       case Layout::text32:
@@ -91,7 +92,7 @@ uint8_t* put_bytes(const void* from, size_t bytes, uint8_t* to) {
   return to + bytes;
 }
 
-// ---- One value, of any type: how long it is, and its bytes.
+// ---- One value of any type: its size, and its bytes.
 
 class Measure {
  public:
@@ -146,7 +147,7 @@ void put_items(const Values& items, uint64_t begin, uint64_t end, To& to) {
   if (as_they_lie) to.bytes(items.fixed(begin), (end - begin) * items.column->width);
 }
 
-// REQUIRES: it is not null.
+// REQUIRES: the value is not null.
 template <class To>
 void put(const Values& values, size_t i, To& to) {
   switch (values.column->layout) {
@@ -236,7 +237,7 @@ struct Key {
   Values values;
   bool descending;
   uint8_t null;
-  bool is_last;  // and ascending: a text stays as it is
+  bool is_last;  // and ascending: a text needs no escapes
 };
 
 uint64_t bytes_of_key_text(const Key& key, std::span<const uint8_t> text) {
@@ -250,7 +251,7 @@ uint8_t* put_key_text(const Key& key, std::span<const uint8_t> text, uint8_t* to
   if (key.is_last) return put_bytes(text.data(), text.size(), to);
   for (const uint8_t byte : text) {
     *to++ = byte <= 1 ? uint8_t{1} : byte;
-    *to = static_cast<uint8_t>(byte + 1);  // or what comes next
+    *to = static_cast<uint8_t>(byte + 1);  // overwritten, unless the byte is escaped
     to += byte <= 1 ? 1 : 0;
   }
   *to = 0;
@@ -263,7 +264,7 @@ uint8_t* put_big_endian(Bits bits, uint8_t* to) {
   return put_bytes(&bits, sizeof bits, to);
 }
 
-// Folds what a column holds equal (row_encoder.h), and encodes it as an item of a file.
+// Makes equal floats identical (row_encoder.h), and encodes the value as an item of a file.
 template <class Codec>
 typename Codec::Bits float_key(typename Codec::Bits bits) {
   using Bits = typename Codec::Bits;
@@ -299,7 +300,7 @@ void put_numbers(const Key& key, size_t first, std::span<uint8_t*> ends) {
   }
 }
 
-// Of decimals: little-endian numbers of many bytes.
+// Writes a little-endian number (a decimal) in big-endian order.
 uint8_t* put_reversed(const uint8_t* from, size_t bytes, uint8_t* to) {
   std::reverse_copy(from, from + bytes, to);
   *to ^= 0x80;

@@ -1,21 +1,23 @@
 #pragma once
 
-// Arrow's batches as rows (penstock::RowHead): keys whose bytes have the order that is asked for, and all columns as the
-// payload. row_decoder.h reads them again; both are of one call, so that nothing of this needs a version.
+// Encodes Arrow's batches as rows (penstock::RowHead): keys whose bytes compare in the requested
+// order, and all columns as the payload. row_decoder.h decodes them; both are used within one call,
+// so the encoding needs no version.
 //
-// Key: of each key column one byte, 1 for a value, and for a null 0 (nulls first) or 2 (last); behind it the value:
-//   numbers    the key of an item of a file (items/codec.h), big-endian, all NaNs being one and -0.0 being 0.0, as
-//              docs/stability.md tells of columns
-//   texts      byte by byte, 0 as 1 1 and 1 as 1 2, and 0 behind the last one, so that a text comes before the
-//              longer ones that begin with it, whatever follows. The last key of a row needs none of this if it is ascending.
+// Key: for each key column one byte, 1 for a value, and for a null 0 (nulls first) or 2 (last); then the value:
+//   numbers    the key of an item of a file (items/codec.h), big-endian, with one NaN and -0.0 as 0.0, as in
+//              docs/stability.md for columns
+//   texts      byte by byte, 0 as 1 1 and 1 as 1 2, and 0 behind the last one, so that a text comes before longer
+//              ones that begin with it. The last key of a row is not escaped if it is ascending.
 //   descending all bytes of the value complemented.
 //
-// Payload: a group of the values of those columns that the key does not tell: it tells all it has but floats. A group is a bit for each value, the lowest bit of the first byte first, 1 where
-// it is not null; and then the values that are not null:
-//   boolean    a byte                      fixed       as it is
+// Payload: a group of the values of those columns that the key does not contain exactly: all that are not keys, and
+// floats. A group is a bit for each value, the lowest bit of the first byte first, 1 if it is not null; and then the
+// values that are not null:
+//   boolean    a byte                      fixed       unchanged
 //   text       its length, its bytes       list        its length, a group of its items
 //   fixed list a group of its items        structure   a group of its fields
-// Lengths are of 7 bits a byte, the lowest first, with the highest bit where another one follows.
+// Lengths have 7 bits a byte, the lowest first; the highest bit is set if another byte follows.
 
 #include <cstdint>
 #include <span>
@@ -32,7 +34,7 @@ struct SortKey {
   bool nulls_first = false;
 };
 
-// Whether the value can be made of the key again.
+// Whether the value can be recovered from the key.
 bool key_tells(const Column& column);
 // The columns whose values are in the payload.
 std::vector<size_t> payload_columns(const Column& table, const std::vector<SortKey>& keys);
@@ -40,16 +42,19 @@ std::vector<size_t> payload_columns(const Column& table, const std::vector<SortK
 // Thread safety: one thread.
 class RowEncoder {
  public:
-  // `table`: a structure. Errors: unsupported: a key's values have no order. REQUIRES: each column has one key at most.
+  // `table` is a structure. Errors: unsupported, if a key's values have no order. REQUIRES: each
+  // column has one key at most.
   static Result<RowEncoder> make(Column table, std::vector<SortKey> keys);
 
-  // Rows that were written; without any, the bytes of the first one.
+  // The number of rows written and their bytes; if there was no room, 0 rows and the bytes of the
+  // first one.
   struct Encoded {
     size_t rows = 0;
     size_t bytes = 0;
   };
-  // Writes rows of the batch from row `first` on, as many as `into` has room for and are encoded at a time.
-  // Errors: unsupported: a row of more than 4 GiB. REQUIRES: there is such a row, and `first` grows within a batch.
+  // Writes rows of the batch from row `first` on, until `into` is full or the encoder's limit is
+  // reached. Errors: unsupported, for a row of more than 4 GiB. REQUIRES: there is such a row, and
+  // `first` grows within a batch.
   Result<Encoded> encode(const ArrowArray& batch, size_t first, std::span<std::byte> into);
 
  private:
@@ -60,9 +65,9 @@ class RowEncoder {
 
   Column table_;
   std::vector<SortKey> keys_;
-  std::vector<size_t> payload_;      // numbers of columns
-  size_t measured_ = 0;              // the first row of those whose bytes are known
-  std::vector<uint64_t> key_bytes_;  // of each of them
+  std::vector<size_t> payload_;      // column numbers
+  size_t measured_ = 0;              // first of the measured rows
+  std::vector<uint64_t> key_bytes_;  // for each measured row
   std::vector<uint64_t> row_bytes_;
   std::vector<uint8_t*> ends_;
 };

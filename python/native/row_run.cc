@@ -10,7 +10,7 @@
 namespace penstock::python {
 namespace {
 
-constexpr size_t given_max = 2;  // batches that wait to be taken
+constexpr size_t given_max = 2;  // batches that wait for Python
 constexpr std::chrono::milliseconds signals_every{50};
 
 std::unexpected<Error> cancelled() {
@@ -24,7 +24,7 @@ class RowRun::RowSource final : public Source {
   RowSource(RowRun& run, size_t number, RowEncoder encoder)
       : run_(run), number_(number), encoder_(std::move(encoder)) {}
 
-  // Rows that fit are made where they are wanted.
+  // Rows that fit are encoded directly into the caller's memory.
   Result<size_t> read(std::span<std::byte> into) override {
     while (at_ == row_.size()) {
       if (error_) return std::unexpected(*error_);
@@ -62,8 +62,8 @@ class RowRun::RowSource final : public Source {
   const size_t number_;
   RowEncoder encoder_;
   const ArrowArray* batch_ = nullptr;
-  size_t next_ = 0;             // row of it
-  std::vector<std::byte> row_;  // one that did not fit, of which `at_` bytes were read
+  size_t next_ = 0;             // next row of the batch
+  std::vector<std::byte> row_;  // a row that did not fit; `at_` bytes of it were read
   size_t at_ = 0;
   std::optional<Error> error_;
 };
@@ -91,7 +91,7 @@ class RowRun::BatchSink final : public Sink {
   void cancel() override { run_.stop_sink(); }
 
  private:
-  // Whole rows.
+  // Decodes whole rows, and returns their bytes.
   Result<size_t> take(std::span<const std::byte> data) {
     size_t all = 0;
     for (;;) {
@@ -106,7 +106,7 @@ class RowRun::BatchSink final : public Sink {
 
   RowRun& run_;
   RowDecoder decoder_;
-  std::vector<std::byte> rest_;  // the beginning of a row
+  std::vector<std::byte> rest_;  // beginning of an incomplete row
 };
 
 RowRun::RowRun(FilesOptions files, const Column& table, const std::vector<SortKey>& keys,
@@ -207,7 +207,7 @@ void RowRun::feed(size_t source, std::optional<Batch> batch) {
   changed_.notify_all();
 }
 
-// Nothing: it has ended, or is to stop.
+// Returns nullptr if the source has ended, or has to stop.
 const ArrowArray* RowRun::wait_for_batch(size_t source, bool done_with_first) {
   std::unique_lock lock(mutex_);
   Fed& fed = fed_[source];

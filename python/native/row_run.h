@@ -1,10 +1,11 @@
 #pragma once
 
-// A native operation on rows, between batches that a thread of Python has and batches that it takes.
+// A native operation on rows, between batches fed by a Python thread and batches that it takes.
 //
-// The threads of the operation make rows of batches, and batches of rows, and never need the GIL: they wait for a batch,
-// or for room for one. The one thread that called it goes from next() to next(): it reads a batch where one is
-// wanted, and takes one where it is ready. What Python gave is released by that thread, too.
+// The threads of the operation encode and decode rows, and never need the GIL: they wait for a
+// batch, or for room for one. The one Python thread that started it calls next() repeatedly: it
+// feeds a batch if one is wanted, and takes one if it is ready. That thread also releases the
+// batches that it fed.
 
 #include <nanobind/nanobind.h>
 
@@ -26,7 +27,7 @@
 
 namespace penstock::python {
 
-// Released when it goes.
+// An Arrow batch, released on destruction.
 class Batch {
  public:
   explicit Batch(const ArrowArray& array) : array_(array) {}
@@ -44,24 +45,24 @@ class Batch {
 
 class RowRun {
  public:
-  // What the operation told, as JSON.
+  // Runs the operation, and returns its statistics as JSON.
   using Operation = std::function<Result<std::string>(const FilesOptions&)>;
 
-  // `sources`: how many take batches. Without a `sink` no batch is given.
+  // `sources` is the number of sources that take batches. Without a `sink` no batch is returned.
   RowRun(FilesOptions files, const Column& table, const std::vector<SortKey>& keys, size_t sources,
          bool sink, const BatchLimits& limits, Operation operation);
   RowRun(const RowRun&) = delete;
   RowRun& operator=(const RowRun&) = delete;
   ~RowRun();
 
-  // Waits, without the GIL: the number of a source that wants a batch, or a batch, or None at the end. `progress`, where it is
-  // not None, is called now and then, as in files.cc.
+  // Waits without the GIL. Returns the number of a source that wants a batch, or a batch, or None
+  // at the end. `progress`, if not None, is called from time to time, as in files.cc.
   nanobind::object next(const nanobind::object& progress);
-  // The next batch of a source, which becomes ours; without one it has ended.
+  // Feeds the next batch of a source, which this object then owns; nullopt ends the source.
   void feed(size_t source, std::optional<Batch> batch);
-  // It ends soon, and without an output.
+  // Ends the operation soon, and without an output.
   void cancel();
-  // REQUIRES: next() was None.
+  // REQUIRES: next() has returned None.
   const std::string& report() const { return report_; }
 
  private:
@@ -71,10 +72,10 @@ class RowRun {
   struct Fed {
     std::deque<Batch> batches;  // the first one is being read
     bool ended = false;
-    bool stopped = false;  // the operation wants no more, which it says at the end of each source
+    bool stopped = false;  // the operation needs no more, and reports it at the end of each source
   };
 
-  // ---- by the operation's threads
+  // ---- Called by the operation's threads.
   const ArrowArray* wait_for_batch(size_t source, bool done_with_first);
   Status give(Batch batch);
   void stop_source(size_t source);

@@ -22,7 +22,7 @@ std::unexpected<Error> cancelled(const std::string& subject) {
       Error{.code = ErrorCode::cancelled, .attempted = "read on", .subject = subject});
 }
 
-// Of anything with a contiguous buffer, as long as it lives.
+// A view of any object with a contiguous buffer, which it keeps alive.
 class View {
  public:
   explicit View(const nb::handle& object) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Bytes for an operation on files that come from Python, or from stretches of files.
+// Sources of an operation on files: bytes fed from Python, or ranges of files.
 
 #include <condition_variable>
 #include <memory>
@@ -11,15 +11,15 @@
 
 namespace penstock::python {
 
-// What threads of Python feed it, in order. A thread that feeds waits until the operation has taken all of it, without
-// the GIL, and so the operation reads straight from what Python holds.
-// Thread safety: one thread feeds; the operation reads in one of its own.
+// Bytes fed by Python threads, in order. feed() waits, without the GIL, until the operation has
+// taken all of them, so the operation reads directly from Python's memory. Thread safety: one
+// thread feeds; the operation reads in one of its own.
 class FedSource final : public Source {
  public:
   Result<size_t> read(std::span<std::byte> into) override;
   void cancel() override;
 
-  // False: nothing more is wanted.
+  // Returns false if no more bytes are wanted.
   bool feed(std::span<const std::byte> bytes);
   void end();
 
@@ -31,7 +31,8 @@ class FedSource final : public Source {
   bool cancelled_ = false;
 };
 
-// operation(files), whose output is checked on its way; {"run": .., "check": ..}, as the operation tells them.
+// Runs operation(files) and checks its output on the way; returns {"run": .., "check": ..}, each as
+// the operation's JSON.
 template <class Operation>
 Result<std::string> checked(FilesOptions files, Operation operation) {
   std::shared_ptr<Sink> to = files.sink;
@@ -51,7 +52,7 @@ Result<std::string> checked(FilesOptions files, Operation operation) {
   return "{\"run\": " + *run + ", \"check\": " + to_json(*check, files.output, files.items) + "}";
 }
 
-// From the inputs and sources to the sink, as they come.
+// Copies the inputs and sources to the sink, in order.
 Result<std::string> pass_on(const FilesOptions& files);
 
 }  // namespace penstock::python

@@ -1,4 +1,4 @@
-// Files as memory, and what comes in order, read ahead. penstock/_stream.py decides which of the two a source is.
+// Files as memory, and sequential sources, read ahead. penstock/_stream.py decides between the two.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -18,13 +18,13 @@
 namespace penstock::python {
 namespace {
 
-// Blocks of 2 MiB, or where the memory is small, smaller ones.
+// Blocks of 2 MiB, or smaller ones if the memory is small.
 struct Blocks {
   size_t block_bytes = 2 * MiB;
   uint32_t read_ahead_blocks = 1;
 };
 Blocks blocks_of(uint64_t memory_bytes) {
-  constexpr uint64_t beside = 2;  // the one that is read, and one to come back to
+  constexpr uint64_t beside = 2;  // the block being read, and one to come back to
   Blocks blocks;
   if (memory_bytes < 3 * blocks.block_bytes)
     blocks.block_bytes = std::max<uint64_t>(4 * KiB, std::bit_floor(memory_bytes / 3));
@@ -34,7 +34,7 @@ Blocks blocks_of(uint64_t memory_bytes) {
   return blocks;
 }
 
-// What Python had read already, and then the rest.
+// Reads the bytes that Python had read already, and then the rest.
 class HeadSource : public Source {
  public:
   HeadSource(std::string head, std::unique_ptr<Source> rest)
@@ -54,8 +54,8 @@ class HeadSource : public Source {
   const std::unique_ptr<Source> rest_;
 };
 
-// A file whose length is known, or a source that is read once. Thread safety: one thread at a time, which the GIL sees
-// to but while read() works: then another read(), or close(), is refused.
+// A file of known length, or a source that is read once. Thread safety: one thread at a time. The
+// GIL ensures it except while read() works: then another read(), or close(), is refused.
 class Stream {
  public:
   Stream(FileReader file, uint64_t begin)
@@ -69,7 +69,7 @@ class Stream {
   uint64_t bytes() const { return file_ ? file_->bytes() - begin_ : 0; }
   bool closed() const { return !file_ && !source_; }
 
-  // The next bytes, as many as there are up to the end, at most `bytes`.
+  // Reads the next bytes: at most `bytes`, fewer only at the end.
   size_t read(char* into, size_t bytes) {
     if (closed()) throw nb::value_error("the stream is closed");
     if (reading_) throw nb::value_error("another thread reads the stream");
@@ -91,7 +91,7 @@ class Stream {
     return value_of(std::move(*got));
   }
 
-  // Raises what went wrong so far. Nothing of a stream that is closed.
+  // Raises the stream's first error. Does nothing if the stream is closed.
   void check_status() const {
     if (file_) check(file_->status());
   }
@@ -115,7 +115,7 @@ class Stream {
       view->obj = nullptr;
       return -1;
     }
-    // Where nothing is, there is no address.
+    // An empty stream has no address.
     static char nothing;
     char* data = stream.bytes() > 0 ? const_cast<char*>(stream.data()) : &nothing;
     const int done =
@@ -136,7 +136,7 @@ class Stream {
     return count;
   }
 
-  // Block by block: to look whether the last one is there would give back the first ones.
+  // Block by block, because waiting for the last block would release the first ones.
   Result<size_t> read_source(char* into, size_t wanted) {
     size_t done = 0;
     while (done < wanted) {
@@ -153,7 +153,7 @@ class Stream {
     return done;
   }
 
-  // Waits for reads that are under way.
+  // Waits for reads that are in progress.
   void release() {
     const nb::gil_scoped_release released;
     file_.reset();
@@ -162,8 +162,8 @@ class Stream {
 
   std::optional<FileReader> file_;
   std::optional<SourceStream> source_;
-  uint64_t begin_ = 0;     // of a file: where the stream's first byte lies
-  uint64_t position_ = 0;  // of read()
+  uint64_t begin_ = 0;     // position of the stream's first byte in the file
+  uint64_t position_ = 0;  // position of read()
   Py_ssize_t exports_ = 0;
   bool reading_ = false;
 };
@@ -192,7 +192,7 @@ Stream* open_stream(std::unique_ptr<Source> source, const std::string& name, uin
                                                  .policy = ErrorPolicy::zeros})));
 }
 
-// What is compressed reads otherwise when it is decompressed.
+// A file is compressed if decompressing changes its bytes.
 bool is_compressed(const nb::bytes& path) {
   std::string texts[2];
   for (const bool decompresses : {false, true}) {
@@ -202,7 +202,7 @@ bool is_compressed(const nb::bytes& path) {
     size_t bytes = 0;
     while (bytes < text.size()) {
       const auto got = source->read(std::as_writable_bytes(std::span(text)).subspan(bytes));
-      if (!got && decompresses) return true;  // and broken, as its reader will find
+      if (!got && decompresses) return true;  // damaged, as its reader will find
       const size_t more = value_of(got);
       if (more == 0) break;
       bytes += more;
@@ -258,7 +258,8 @@ void bind_stream(nb::module_& module) {
       nb::arg("descriptor"), nb::arg("name"), nb::arg("head"), nb::arg("memory_bytes"),
       nb::arg("decompresses"));
   module.def("is_compressed", is_compressed, nb::arg("path"));
-  // The handlers of faults stand in front again, whoever came meanwhile (faulthandler).
+  // Installs the fault handlers in front again, if another one (faulthandler's) was installed
+  // since.
   module.def("serve_faults", [] { check(fault::install()); });
 }
 

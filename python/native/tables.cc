@@ -1,5 +1,5 @@
-// Arrow's record batches through the operations on files, as rows. penstock/_tables.py reads and writes the batches, and
-// makes their types such that column_of() knows them.
+// Arrow's record batches through the operations on files, as rows. penstock/_tables.py reads and
+// writes the batches, and converts their types to those that column_of() supports.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -27,7 +27,7 @@ T* pointer_of(const nb::object& capsule, const char* name) {
   return static_cast<T*>(pointer);
 }
 
-// What `__arrow_c_array__` gives becomes ours.
+// Takes ownership of the array of `__arrow_c_array__`.
 Batch batch_of(const nb::object& capsule) {
   auto* const array = pointer_of<ArrowArray>(capsule, "arrow_array");
   if (array->release == nullptr) throw nb::value_error("the batch was given away already");
@@ -50,14 +50,14 @@ Rows rows_of(const nb::object& schema, const Keys& keys, const BatchLimits& limi
             .keys = {},
             .limits = limits};
   for (const auto& [column, descending, nulls_first] : keys) {
-    // Where a column is named again, its values are equal.
+    // If a column is named again, its values are equal.
     if (std::ranges::count(rows.keys, column, &SortKey::column) == 0)
       rows.keys.push_back({column, descending, nulls_first});
   }
   return rows;
 }
 
-// Each row of a batch with its key alone: a cut or a bound of rows.
+// The rows of a batch with only their keys: cuts or bounds of rows.
 nb::list keys_of_rows(const Rows& rows, const nb::object& capsule) {
   const Batch batch = batch_of(capsule);
   RowEncoder encoder = value_of(RowEncoder::make(rows.table, rows.keys));
@@ -78,8 +78,8 @@ nb::list keys_of_rows(const Rows& rows, const nb::object& capsule) {
   return keys;
 }
 
-// A function of Python that takes the files, the operation's own options, the rows, and how many tables are read. `sink`: it
-// gives batches; `checks`: it checks them.
+// Defines a Python function of the files, the operation's own options, the rows, and the number of
+// tables. `sink`: it returns batches; `checks`: it checks them.
 template <class Told, class Options>
 void bind_operation(nb::module_& module, const char* name,
                     Result<Told> (*operation)(const FilesOptions&, const Options&), bool sink,

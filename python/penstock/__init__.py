@@ -5,7 +5,7 @@ import sys as _sys
 
 
 def _is_main_interpreter() -> bool:
-    # By its name since CPython 3.13, and before.
+    # By the module's name since CPython 3.13, and by the one before.
     for name in ("_interpreters", "_xxsubinterpreters"):
         try:
             interpreters = _importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""`python3 -m penstock sort TABLE... --by ts:desc,id -o FILE`, to which the program `penstock` hands tables, and what is for a cluster."""
+"""`python3 -m penstock sort TABLE... --by ts:desc,id -o FILE`, the command that the program `penstock` runs for tables and clusters."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ WORDS = {"asc": "ascending", "desc": "descending", "nulls-first": "nulls first",
 
 
 def keys_of(words: list[str]) -> list[tuple[str, ...]]:
-    """Of "ts:desc,id" the keys as sort_table() has them. A name may hold colons of its own."""
+    """Parses "ts:desc,id" into keys for sort_table(). A name may contain colons."""
     keys = []
     for one in ",".join(words).split(","):
         name, orders = one, list[str]()
@@ -31,7 +31,7 @@ def keys_of(words: list[str]) -> list[tuple[str, ...]]:
 
 
 def left_of(size: int) -> int:
-    """Of the memory that the process may have, what it leaves for a call: Python and the libraries are resident, too."""
+    """Returns the memory left for a call of the memory that the process may have: Python and the libraries are resident, too."""
     for part in ("compute", "parquet", "csv"):
         pyarrow(part)
     with open("/proc/self/statm") as file:
@@ -43,12 +43,12 @@ def left_of(size: int) -> int:
 
 
 def names_of(row: dict[str, Any]) -> list[str]:
-    """Names of an option here: its words, or its name where it has none."""
+    """Returns an option's names: its words, or its name if it has none."""
     return str(row["words"] or f"--{row['name']}").split(",")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the table that any sort by the package obeys. What is not given is None."""
+    """Adds the options of the table that any sort by the package has. Missing ones are None."""
     kinds: dict[str, dict[str, Any]] = {"bool": dict(action="store_const", const=True), "list": dict(action="append"), "int": dict(type=size_bytes),
                                         "byte": dict(type=lambda text: text or "\0"), "str": {}}  # (a NUL ends a word)
     for row in ROWS:
@@ -79,7 +79,7 @@ def sort(given: argparse.Namespace) -> None:
 
 
 class Stopped(KeyboardInterrupt):
-    """By which signal."""
+    """Raised by a signal, whose number is the argument."""
 
 
 def stop(number: int, frame: FrameType | None) -> None:
@@ -87,7 +87,7 @@ def stop(number: int, frame: FrameType | None) -> None:
 
 
 def die(number: int) -> int:
-    """As the program does it: it says so, and ends by that signal."""
+    """Ends like the program: prints a message, and dies of the signal."""
     print(f"penstock sort: stopped by {signal.Signals(number).name}; the output is there only if it is complete", file=sys.stderr, flush=True)
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
@@ -101,7 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
     command.add_argument("--engine", choices=["local", "ray"], default="local", help="ray: on a cluster, to a folder of parts")
     add_options(command)
     given = parser.parse_args(arguments)
-    # What is under way ends in order, and cleans up. What was ignored from the start (nohup) stays so.
+    # A signal ends a run in order, with cleanup. A signal that was ignored from the start (nohup) stays ignored.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, stop)

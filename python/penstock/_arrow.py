@@ -1,4 +1,4 @@
-"""Arrow's types as rows of the library hold them: encoded values become plain ones, and are encoded again behind the sort."""
+"""Arrow's types in rows of the library: encoded values become plain ones, and are encoded again after the sort."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def pyarrow(part: str = "compute") -> Any:
-    """pyarrow; or another of its modules than that which is always needed."""
+    """Imports pyarrow and one of its modules, by default the one that is always needed."""
     try:
         module = importlib.import_module(f"pyarrow.{part}")
         return importlib.import_module("pyarrow") if part == "compute" else module
@@ -27,7 +27,7 @@ def pyarrow(part: str = "compute") -> Any:
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
-    """The type of the values that stand behind dictionaries, runs and views of texts. There is none for unions."""
+    """The type of the values behind dictionaries, runs and views of texts. There is none for unions."""
     pa = pyarrow()
     types = pa.types
     if types.is_union(kind):
@@ -54,13 +54,13 @@ def plain(kind: pa.DataType) -> pa.DataType:
 def _plain_field(field: pa.Field) -> pa.Field:
     """The field of a nested type, with plain values."""
     pa = pyarrow()
-    if pa.types.is_run_end_encoded(field.type):  # pyarrow casts no such values there
+    if pa.types.is_run_end_encoded(field.type):  # pyarrow cannot cast such values there
         raise pa.ArrowNotImplementedError("runs")
     return field.with_type(plain(field.type))
 
 
 def has_order(kind: pa.DataType) -> bool:
-    """Whether values are categories in an order of their own."""
+    """Returns whether values are ordered categories."""
     return bool(pyarrow().types.is_dictionary(kind) and kind.ordered)
 
 
@@ -101,8 +101,8 @@ def _values(array: pa.Array, child: pa.Array) -> pa.Array:
 
 
 class Columns:
-    """The columns of a table and, in `plain`, their types in rows: encoded values are what they stand for; ordered categories are their
-    numbers, which have the order of the categories. These are the first batch's, and have to be the same in all."""
+    """The columns of a table and, in `plain`, their types in rows: encoded values become plain, and ordered categories become their
+    numbers, which have the categories' order. The categories are those of the first batch, and have to be the same in all."""
 
     def __init__(self, schema: pa.Schema) -> None:
         pa = pyarrow()
@@ -113,7 +113,7 @@ class Columns:
             try:
                 kind = field.type.index_type if has_order(field.type) else plain(field.type)
                 if not has_order(field.type):
-                    cast(cast(pa.nulls(1, field.type), kind), field.type)  # pyarrow has not every cast
+                    cast(cast(pa.nulls(1, field.type), kind), field.type)  # pyarrow lacks some casts
             except pa.ArrowNotImplementedError as error:
                 raise failure(Unsupported, f"take values of the type {field.type}", field.name,
                               f"values of another type in {field.name!r}, or the table without it") from error
@@ -135,7 +135,7 @@ class Columns:
         return pyarrow().record_batch(arrays, schema=self.schema)
 
     def _numbers(self, i: int, array: pa.DictionaryArray) -> pa.Array:
-        if array.null_count == len(array):  # of no category
+        if array.null_count == len(array):  # all null: no categories
             return array.indices
         if not self._categories.setdefault(i, array.dictionary).equals(array.dictionary):
             raise failure(Unsupported, "order categories that differ from batch to batch", self.schema.field(i).name,
@@ -158,7 +158,7 @@ def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def plain_bytes(array: pa.Array) -> int:
-    """Bytes that an array takes when nothing of it is encoded. A dictionary hides any number of them."""
+    """Returns the bytes of an array when nothing of it is encoded. A dictionary may stand for any number of them."""
     types = pyarrow().types
     kind = array.type
     if types.is_dictionary(kind):
@@ -190,7 +190,7 @@ def _lengths(array: pa.Array) -> NDArray[np.int64]:
     types = pa.types
     kind = array.type
     if types.is_string_view(kind) or types.is_binary_view(kind):
-        # A view is 16 bytes, and begins with its length.
+        # A view has 16 bytes, and begins with the length.
         views = np.frombuffer(array.buffers()[1] or b"", np.int32).reshape(-1, 4)
         return views[array.offset:array.offset + len(array), 0].astype(np.int64)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind):
@@ -199,7 +199,7 @@ def _lengths(array: pa.Array) -> NDArray[np.int64]:
 
 
 def pieces(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Cuts a batch so that none takes more when it is plain, unless a row does."""
+    """Cuts a batch into pieces of at most `most_bytes` plain bytes, or of one row."""
     size = batch_bytes(batch)
     if batch.num_rows <= 1 or size <= most_bytes:
         yield batch

@@ -1,5 +1,5 @@
-"""CSV. From CSV to CSV rows go as text, by the operations on files: every byte stays. Where the other side is no CSV, fields become columns:
-strings, of which some are read as other types on request."""
+"""CSV. From CSV to CSV rows stay text and keep every byte; the operations on files sort them. Otherwise fields become columns: strings,
+or other types on request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _READS = {"delimiter", "sep", "quotechar", "quote_char", "encoding", "dtype", "d
 
 
 def refuse_reading_words(options: Mapping[str, Any]) -> None:
-    """Refuses what other readers of CSV take, before it reaches a writer."""
+    """Refuses options of other CSV readers before they reach a writer."""
     for name in options:
         if name in _READS:
             raise TypeError(f"{name}= is no option of a writer; of a reader of CSV there are separator= and types=")
@@ -37,7 +37,7 @@ ORDERS = {"ascending": False, "asc": False, "descending": True, "desc": True}
 
 
 def keys_of(by: Any) -> list[tuple[str, bool, bool | None]]:
-    """The column of each key, whether it descends, and whether nulls are first, where the key says so."""
+    """Returns each key's column, whether it is descending, and whether nulls are first (None if the key does not say)."""
     keys = []
     for one in [by] if isinstance(by, str) else list(by):
         name, *words = [one] if isinstance(one, str) else one
@@ -59,7 +59,7 @@ def keys_of(by: Any) -> list[tuple[str, bool, bool | None]]:
 
 
 def _letter(kind: Any) -> str:
-    """The letter of --key that compares text as values of a type; "" for text itself."""
+    """Returns the letter of --key that compares text as values of a type; "" for text itself."""
     pa = pyarrow()
     types = pa.types
     if types.is_integer(kind) or types.is_decimal(kind):
@@ -73,7 +73,7 @@ def _letter(kind: Any) -> str:
 
 
 def words_of_keys(by: Any, nulls: str | None, types: Mapping[str, Any] | None) -> list[str]:
-    """Keys as --key has them, "price:n:r"."""
+    """Returns keys in the form of --key, as "price:n:r"."""
     asked = {name: _letter(kind) for name, kind in types_of(types).items()}
     keys = keys_of(by)
     if nulls is not None or any(first is not None for _, _, first in keys):
@@ -106,7 +106,7 @@ def check_separator(separator: str | None) -> str | None:
 
 
 class _Rest(io.RawIOBase):
-    """The bytes of a file, some of which were read to look at them."""
+    """The bytes of a file whose first ones were read already."""
 
     def __init__(self, head: bytes, parts: Iterator[bytes]) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class _Rest(io.RawIOBase):
 
 
 def _parts(source: Any) -> Iterator[bytes]:
-    """The bytes of a path, decompressed, or of an open file of Python's."""
+    """Yields the bytes of a path, decompressed, or of an open Python file."""
     if hasattr(source, "read"):
         file = source
     elif stat.S_ISREG(os.stat(source).st_mode) and not _penstock.is_compressed(os.fsencode(source)):
@@ -138,7 +138,7 @@ def _parts(source: Any) -> Iterator[bytes]:
 
 
 def _row_bytes(text: bytes) -> int:
-    """The bytes of the first row, which ends at a line end behind an even number of quotes; 0 if it does not."""
+    """Returns the size of the first row, which ends at a line end behind an even number of quotes; 0 if it does not end."""
     end = quotes = 0
     while (at := text.find(b"\n", end) + 1) > 0:
         quotes += text.count(b'"', end, at)
@@ -149,7 +149,7 @@ def _row_bytes(text: bytes) -> int:
 
 
 def open_columns(source: Any, separator: str | None, types: Mapping[str, Any] | None, block_bytes: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Reads CSV as columns of strings, and of the given types. An empty field is an empty string, and a null of other types."""
+    """Reads CSV as columns of strings, or of the given types. An empty field is an empty string, or a null of other types."""
     pa, csv = pyarrow(), pyarrow("csv")
     name = str(getattr(source, "name", source))
     parts = _parts(source)

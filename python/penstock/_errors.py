@@ -1,4 +1,4 @@
-"""One exception for each of the library's error codes. Each is an Error, and what Python calls such an error, too."""
+"""One exception for each of the library's error codes. Each is an Error, and the built-in exception for such an error."""
 
 import os
 import re
@@ -7,32 +7,33 @@ from . import _penstock
 
 
 class Error(Exception):
-    """What failed: attempted, on which subject, what the system said (errno, 0 where nothing), what to try (hint)."""
+    """Base class of the package's exceptions: the attempted action, its subject, the system's error (`errno`, 0 if there is none), and a
+    hint."""
 
     attempted: str = ""
     subject: str = ""
     hint: str = ""
     message: str = ""
-    of_command: str = ""  # the message, with the options of the command instead of parameters
+    of_command: str = ""  # the message with the command's options instead of parameters
 
     def __str__(self) -> str:
         return self.message or super().__str__()
 
 
 class InvalidArgument(Error, ValueError):
-    """Something was asked for that cannot be."""
+    """The arguments are invalid."""
 
 
 class Unsupported(Error, OSError):
-    """This kernel or machine cannot do it."""
+    """This kernel or machine does not support the operation."""
 
 
 class NotFound(Error, FileNotFoundError):
-    """No such file."""
+    """A file does not exist."""
 
 
 class PermissionDenied(Error, PermissionError):
-    """The system refuses it to this user."""
+    """The system denies access to this user."""
 
 
 class OutOfMemory(Error, MemoryError):
@@ -44,7 +45,7 @@ class OutOfSpace(Error, OSError):
 
 
 class OutOfMappings(Error, MemoryError):
-    """vm.max_map_count is reached."""
+    """The limit vm.max_map_count is reached."""
 
 
 class IOFailure(Error, OSError):
@@ -52,19 +53,19 @@ class IOFailure(Error, OSError):
 
 
 class Corrupt(Error, ValueError):
-    """Data are not what their format says."""
+    """Data do not match their format."""
 
 
 class Cancelled(Error, OSError):
-    """The other side of a stream gave up."""
+    """The other side of a stream cancelled it."""
 
 
 class Interrupted(Error, OSError):
-    """The run was asked to stop."""
+    """The run was interrupted on request."""
 
 
 class Unsorted(Error, ValueError):
-    """Input that had to be sorted is not."""
+    """An input that had to be sorted is not."""
 
 
 # In the order of penstock::ErrorCode.
@@ -72,7 +73,7 @@ _CLASSES: tuple[type[Error], ...] = (InvalidArgument, Unsupported, NotFound, Per
                                      OutOfMappings, IOFailure, Corrupt, Cancelled, Interrupted, Unsorted)
 
 
-# The options of the command that messages of the library name, as parameters: those that take a value, and words that stand for others.
+# Options of the command in the library's messages, and their parameters: options that take a value, and flags.
 _TAKE_VALUES: dict[str, str] = {}
 _FLAGS = {"--header": "header=True", "-o": "output", "-m": "merge()"}
 for _row in _penstock.options():
@@ -85,7 +86,7 @@ _OPTION = re.compile(r"(?<![^ (])(?:'.*?'(?=[\s,;:.)]|$)|(--?[A-Za-z][a-z-]*)(?:
 
 
 def in_python(text: str) -> str:
-    """A sentence in which options of the command are parameters of the package. Quoted words are somebody's data, and stay."""
+    """Replaces the command's options in a sentence by the package's parameters. Quoted words are user data, and stay."""
     def word(found: re.Match[str]) -> str:
         option, number, value = found.groups()
         if option is None:
@@ -103,12 +104,12 @@ def in_python(text: str) -> str:
 
 
 def exception(code: int, message: str, attempted: str, subject: str, errno: int, hint: str) -> Error:
-    """What the extension raises."""
+    """Makes the exception that the extension raises."""
     kind = _CLASSES[code]
     of_command = message
     begin, end = f"cannot {attempted}", f" (try: {hint})" if hint else ""
     said = f": {os.strerror(errno)}" if errno else ""
-    shown = message.removesuffix(begin + said + end)  # the subject, as it is shown, unless characters of the others are escaped
+    shown = message.removesuffix(begin + said + end)  # the subject as shown, unless characters of other parts are escaped
     attempted, hint = in_python(attempted), in_python(hint)
     if subject.startswith("-"):  # an option
         shown = shown.replace(subject, in_python(subject), 1)
@@ -126,6 +127,6 @@ def exception(code: int, message: str, attempted: str, subject: str, errno: int,
 
 
 def failure(kind: type[Error], attempted: str, subject: str, hint: str = "") -> Error:
-    """An error of the package itself, in the form of the library's."""
+    """Makes an error of the package itself, in the form of the library's errors."""
     message = f"{subject}: cannot {attempted}" + (f" (try: {hint})" if hint else "")
     return exception(_CLASSES.index(kind), message, attempted, subject, 0, hint)

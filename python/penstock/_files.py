@@ -1,4 +1,4 @@
-"""Operations on files larger than memory: arguments made the options of penstock/files.h, what a run tells made an object."""
+"""Operations on files larger than memory: arguments become the options of penstock/files.h, statistics become an object."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ _FORMATS = {"<u4": "u32", "<u8": "u64", "<i4": "i32", "<i8": "i64", "<f4": "f32"
 
 
 class FileOptions(TypedDict, total=False):
-    """What all operations on files take, by name."""
+    """The keyword options of all operations on files."""
 
     format: str  # "lines", "u32", "u64", "i32", "i64", "f32", "f64", "kv64", "record"
     record: int  # bytes of a record
-    dtype: DTypeLike  # instead of format: numbers, or the fields of a record
-    key: str | Iterable[str]  # as --key has it
+    dtype: DTypeLike  # instead of format: a type of numbers, or the fields of a record
+    key: str | Iterable[str]  # in the form of --key
     letters: str  # GNU sort's orders of lines: "n", "fd"
-    separator: str  # of fields
+    separator: str  # between fields
     csv: bool
     header: int | bool  # lines in front of each file
     zero_terminated: bool
-    locale: str  # the order of text: a locale of the C library, "" for the environment's
+    locale: str  # order of text: a locale of the C library, "" for the environment's
     descending: bool
-    seed: int  # of the order R
-    memory: int | str  # "1G": what this call may take
+    seed: int  # for the order R
+    memory: int | str  # "1G": the memory of this call
     temp: Path | Iterable[Path]  # folders for temporaries
     device: str  # the profile to plan with
-    compressed: str  # the output: "gzip", "zstd" or "lz4"
-    mechanism: str  # how memory moves: "automatic", "mremap", "uffd_move", "shared"
-    sync: bool  # what is finished is on the disk
+    compressed: str  # output format: "gzip", "zstd" or "lz4"
+    mechanism: str  # moves memory pages: "automatic", "mremap", "uffd_move", "shared"
+    sync: bool  # the finished output is on the disk
     overwrite_device: bool
     decompress: bool
-    progress: Progress  # True: a bar; or called as progress(phase, done_bytes, total_bytes), 0 where the total is not known
+    progress: Progress  # True: a bar; or called as progress(phase, done_bytes, total_bytes), with 0 for an unknown total
 
 
 class Report:
-    """What a run told: the object that --json prints. Its names are attributes: report.seconds, or report["seconds"]."""
+    """The statistics of a run: the object that --json prints. Its names are attributes: report.seconds, or report["seconds"]."""
 
     def __init__(self, told: dict[str, Any]) -> None:
         self._told = told
@@ -83,7 +83,7 @@ class Report:
         return isinstance(other, Report) and self._told == other._told
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as json has it."""
+        """Returns the statistics as plain dicts and lists."""
         def plain(value: Any) -> Any:
             return value.to_dict() if isinstance(value, Report) else [plain(one) for one in value] if isinstance(value, list) else value
 
@@ -109,7 +109,7 @@ def _told(name: str, value: Any) -> str:
 
 
 def size_bytes(size: int | str) -> int:
-    """The bytes of 4096, 64e6, "64M", "1.5G", "1GiB" (powers of 1024) or "1GB" (powers of 1000)."""
+    """Converts a size to bytes: 4096, 64e6, "64M", "1.5G", "1GiB" (powers of 1024) or "1GB" (powers of 1000)."""
     if isinstance(size, (float, np.floating)) and float(size).is_integer():
         size = int(size)
     if not isinstance(size, str):
@@ -123,7 +123,7 @@ def size_bytes(size: int | str) -> int:
 
 
 def whole(name: str, value: Any) -> int:
-    """A whole number of any type, NumPy's too."""
+    """Converts a whole number of any type, NumPy's too."""
     if not isinstance(value, (bool, np.bool_)):
         with contextlib.suppress(TypeError):
             return operator.index(value)
@@ -131,7 +131,7 @@ def whole(name: str, value: Any) -> int:
 
 
 def _words(name: str, words: Any) -> list[Any]:
-    """A word, several, or none, as a list."""
+    """Returns one word, several, or none as a list."""
     if words is not None and not hasattr(words, "__iter__"):
         raise TypeError(f"{name}= takes a word, or several, not {words!r}")
     return [] if words is None else [words] if isinstance(words, str) else list(words)
@@ -145,7 +145,8 @@ def threads_of(threads: Any) -> int:
 
 
 def set_options(options: Any, names: dict[str, str] = {}, **values: Any) -> None:
-    """Sets attributes of the extension's, which refuses values of other types in words of its own. `names`: how callers call them."""
+    """Sets attributes of an extension object, which refuses values of other types with its own messages. `names`: the callers' names of
+    the attributes."""
     for name, value in values.items():
         said = names.get(name, name)
         number = hasattr(value, "__index__") and not isinstance(value, (bool, np.bool_))
@@ -184,7 +185,7 @@ def _list(paths: Any) -> list[Any]:
 
 
 def _items(items: _penstock.ItemFormat, options: dict[str, Any]) -> None:
-    """Takes from `options` what says how items are."""
+    """Moves the options of the items' format from `options` to `items`."""
     keys = options.pop("key", None)
     set_options(items, {"keys": "key"}, keys=_words("key", keys))
     if "dtype" in options:
@@ -203,14 +204,14 @@ def _items(items: _penstock.ItemFormat, options: dict[str, Any]) -> None:
 
 
 def _take(native: Any, owner: str, options: dict[str, Any]) -> None:
-    """Moves from `options` to an object of the extension what the table of options has of it."""
+    """Moves the options of one struct of the table from `options` to an object of the extension."""
     for row in ROWS[owner]:
         if row["python"] in options:
             set_options(native, {row["name"]: row["python"]}, **{row["name"]: options.pop(row["python"])})
 
 
 def _options(inputs: Path | Iterable[Path], output: Path, options: dict[str, Any]) -> tuple[_penstock.FilesOptions, _Bar]:
-    """Of the names of FileOptions. The bar is to be closed."""
+    """Makes the extension's options of those of FileOptions. The caller has to close the bar."""
     left = dict(options)
     files = _penstock.FilesOptions()
     paths = [_path(path) for path in _list(inputs)]
@@ -229,7 +230,7 @@ def _options(inputs: Path | Iterable[Path], output: Path, options: dict[str, Any
 
 
 class _Bar:
-    """What progress= asks for."""
+    """The progress bar or callback of `progress`."""
 
     def __init__(self, progress: Progress) -> None:
         if not (callable(progress) or progress is None or isinstance(progress, (bool, np.bool_))):
@@ -289,9 +290,12 @@ def _sort_options(**values: Any) -> _penstock.SortFilesOptions:
 def sort_file(inputs: Path | Iterable[Path], output: Path, *, threads: int = 2, stable: bool = False, unique: bool = False,
               top: int | None = None, resume: bool = False, compression: str = "auto", verify: bool = False,
               **options: Unpack[FileOptions]) -> Report:
-    """Sorts files into one, within `memory`. The output may be an input, and appears when it is complete. With `resume` what is
-    finished stays on the disk if the run ends early, and a run with the same options goes on from there. Temporaries are compressed
-    "auto"matically, where it pays, "never" or "always". `verify` reads the output back before it appears."""
+    """Sorts files into one, within `memory`.
+
+    The output may be an input, and appears when it is complete. With `resume`, finished work stays on the disk if the run ends early,
+    and a run with the same options continues it. `compression` of temporaries is "auto" (if it pays), "never" or "always". `verify`
+    reads the output back before it appears.
+    """
     own = _sort_options(threads=threads, stable=stable, unique=unique, top=top, resume=resume, compression=compression,
                         verify=verify)
     return _run(_penstock.sort_files, inputs, output, own, dict(options))
@@ -300,20 +304,20 @@ def sort_file(inputs: Path | Iterable[Path], output: Path, *, threads: int = 2, 
 def plan(inputs: Path | Iterable[Path], output: Path = "-", *, threads: int = 2, stable: bool = False, unique: bool = False,
          top: int | None = None, resume: bool = False, compression: str = "auto", verify: bool = False,
          **options: Unpack[FileOptions]) -> Report:
-    """Plans what sort_file() would do: method, passes, bytes, seeks, seconds of the disk. It samples the inputs and probes the disk."""
+    """Plans a run of sort_file(): method, passes, bytes, seeks, seconds of the disk. It samples the inputs and probes the disk."""
     own = _sort_options(threads=threads, stable=stable, unique=unique, top=top, resume=resume, compression=compression,
                         verify=verify)
     return _run(_penstock.plan_sort_files, inputs, output, own, dict(options))
 
 
 def check(path: Path, *, threads: int = 2, **options: Unpack[FileOptions]) -> Report:
-    """Whether a file is sorted, how many items and duplicates it has, and a checksum that does not depend on their order."""
+    """Checks whether a file is sorted, and counts its items and duplicates. Its checksum does not depend on the items' order."""
     return _run(_penstock.check_file, path, "-", threads_of(threads), dict(options))
 
 
 def merge(inputs: Path | Iterable[Path], output: Path, *, unique: bool = False, stable: bool = False,
           **options: Unpack[FileOptions]) -> Report:
-    """Merges sorted files, any number of them."""
+    """Merges any number of sorted files."""
     own = _penstock.MergeFilesOptions()
     set_options(own, unique=unique, stable=stable)
     return _run(_penstock.merge_files, inputs, output, own, dict(options))
@@ -321,7 +325,8 @@ def merge(inputs: Path | Iterable[Path], output: Path, *, unique: bool = False, 
 
 def partition_files(inputs: Path | Iterable[Path], output: Path, *, by: str = "hash", parts: int = 0, bounds: Path | None = None,
                     checksums: bool = False, **options: Unpack[FileOptions]) -> Report:
-    """Items to files, whose names are `output` with the part's number for {}; by "hash" or "range" of the key, or its first "bits"."""
+    """Distributes items to files, by "hash" or "range" of the key, or its first "bits". `output` is the files' name, with {} for the
+    part's number."""
     own = _penstock.PartitionFilesOptions()
     if by not in ("range", "hash", "bits"):
         raise ValueError(f"by must be 'range', 'hash' or 'bits', not {by!r}")
@@ -332,7 +337,7 @@ def partition_files(inputs: Path | Iterable[Path], output: Path, *, by: str = "h
 
 
 def value_of(value: Any) -> dict[str, Any]:
-    """The value that a group adds up, as options that JSON can hold."""
+    """Returns the value that a group aggregates, as options for JSON."""
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], int):
         dtype = np.dtype(value[1])
         if dtype.kind not in "iu":
@@ -352,13 +357,16 @@ def group_options(values: dict[str, Any]) -> _penstock.GroupFilesOptions:
 def group(inputs: Path | Iterable[Path], output: Path, *, count: bool = False, sum: bool = False, min: bool = False,
           max: bool = False, distinct: bool = False, value: tuple[int, DTypeLike] | str | Iterable[str] | None = None,
           sorted: bool = False, top: int | None = None, **options: Unpack[FileOptions]) -> Report:
-    """One result for each key. sum, min and max are of `value`: of records (offset, dtype), of text the name or number of a field,
-    or several; without it of kv64 the value, of other numbers the number itself."""
+    """Writes one result for each key.
+
+    sum, min and max are of `value`: (offset, dtype) in records; a field's name or number, or several, in text. Default: the value of
+    kv64, or the number itself.
+    """
     own = group_options({"count": count, "sum": sum, "min": min, "max": max, "distinct": distinct, "sorted": sorted, "top": top, **value_of(value)})
     return _run(_penstock.group_files, inputs, output, own, dict(options))
 
 
-# Whether pairs are written, and lines of each side that have no other.
+# Whether pairs are written, and lines of each side without a match.
 _JOINS = {"inner": (True, False, False), "left": (True, True, False), "right": (True, False, True), "outer": (True, True, True),
           "left_anti": (False, True, False), "right_anti": (False, False, True)}
 
@@ -367,9 +375,12 @@ def join(left: Path, right: Path, output: Path, *, on: str | Iterable[str] | Non
          left_on: str | Iterable[str] | None = None, right_on: str | Iterable[str] | None = None, how: str = "inner",
          columns: str = "", empty: str = "", ignore_case: bool = False, right_record: int | None = None,
          right_key: str | None = None, **options: Unpack[FileOptions]) -> Report:
-    """Joins two files. Lines, and rows of CSV, in any order by fields: `on` ("1", the first one, if nothing is said), or `left_on`
-    and `right_on`; `how` is "inner", "left", "right", "outer", "left_anti" or "right_anti"; `columns` lists what is written, as
-    join -o does. With format= or dtype=: two sorted files of numbers or records, by their keys."""
+    """Joins two files.
+
+    Lines, and rows of CSV, are joined in any order by fields: `on` (default: "1", the first one), or `left_on` and `right_on`; `how` is
+    "inner", "left", "right", "outer", "left_anti" or "right_anti"; `columns` lists the fields to write, as in join -o. With format= or
+    dtype= two sorted files of numbers or records are joined by their keys.
+    """
     if "format" in options or "dtype" in options:
         if on is not None or left_on is not None or right_on is not None or how != "inner" or columns or empty or ignore_case:
             raise TypeError("on, left_on, right_on, how, columns, empty and ignore_case are for lines and CSV")

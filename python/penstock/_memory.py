@@ -1,4 +1,4 @@
-"""Sorts and partitions of NumPy arrays: what an array is, made what the extension knows."""
+"""Sorts and partitions of NumPy arrays, which are converted to the types that the extension sorts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from . import _penstock
 from ._files import set_options, threads_of, whole
 
-# Added to a datetime64 as an unsigned number: keeps the order, and brings NaT, which is the least number, behind all others.
+# Added to a datetime64 as an unsigned number: keeps the order, and moves NaT, the least number, behind all others.
 _NAT_LAST = np.uint64(2**63 - 1)
 
 
@@ -19,14 +19,14 @@ def _options(threads: int, descending: bool = False, stable: bool = False) -> _p
 
 
 def check_no_mask(a: Any) -> Any:
-    """The argument, unless it is an array with a mask: what lies under the mask would become a value."""
+    """Returns the argument. Raises for a masked array, because masked values would become visible."""
     if isinstance(a, np.ma.MaskedArray):
         raise TypeError("penstock takes no masked arrays: give a.compressed(), or a.filled() with what the masked items are to be")
     return a
 
 
 class AsArray:
-    """Objects that are their `array` for NumPy."""
+    """Objects that NumPy converts to their `array`."""
 
     def __array__(self: Any, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         a: NDArray[Any] = self.array
@@ -51,7 +51,7 @@ def _refuse(dtype: np.dtype[Any]) -> TypeError:
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:
-    """Whether the extension sorts the items themselves, or numbers of the same order in their place."""
+    """Returns whether the extension sorts the items themselves, or numbers of the same order."""
     if dtype.byteorder == ">" and dtype.itemsize > 1:
         raise _refuse(dtype)
     if dtype.kind in "biumMf" and dtype.itemsize in (1, 2, 4, 8):
@@ -62,7 +62,7 @@ def _is_number(dtype: np.dtype[Any]) -> bool:
 
 
 def _encode(a: NDArray[Any], *, in_place: bool) -> NDArray[Any]:
-    """Numbers that the extension sorts, in the order of those of `a`; of `a` itself where that is possible or asked for."""
+    """Returns numbers in the order of `a` for the extension to sort; `a` itself if possible or requested."""
     if a.dtype.kind == "b":
         return a.view(np.uint8)
     if a.dtype.kind in "mM":
@@ -74,7 +74,7 @@ def _encode(a: NDArray[Any], *, in_place: bool) -> NDArray[Any]:
 
 
 def _decode(encoded: NDArray[Any], a: NDArray[Any]) -> None:
-    """What _encode() made of `a`, in another order, back to `a`."""
+    """Writes the numbers of _encode(), in their new order, back to `a`."""
     if a.dtype.kind in "mM":
         np.subtract(encoded, _NAT_LAST, out=a.view(np.uint64))
     elif a.dtype == np.float16:
@@ -82,7 +82,7 @@ def _decode(encoded: NDArray[Any], a: NDArray[Any]) -> None:
 
 
 def _with_same_bits(keys: NDArray[Any]) -> NDArray[Any]:
-    """A copy in which floats that are equal have the same bits: -0 and 0, all NaNs."""
+    """Returns a copy in which equal floats have the same bits: -0 and 0, all NaNs."""
     with np.errstate(invalid="ignore"):
         result: NDArray[Any] = keys + keys.dtype.type(0)
     result[np.isnan(result)] = np.nan
@@ -90,7 +90,7 @@ def _with_same_bits(keys: NDArray[Any]) -> NDArray[Any]:
 
 
 def _key_bytes(a: NDArray[Any], order: Sequence[str] | None = None) -> NDArray[np.uint8]:
-    """Of each item of `a`, which is in one row, bytes that compare as the items do."""
+    """Returns for each item of `a`, which has one dimension, bytes that compare as the items do."""
     dtype = a.dtype
     if dtype.names is not None:
         fields = [dtype.names[0]] if order is None and len(dtype.names) == 1 else list(order or dtype.names)
@@ -122,14 +122,14 @@ def _key_bytes(a: NDArray[Any], order: Sequence[str] | None = None) -> NDArray[n
 
 
 def _sorted_records(keys: NDArray[np.uint8], payload: NDArray[np.uint8], options: _penstock.SortOptions) -> NDArray[np.uint8]:
-    """The rows of `payload` in the order of those of `keys`."""
+    """Returns the rows of `payload` in the order of those of `keys`."""
     records = np.concatenate([keys, payload], axis=1)
     _penstock.sort_records(records, keys.shape[1], options)
     return np.ascontiguousarray(records[:, keys.shape[1]:])
 
 
 def _rows(a: NDArray[Any], axis: int) -> NDArray[Any]:
-    """`a` as rows along an axis in contiguous memory: a view, or where that cannot be, a copy."""
+    """Returns `a` as rows along an axis in contiguous memory: a view, or a copy if there is none."""
     moved = np.moveaxis(a, axis, -1)
     return np.ascontiguousarray(moved).reshape(-1, moved.shape[-1]) if moved.size else moved.reshape(0, 0)
 
@@ -144,8 +144,8 @@ def sort(a: NDArray[Any], *, axis: int = -1, values: NDArray[Any] | None = None,
          threads: int = 1, descending: bool = False, stable: bool = False) -> None:
     """Sorts an array in place, along an axis. NaN and NaT come last, with `descending` first.
 
-    `values`, an array of one dimension as long as `a`, goes the way of `a`. `order` names the fields of a structured dtype that
-    decide, all of them where it is not given. Arrays that are not contiguous along the axis are sorted by way of a copy.
+    `values`, a one-dimensional array as long as `a`, is reordered like `a`. `order` names the fields of a structured dtype to sort by,
+    by default all. Arrays that are not contiguous along the axis are sorted in a copy.
     """
     if not isinstance(check_no_mask(a), np.ndarray):
         raise TypeError(f"sort() needs a NumPy array, which it sorts in place, not {type(a).__name__}")
@@ -197,7 +197,7 @@ def _sort_pairs(a: NDArray[Any], values: NDArray[Any], order: str | Sequence[str
         raise ValueError("the values are read-only: give a copy of them")
     if np.shares_memory(a, values):
         raise ValueError("keys and values are in the same memory")
-    # Keys that are equal and have different bits: -0 and 0, NaNs.
+    # Equal keys with different bits: -0 and 0, NaNs.
     mixed = a.dtype.kind == "f" and bool(np.isnan(a).any() or (stable and ((a == 0) & np.signbit(a)).any()))
     plain = not mixed and all(x.flags.c_contiguous and x.flags.aligned for x in (a, values)) and not values.dtype.hasobject
     if plain and order is None and _is_number(a.dtype) and a.itemsize in (4, 8) and a.itemsize == values.itemsize and len(a):
@@ -215,7 +215,7 @@ def _sort_pairs(a: NDArray[Any], values: NDArray[Any], order: str | Sequence[str
 
 def argsort(a: NDArray[Any], *, axis: int | None = -1, order: str | Sequence[str] | None = None, threads: int = 1,
             descending: bool = False) -> NDArray[np.intp]:
-    """The places of the items in order, along an axis, or of all of them (None): a[argsort(a)] is sorted. Stable."""
+    """Returns the indices that sort an array along an axis, or as a whole (None): a[argsort(a)] is sorted. Stable."""
     a = np.asanyarray(check_no_mask(a))
     options = _options(threads, descending, stable=True)
     if axis is None:
@@ -247,8 +247,8 @@ def argsort(a: NDArray[Any], *, axis: int | None = -1, order: str | Sequence[str
 
 
 def top_k(a: NDArray[Any], k: int, *, axis: int | None = -1, threads: int = 1, descending: bool = False) -> NDArray[Any]:
-    """The k least items, in order, along an axis, or of all of them (None); with `descending` the k greatest, where NaN and NaT
-    count as greatest."""
+    """Returns the k least items in order, along an axis, or of the whole array (None). With `descending` the k greatest, of which NaN
+    and NaT are the greatest."""
     a = np.asanyarray(check_no_mask(a))
     options = _options(threads, descending)
     if axis is None:
@@ -259,7 +259,7 @@ def top_k(a: NDArray[Any], k: int, *, axis: int | None = -1, threads: int = 1, d
     moved = np.moveaxis(a, axis, -1)
     shape = (*moved.shape[:-1], k)
     if not _is_number(a.dtype):
-        first = np.take(moved, range(k), axis=-1)  # of the right kind and shape
+        first = np.take(moved, range(k), axis=-1)  # for its type and shape
         places = np.moveaxis(argsort(a, axis=axis, threads=threads, descending=descending), axis, -1)
         first[...] = np.take_along_axis(moved, places[..., :k], -1)
         return np.moveaxis(first, -1, axis)
@@ -277,7 +277,7 @@ def top_k(a: NDArray[Any], k: int, *, axis: int | None = -1, threads: int = 1, d
 
 
 class Partitions(Sequence[NDArray[Any]]):
-    """The buckets of a partition, an array each, all in memory of their own."""
+    """The buckets of a partition, an array each, in memory of their own."""
 
     def __init__(self, buckets: _penstock.Buckets, dtype: np.dtype[Any]) -> None:
         self._buckets = buckets
@@ -301,9 +301,11 @@ class Partitions(Sequence[NDArray[Any]]):
 
 def partition(a: NDArray[Any], *, bits: int = 8, by: str = "low", seed: int = 0, bounds: Sequence[int] | None = None,
               first: int = 0, last: int | None = None, buckets: int = 256, threads: int = 1, stable: bool = False) -> Partitions:
-    """Copies of the items of an array in buckets, by the `bits` "low" or "high" bits of each, or of its "hash" (of `seed`); by
-    "range", in `buckets` shares of [first, last] as wide as each other; or between sorted `bounds`, of which bucket i holds
-    bounds[i - 1] <= item < bounds[i]. Items are unsigned numbers of 32 or 64 bits; "low" and "hash" take signed ones, too.
+    """Copies the items of an array to buckets.
+
+    `by` selects the bucket: the `bits` "low" or "high" bits of an item, or of its "hash" (of `seed`); the "range", one of `buckets`
+    equal parts of [first, last]. Or sorted `bounds` do: bucket i holds bounds[i - 1] <= item < bounds[i]. Items are unsigned numbers of
+    32 or 64 bits; "low" and "hash" take signed ones, too.
     """
     a = np.asarray(check_no_mask(a))
     _is_number(a.dtype)

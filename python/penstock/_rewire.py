@@ -1,4 +1,4 @@
-"""Arrays whose pages are chosen: a vector that grows in place, a table with snapshots."""
+"""Arrays whose pages are remapped: a vector that grows in place, and a table with snapshots."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _dtype(dtype: DTypeLike) -> np.dtype[Any]:
 class Vector(AsArray):
     """Items of a dtype in memory that grows and never moves: arrays of it stay valid, and nothing is copied.
 
-    `limit` is the most memory that it may come to have: that of the machine, where it is not given.
+    `limit` is the most memory that it may take, by default the machine's.
     """
 
     def __init__(self, dtype: DTypeLike, items: ArrayLike = (), *, limit: int | str = 0, page: int | str = "2M") -> None:
@@ -32,11 +32,11 @@ class Vector(AsArray):
             self.extend(items)
 
     def append(self, item: Any) -> None:
-        """One item."""
+        """Appends one item."""
         self._native.append(np.array([item], self.dtype).view(np.uint8))
 
     def extend(self, items: ArrayLike) -> None:
-        """All items of something in one row. Best in large pieces."""
+        """Appends all items of a one-dimensional object, preferably many at a time."""
         array = np.ascontiguousarray(check_no_mask(items), self.dtype)
         if array.ndim != 1:
             raise ValueError(f"a vector has one dimension, not {array.ndim}")
@@ -44,7 +44,7 @@ class Vector(AsArray):
             self._native.append(array.view(np.uint8))
 
     def grow(self, length: int) -> None:
-        """To `length` items; new ones are zeros."""
+        """Grows to `length` items; new ones are zeros."""
         if whole("length", length) < len(self):
             raise ValueError(f"it has {len(self)} items already; arrays of them may be in use")
         self._native.grow(length * self.dtype.itemsize)
@@ -54,7 +54,7 @@ class Vector(AsArray):
 
     @property
     def array(self) -> NDArray[Any]:
-        """All items there are now."""
+        """All present items."""
         return self._native.bytes().view(self.dtype) if len(self) else np.empty(0, self.dtype)
 
     def __getitem__(self, index: Any) -> Any:
@@ -68,7 +68,7 @@ class Vector(AsArray):
 
 
 class Snapshot(AsArray):
-    """What a table held at one moment, in `array`, which can only be read."""
+    """The contents of a table at one moment, in the read-only `array`."""
 
     def __init__(self, native: _penstock.Snapshot, dtype: np.dtype[Any], length: int) -> None:
         self._native = native
@@ -76,7 +76,7 @@ class Snapshot(AsArray):
 
     @property
     def epoch(self) -> int:
-        """Of the table: its first snapshot is of epoch 1, its next of 2."""
+        """The number of the snapshot among those of its table, from 1."""
         return self._native.epoch
 
     def __repr__(self) -> str:
@@ -86,8 +86,8 @@ class Snapshot(AsArray):
 class Table(AsArray):
     """`length` items of a dtype, zeros at first, in `array`, which any thread may write; and snapshots of it.
 
-    A snapshot costs no copy: the first write to each page after it copies that page. While one lives, the table takes up to twice its
-    memory; `limit` is the most, that of the machine, where it is not given.
+    Taking a snapshot copies nothing: the first write to each page after it copies that page. While a snapshot lives, the table takes up
+    to twice its memory; `limit` is the most, by default the machine's.
     """
 
     def __init__(self, dtype: DTypeLike, length: int, *, limit: int | str = 0, page: int | str = "2M") -> None:
@@ -98,7 +98,8 @@ class Table(AsArray):
         self.array: NDArray[Any] = _items(self._native.bytes(), items, length)
 
     def snapshot(self) -> Snapshot:
-        """What the table holds now. Threads that write wait for no longer than it takes, which its size does not matter for."""
+        """Takes a snapshot of the present contents. Threads that write wait until it is taken, for a time that does not depend on the
+        table's size."""
         return Snapshot(self._native.snapshot(), self.array.dtype, len(self))
 
     def __repr__(self) -> str:

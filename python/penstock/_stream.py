@@ -25,7 +25,7 @@ Openable: TypeAlias = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"
 
 
 class Stream(AsArray):
-    """What open() gives. One thread at a time uses it, and what it gives out."""
+    """A stream of open(). Only one thread at a time may use it, and its arrays."""
 
     def __init__(self, native: _penstock.Stream, dtype: DTypeLike | None, name: str) -> None:
         self._dtype = None if dtype is None else np.dtype(dtype)
@@ -56,14 +56,14 @@ class Stream(AsArray):
         _penstock.serve_faults()
 
     def __len__(self) -> int:
-        """The items of `array`."""
+        """The number of items of `array`."""
         self._check_length()
         return self._native.length_bytes // (self._dtype.itemsize if self._dtype else 1)
 
     @property
     def array(self) -> NDArray[Any]:
-        """All of a file, as an array that can only be read; bytes (uint8), where there is no dtype. What is not used any more is
-        no memory. Best from front to back; what lies further back than a block or two is read again."""
+        """The whole file as a read-only array of the dtype, or of bytes (uint8) without one. Pages that are not in use take no memory.
+        Best read from front to back; reading back more than a block or two reads again from the disk."""
         self._check_length()
         dtype = self._dtype or np.dtype(np.uint8)
         if self._native.length_bytes % dtype.itemsize:
@@ -74,13 +74,15 @@ class Stream(AsArray):
 
     @property
     def buffer(self) -> memoryview:
-        """All bytes of a file, as `array`."""
+        """All bytes of a file, like `array`."""
         self._check_length()
         return memoryview(self._native)  # type: ignore[arg-type]
 
     def chunks(self, size: int | str = "8M", *, overlap: int = 0) -> Iterator[Any]:
-        """What is left, in pieces of `size` bytes: arrays of the dtype, or bytes where there is none. They are the caller's own.
-        Each begins with the last `overlap` items (or bytes) of the one before it. Others run while this waits."""
+        """Yields the rest in pieces of `size` bytes: arrays of the dtype, or bytes without one, which the caller owns.
+
+        Each piece begins with the last `overlap` items (or bytes) of the one before. Other threads run while this waits.
+        """
         itemsize = self._dtype.itemsize if self._dtype else 1
         items = size_bytes(size) // itemsize
         if not 0 <= overlap < items:
@@ -115,7 +117,7 @@ class Stream(AsArray):
             yield chunk
 
     def lines(self) -> Iterator[bytes]:
-        """What is left, line by line, each with its newline, as files of Python give them."""
+        """Yields the rest line by line, each with its newline, like Python's files."""
         if self._dtype is not None:
             raise TypeError(f"lines are bytes: open the file without dtype={self._dtype}")
         begun: list[bytes] = []
@@ -131,9 +133,11 @@ class Stream(AsArray):
             yield last
 
     def finditer(self, pattern: bytes | re.Pattern[bytes], *, longest: int | str = "64K") -> Iterator[tuple[int, re.Match[bytes]]]:
-        """What is left of the matches of a regular expression, as re.finditer() finds them in all the bytes at once: where in the
-        stream each begins, counted from where reading stood, and the match, whose own positions are those in a piece. A match must be
-        shorter than `longest` bytes, with what its pattern looks at in front of it and behind it. Others run while this waits."""
+        """Finds the matches of a regular expression in the rest, as re.finditer() finds them in all the bytes at once.
+
+        Yields each match's offset in the stream, from the present position, and the match, whose own positions are within a piece. A
+        match must be shorter than `longest` bytes, lookahead and lookbehind included. Other threads run while this waits.
+        """
         if self._dtype is not None:
             raise TypeError(f"patterns are of bytes: open the file without dtype={self._dtype}")
         wanted = re.compile(pattern)
@@ -144,8 +148,8 @@ class Stream(AsArray):
 
     def _matches(self, wanted: re.Pattern[bytes], behind: int) -> Iterator[tuple[int, re.Match[bytes]]]:
         piece = b""
-        offset = 0  # of the piece
-        at = 0  # where the search goes on in it; what stands before is what a pattern may look back at
+        offset = 0  # offset of the piece
+        at = 0  # position in it from which the search continues; a pattern may look back at the bytes before
         while True:
             self._check()
             new = self._native.read(max(1 << 20, 2 * behind))
@@ -153,7 +157,7 @@ class Stream(AsArray):
             piece = piece[kept:] + new
             offset += kept
             at -= kept
-            # A match that begins before this is whole, and no other can begin before it.
+            # A match that begins before `limit` is complete, and no other match can begin before it.
             limit = max(at, len(piece) - behind) if new else len(piece) + 1
             for match in wanted.finditer(piece, at):
                 if match.start() >= limit:
@@ -165,7 +169,7 @@ class Stream(AsArray):
             at = max(at, limit)
 
     def close(self) -> None:
-        """Raises what went wrong when `array` or `buffer` was read. BufferError, while arrays or views of it live."""
+        """Closes the stream, and raises the first error of reading `array` or `buffer`. BufferError while arrays or views of it live."""
         native = self._native
         if native.closed or os.getpid() != self._process:
             return
@@ -188,7 +192,7 @@ class Stream(AsArray):
             self.close()
         except BufferError:
             if error is None:
-                raise  # else its traceback holds the views
+                raise  # otherwise its traceback keeps the views alive
 
     def __del__(self) -> None:
         native = getattr(self, "_native", None)
@@ -205,7 +209,7 @@ class Stream(AsArray):
 
 
 def _name_of(descriptor: int, name: object) -> str:
-    """The path by which it was opened, if that is the same file still."""
+    """Returns the path that a file was opened by, if it still is the same file."""
     try:
         if isinstance(name, (str, bytes)) and os.path.samestat(os.stat(name), os.fstat(descriptor)):
             return os.fsdecode(name)
@@ -216,7 +220,8 @@ def _name_of(descriptor: int, name: object) -> str:
 
 @functools.cache
 def _stay_in_front_of_faulthandler() -> None:
-    """Its handler takes the fault of a stream for a crash, and ends the process: one that is enabled later goes behind ours."""
+    """Makes faulthandler's handler, if it is enabled later, come after the library's: it takes the fault of a stream for a crash, and
+    ends the process."""
     enable = faulthandler.enable
 
     @functools.wraps(enable)
@@ -228,11 +233,11 @@ def _stay_in_front_of_faulthandler() -> None:
 
 
 def open(source: Openable, dtype: DTypeLike | None = None, *, memory: int | str = "16M", decompress: bool = True) -> Stream:
-    """Opens a path, a descriptor, a file opened by open(path, "rb"), or a socket. A plain file is `.array` and `.buffer`; all of
-    them have `.chunks()` and `.lines()`. gzip, zstd, lz4, xz, lzip and bzip2 are decompressed.
+    """Opens a path, a descriptor, a file opened by open(path, "rb"), or a socket.
 
-    Descriptors, files and sockets stay the caller's own, and are read from where they stand. `memory` is what is read ahead, and
-    kept behind.
+    A plain file has `.array` and `.buffer`; all sources have `.chunks()` and `.lines()`. gzip, zstd, lz4, xz, lzip and bzip2 are
+    decompressed. Descriptors, files and sockets stay the caller's own, and are read from their position. `memory` is for reading ahead,
+    and for the bytes kept behind.
     """
     _stay_in_front_of_faulthandler()
     memory_bytes = size_bytes(memory)
@@ -256,7 +261,7 @@ def open(source: Openable, dtype: DTypeLike | None = None, *, memory: int | str 
         if plain:
             begin = source.tell() if isinstance(source, io.BufferedReader) else os.lseek(descriptor, 0, os.SEEK_CUR)
         elif isinstance(source, io.BufferedReader):
-            head = source.peek()  # what it has read already; it waits for the first bytes
+            head = source.peek()  # the bytes that it has read already; it waits for the first ones
             if head:
                 source.read(len(head))
     encoded = os.fsencode(path)

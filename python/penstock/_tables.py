@@ -35,8 +35,8 @@ PARTS_MAX = 1 << 16
 
 
 class _Budget:
-    """For Arrow are 64 MiB, for its readers and writers whatever a batch has, and a fifth of the memory, 1 GiB at most, for batches
-    that are read, and those that are written. The rest is for the native operation, which keeps to it by itself."""
+    """The division of a call's memory. Arrow gets 64 MiB for its readers and writers beside a batch's, and a fifth of the memory, 1 GiB
+    at most, for batches that are read and written. The rest is the native operation's budget."""
 
     def __init__(self, memory: int | str) -> None:
         total = size_bytes(memory)
@@ -44,19 +44,19 @@ class _Budget:
             raise ValueError(f"tables need a memory of 128M or more, not {memory}")
         arrow = min(total // 5, 1024 * MiB)
         self.native = total - arrow - 64 * MiB
-        # Two that wait and one that is made, on either side, and what makes one.
+        # On each side, two batches wait and one is made, and making one takes more.
         self.batch = arrow // 20
-        # One that is gathered and one that is written, as Arrow has them, and encoded beside.
+        # One group is gathered and one is written, in Arrow's form, and encoded.
         self.group = arrow // 6
         # pyarrow reads up to 32 blocks of CSV ahead.
         self.csv_block = max(MiB, arrow // 64)
-        # A thread that encodes Parquet has memory of its own, of which Arrow's allocator keeps 16 MiB more than it needs.
+        # A thread that encodes Parquet has memory of its own, of which Arrow's allocator keeps 16 MiB more than necessary.
         self.writes_aside = total >= 160 * MiB
 
 
 class _Pool:
-    """Within it, Arrow's memory is the C library's, which gives back what is free: Arrow's usual pool keeps many times what a batch
-    takes. Thread safety: any threads; the pool is the process's, and it is as before when the last of them is done."""
+    """A context in which Arrow's memory is the C library's, which returns freed memory: Arrow's usual pool keeps many times the size of
+    a batch. Thread safety: any threads; the pool is the process's, and the old one is restored when the last thread leaves the context."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -83,7 +83,7 @@ _pool = _Pool()
 
 
 class _Capsules:
-    """A batch that is not pyarrow's yet."""
+    """A batch that is not yet one of pyarrow's."""
 
     def __init__(self, schema: pa.Schema, array: object) -> None:
         self._both = (schema.__arrow_c_schema__(), array)
@@ -92,12 +92,12 @@ class _Capsules:
         return self._both
 
 
-# ---- What is read.
+# ---- Inputs.
 
 
 @dataclasses.dataclass(frozen=True)
 class _Reads:
-    """How files of CSV are read, and the separator of what is written as CSV."""
+    """Options for reading CSV, and the separator for writing it."""
 
     separator: str | None = None
     types: Mapping[str, Any] | None = None
@@ -112,7 +112,7 @@ _PATHS = (str, bytes, os.PathLike)
 
 
 class _Input:
-    """Batches of some table: its schema, and an iterator."""
+    """Batches of a table: its schema, and an iterator."""
 
     def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], budget: _Budget, columns: Columns | None = None) -> None:
         self.schema = schema
@@ -145,13 +145,14 @@ def _format(path: Path, given: str | None, writes: bool = False) -> str:
 
 
 def _parquet(name: Any) -> Any:
-    """A file that is read page by page, and not row group by row group."""
+    """Opens a file that is read page by page instead of row group by row group."""
     return _pyarrow("parquet").ParquetFile(name, buffer_size=256 << 10, pre_buffer=False)
 
 
 def _parquet_batches(file: Any, budget: _Budget, groups: Iterable[int] | None = None, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Batches of all row groups, or of those, and of all columns, or of those. A reader cannot change its pace within a row group: how many rows it takes at a time is what the widest so far allow. It decodes one
-    column after another: several at a time take memory for each, and the sort has work for the other processors."""
+    """Yields batches of the given row groups and columns, by default all. The rows of a batch are limited by the widest rows so far,
+    because a reader cannot change its pace within a row group. Columns are decoded one after another: several at a time take memory for
+    each, and the sort keeps the other processors busy."""
     rows = 65536
 
     def look(batch: pa.RecordBatch) -> None:
@@ -169,7 +170,7 @@ def _parquet_batches(file: Any, budget: _Budget, groups: Iterable[int] | None = 
 
 
 def _name(path: Any) -> Any:
-    """A path, for pyarrow; or a file of Python that is open."""
+    """Returns a path for pyarrow, or the open Python file."""
     return path if hasattr(path, "read") or hasattr(path, "write") else os.fsdecode(_path(path))
 
 
@@ -177,7 +178,7 @@ def _open_file(path: Any, kind: str, budget: _Budget, reads: _Reads = NO_READS) 
     pa = _pyarrow()
     name = _name(path)
     if isinstance(name, str):
-        os.stat(name)  # what is not there is Python's own error
+        os.stat(name)  # raises Python's own error if it does not exist
     if kind != "csv":
         reads.refuse(f"{name!r}, which is no CSV")
     if kind == "parquet":
@@ -197,7 +198,7 @@ def _open_file(path: Any, kind: str, budget: _Budget, reads: _Reads = NO_READS) 
 
 
 def _open(data: Any, budget: _Budget, format: str | None, reads: _Reads) -> _Input:
-    """A path, or whatever gives Arrow's streams."""
+    """Opens a path, or any object with an Arrow stream."""
     if isinstance(data, _PATHS):
         return _open_file(data, _format(data, format), budget, reads)
     reads.refuse("a table that is no file")
@@ -205,7 +206,7 @@ def _open(data: Any, budget: _Budget, format: str | None, reads: _Reads) -> _Inp
         raise TypeError(f"{type(data).__name__} is no table: give a path, or what has __arrow_c_stream__, such as tables and readers of "
                         "pyarrow, polars, DuckDB and pandas")
     pa = _pyarrow()
-    # (Of pyarrow's own what it raises is not made an error of Arrow's on the way.)
+    # (pyarrow's own readers are used directly, so that their exceptions are not converted to Arrow errors.)
     try:
         reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
     except pa.ArrowInvalid as error:  # a type that pyarrow does not know, such as 128-bit integers of polars
@@ -214,7 +215,7 @@ def _open(data: Any, budget: _Budget, format: str | None, reads: _Reads) -> _Inp
 
 
 def _open_all(data: Any, budget: _Budget, format: str | None, reads: _Reads) -> list[_Input]:
-    with _pool:  # readers keep what they begin with
+    with _pool:  # readers keep the pool that they begin with
         inputs = [_open(each, budget, format, reads) for each in (data if isinstance(data, (list, tuple)) else [data])]
     if not inputs:
         raise ValueError("there is no table")
@@ -226,17 +227,17 @@ def _open_all(data: Any, budget: _Budget, format: str | None, reads: _Reads) -> 
 
 
 def _texts(data: Any, format: str | None, kind: str) -> list[Any]:
-    """The inputs, where they are files of CSV as the output is: then rows go as text."""
+    """Returns the inputs if they are CSV files like the output, so that rows stay text."""
     paths = data if isinstance(data, (list, tuple)) else [data]
     is_text = kind == "csv" and all(isinstance(path, _PATHS) and _format(path, format) == "csv" for path in paths)
     return list(paths) if is_text else []
 
 
-# ---- What is asked for.
+# ---- Options.
 
 
 def _keys(by: str | Iterable[By], nulls: str | None, schema: pa.Schema) -> list[tuple[int, bool, bool]]:
-    """Of each key its column, descending, nulls first."""
+    """Returns for each key its column, whether it is descending, and whether nulls are first."""
     if nulls not in (None, "first", "last"):
         raise ValueError(f"nulls must be 'first' or 'last', not {nulls!r}")
     keys = []
@@ -261,12 +262,15 @@ def _files(budget: _Budget, temp: Any, inputs: Sequence[bytes] = (), output: byt
 
 
 class Batches:
-    """Record batches in order, one by one, and once. What has them can be a `with` block, and is a stream of Arrow for polars, DuckDB
-    and pyarrow. `report` has what the run told, when the last batch has come."""
+    """Record batches in order, one by one, which can be iterated once.
+
+    It can be a `with` block, and is an Arrow stream for polars, DuckDB and pyarrow. `report` has the run's statistics after the last
+    batch.
+    """
 
     def __init__(self, run: _penstock.RowRun, inputs: Sequence[_Input], columns: Columns, bar: _Bar, reads_first: bool = False) -> None:
         self._bar = bar
-        self._reads_first = reads_first  # no batch comes before all are read
+        self._reads_first = reads_first  # no batch comes before all inputs are read
         self._run: _penstock.RowRun | None = run
         self._readers = [iter(each) for each in inputs]
         self._columns = columns
@@ -295,7 +299,7 @@ class Batches:
                     run.feed(told, None if batch is None else batch.__arrow_c_array__()[1])
                     del batch
                     continue
-                if self._reads_first and self._readers:  # all is read
+                if self._reads_first and self._readers:  # all inputs are read
                     self._readers = []
                     _pyarrow().default_memory_pool().release_unused()
                 return self._columns.from_plain(_pyarrow().record_batch(_Capsules(self._columns.plain, told)))
@@ -306,7 +310,7 @@ class Batches:
         raise StopIteration
 
     def close(self) -> None:
-        """Ends it, wherever it stands."""
+        """Ends the run at any point."""
         if self._run is not None:
             self._run.cancel()
             self._run = None
@@ -333,23 +337,23 @@ def _run(start: Callable[[_penstock.Rows, int], _penstock.RowRun], inputs: Seque
     return Batches(start(rows, len(inputs)), inputs, first.columns, _Bar(progress), reads_first)
 
 
-# ---- Where ranges are cut: at rows by chance.
+# ---- Bounds of ranges, from a random sample.
 
 PLACES_PER_PART = 256  # rows of a sample: sizes of parts then have a standard deviation of a 16th of their mean
 UNITS_PER_PART, UNITS_MIN = 4, 64  # row groups and files that a sample reads
-KEY_BYTES = 1024  # of memory for each row of a sample, on the average
-HEAD_BYTES = 8  # of a row of the library
+KEY_BYTES = 1024  # mean memory of a row of a sample
+HEAD_BYTES = 8  # head of a row of the library
 NO_KEY = HEAD_BYTES.to_bytes(4, "little") + bytes(4)
 
 
 def place_by_chance(place: int, places: int, total: int, chance: Any) -> int:
-    """A place of [0, total), by chance within the given one of so many stretches."""
+    """Returns a random position of [0, total), in the given one of `places` equal stretches."""
     return min(total - 1, int((place + chance.random()) * total / places))
 
 
 def units_by_chance(rows: Sequence[int], parts: int, first: int, last: int, places: int, chance: Any) -> Counter[int]:
-    """Chooses which units to read, and how many rows of each, for places [first, last) of a sample of all rows. `rows`: the rows of each unit.
-    Of many units one stands for its neighbours."""
+    """Chooses which units to read, and how many rows of each, for positions [first, last) of a sample of all rows. `rows` has the rows
+    of each unit. If there are many units, one stands for its neighbours."""
     ends = list(accumulate(rows))
     step = max(1, len(rows) // max(UNITS_MIN, UNITS_PER_PART * parts))
     found = (bisect_right(ends, place_by_chance(place, places, ends[-1], chance)) for place in range(first, last))
@@ -357,7 +361,7 @@ def units_by_chance(rows: Sequence[int], parts: int, first: int, last: int, plac
 
 
 class KeyReader:
-    """Rows of tables by chance, of which the columns of the key alone are read, and made rows of the library without a payload."""
+    """Reads random rows of tables: only the columns of the key, converted to rows of the library without a payload."""
 
     def __init__(self, schema: pa.Schema, by: str | Iterable[By], nulls: str | None, budget: _Budget) -> None:
         self.names = list(dict.fromkeys(schema.names[column] for column, _, _ in _keys(by, nulls, schema)))
@@ -366,7 +370,8 @@ class KeyReader:
         self._budget = budget
 
     def take(self, batches: Iterator[pa.RecordBatch], count: int, chance: np.random.Generator) -> list[tuple[int, bytes]]:
-        """`count` rows with their numbers, any as likely as any other: each draws, and the least draws are kept. Of long keys there are fewer."""
+        """Returns `count` rows with their numbers, each row with equal chance: every row draws a number, and those with the least are
+        kept. If keys are long, fewer rows are returned."""
         kept: list[tuple[float, int, bytes]] = []
         before, size, room, limit = 0, 0, count * KEY_BYTES, 1.0
         for batch in _Input(self._columns.schema, (each.select(self.names) for each in batches), self._budget, self._columns):
@@ -386,8 +391,8 @@ class KeyReader:
 
 
 def _bounds(data: Any, parts: int, by: str | Iterable[By], nulls: str | None, budget: _Budget, format: str | None, reads: _Reads) -> bytes | None:
-    """Keys, each the first of a part. None for pipes and streams, which may be read but once."""
-    units: list[tuple[Any, int | None, int]] = []  # a table, its row group or all of it, and rows, for which bytes of other files stand
+    """Returns keys, each the first of a part. None for pipes and streams, which can only be read once."""
+    units: list[tuple[Any, int | None, int]] = []  # a table, its row group (None: all), and its rows, or a file's size
     reader = None
     for table in data if isinstance(data, (list, tuple)) else [data]:
         is_path = isinstance(table, _PATHS)
@@ -412,11 +417,12 @@ def _bounds(data: Any, parts: int, by: str | Iterable[By], nulls: str | None, bu
     return b"".join(keys[part * len(keys) // parts] if keys else NO_KEY for part in range(1, parts))
 
 
-# ---- What is written.
+# ---- Outputs.
 
 
 def _groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int) -> Iterator[pa.Table]:
-    """Tables of `row_group` rows, or of as many as memory holds when they are plain, which the writer makes of dictionaries that differ."""
+    """Yields tables of `row_group` rows, or fewer if their plain values would not fit the memory: the writer makes them of differing
+    dictionaries."""
     held: list[Any] = []
     rows = size = 0
     for batch in batches:
@@ -434,7 +440,8 @@ def _groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budge
 
 
 def _with_one_dictionary(table: pa.Table) -> pa.Table:
-    """One dictionary for all chunks of a column, where its index has room for it: the file has it then, and no plain values."""
+    """Unifies the dictionaries of a column's chunks, if the index type allows, so that the file has a dictionary instead of plain
+    values."""
     pa = _pyarrow()
     with contextlib.suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return table.unify_dictionaries()
@@ -442,7 +449,7 @@ def _with_one_dictionary(table: pa.Table) -> pa.Table:
 
 
 class _Here(concurrent.futures.Executor):
-    """Does at once, in this thread, what is submitted."""
+    """Runs submitted work at once, in this thread."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **more: Any) -> concurrent.futures.Future[Any]:
         done: concurrent.futures.Future[Any] = concurrent.futures.Future()
@@ -451,7 +458,7 @@ class _Here(concurrent.futures.Executor):
 
 
 def _write_parquet(name: Any, batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int, options: dict[str, Any]) -> None:
-    """A thread of its own writes a group while the next one is gathered, where there is memory for it."""
+    """Writes a group in another thread while the next one is gathered, if there is memory for it."""
     groups = _groups(batches, schema, budget, row_group)
     first = next(groups, _pyarrow().Table.from_batches([], schema))
     aside = concurrent.futures.ThreadPoolExecutor(1) if budget.writes_aside else _Here()
@@ -466,12 +473,13 @@ def _write_parquet(name: Any, batches: Iterator[pa.RecordBatch], schema: pa.Sche
 
 
 def _parquet_writer(name: Any, first: pa.Table, options: dict[str, Any]) -> Any:
-    """A dictionary of values that hardly repeat takes time and room: columns whose values do so in the first rows have none."""
+    """Opens a writer without dictionaries for columns whose values hardly repeat in the first rows, where they would cost time and
+    space."""
     parquet = _pyarrow("parquet")
     if not options.keys() & {"use_dictionary", "column_encoding", "use_byte_stream_split"}:
         sample = first.slice(0, 65536)
         single = {field.name for i, field in enumerate(sample.schema) if _hardly_repeats(sample.column(i))}
-        # Columns within others have names of their own, which the library tells of a file that has them.
+        # Nested columns have paths, which a file of the schema lists.
         with _pyarrow().BufferOutputStream() as empty:
             parquet.ParquetWriter(empty, first.schema, **options).close()
             leaves = parquet.ParquetFile(empty.getvalue()).schema
@@ -495,11 +503,11 @@ def _write(name: Any, kind: str, batches: Iterator[pa.RecordBatch], schema: pa.S
         if kind == "parquet":
             _write_parquet(file, batches, schema, budget, row_group, options)
             return
-        # A file of Arrow has one dictionary for each column, and each batch here its own, but for categories in order. CSV has none.
+        # An Arrow file has one dictionary per column, but each batch here has its own, except ordered categories. CSV has none.
         schema = pa.schema([field.with_type(plain(field.type)) if pa.types.is_dictionary(field.type) and not (kind == "ipc" and has_order(field.type))
                             else field for field in schema], metadata=schema.metadata)
         if kind == "csv":
-            # Of nested types it says that it cannot write them.
+            # For nested types the writer raises that it cannot write them.
             writer = _pyarrow("csv").CSVWriter(file, schema, **options)
         else:
             writer = pa.ipc.new_file(file, schema, **options)
@@ -508,14 +516,16 @@ def _write(name: Any, kind: str, batches: Iterator[pa.RecordBatch], schema: pa.S
                 writer.write_batch(cast_batch(batch, schema))
 
 
-# ---- What is called.
+# ---- The public functions.
 
 
 def sort_batches(data: Any, *, by: str | Iterable[By], nulls: str | None = None, memory: int | str = "1G", threads: int = 2,
                  top: int | None = None, batch_rows: int = 65536, temp: Path | Iterable[Path] = (), format: str | None = None,
                  separator: str | None = None, types: Mapping[str, Any] | None = None, progress: Progress = None) -> Batches:
-    """The rows of tables in order, batch by batch, of at most `batch_rows` rows. Rows of equal keys keep their order. Columns of CSV are
-    strings, or of the types that `types` has for their names."""
+    """Sorts tables, and returns the rows batch by batch, each of at most `batch_rows` rows.
+
+    Rows with equal keys keep their order. Columns of CSV are strings, or of the types that `types` has for their names.
+    """
     return _sort_batches(data, by, nulls, memory, threads, top, batch_rows, temp, format, _Reads(separator, types), progress)
 
 
@@ -535,11 +545,14 @@ def sort_table(data: Any, output: Path, *, by: str | Iterable[By], nulls: str | 
                top: int | None = None, row_group: int | None = None, temp: Path | Iterable[Path] = (), format: str | None = None,
                output_format: str | None = None, separator: str | None = None, types: Mapping[str, Any] | None = None,
                progress: Progress = None, **options: Any) -> Report:
-    """Sorts tables into a file, which has its name when it is complete, and may be an input. `row_group`: rows of each group of
-    Parquet, if a sixth of Arrow's share of the memory holds so many. `options` are those of pyarrow's writer.
+    """Sorts tables into a file, which may be an input.
 
-    From CSV to CSV rows keep every byte, and keys are text, or numbers where `types` says so ({"id": "int64"}). In other outputs columns
-    of CSV are strings, or of the types in `types`. `separator` stands between fields of CSV."""
+    The file gets its name when it is complete. `row_group` is the number of rows in a group of Parquet, if a sixth of Arrow's share of
+    the memory holds so many. `options` are those of pyarrow's writer.
+
+    From CSV to CSV rows keep every byte, and keys are text, or numbers if `types` says so ({"id": "int64"}). In other outputs columns of
+    CSV are strings, or of the types in `types`. `separator` is between fields of CSV.
+    """
     kind = _format(output, output_format, writes=True)
     if paths := _texts(data, format, kind):
         files = _text_files(paths, output, by, nulls, memory, temp, _Reads(separator, types), row_group, options)
@@ -568,7 +581,7 @@ def check_no_writer(options: dict[str, Any]) -> None:
 
 def _text_files(inputs: Sequence[Any], output: Path, by: Any, nulls: str | None, memory: int | str, temp: Any, reads: _Reads,
                 row_group: int | None, options: dict[str, Any]) -> _penstock.FilesOptions:
-    """Rows of CSV that go as they are."""
+    """Sorts rows of CSV as text."""
     check_no_writer(options)
     _writer_options("csv", row_group, None, {})
     files = _penstock.FilesOptions()
@@ -588,8 +601,10 @@ def _write_all(batches: Batches, output: Path, kind: str, budget: _Budget, row_g
 def merge_tables(inputs: Sequence[Any], output: Path, *, by: str | Iterable[By], nulls: str | None = None, memory: int | str = "1G",
                  row_group: int | None = None, temp: Path | Iterable[Path] = (), format: str | None = None, output_format: str | None = None,
                  separator: str | None = None, types: Mapping[str, Any] | None = None, **options: Any) -> Report:
-    """Merges tables, each of which is sorted by `by` already. Of equal keys those of the first table come first. CSV is as sort_table()
-    has it."""
+    """Merges tables that are sorted by `by` already.
+
+    Among equal keys, rows of earlier tables come first. CSV is handled as in sort_table().
+    """
     kind = _format(output, output_format, writes=True)
     reads = _Reads(separator, types)
     own = _penstock.MergeFilesOptions()
@@ -598,13 +613,13 @@ def merge_tables(inputs: Sequence[Any], output: Path, *, by: str | Iterable[By],
         return run(_penstock.merge_files, _text_files(paths, output, by, nulls, memory, temp, reads, row_group, options), own, _Bar(None))
     row_group, options = _writer_options(kind, row_group, separator, options)
     budget = _Budget(memory)
-    # Each table has its share.
+    # Each table gets its share.
     tables = _open_all(inputs, _shared(budget, len(inputs)), format, reads)
     batches = _run(lambda rows, sources: _penstock.merge_rows(_files(budget, temp), own, rows, sources), tables, by, nulls, budget, reads_first=False)
     try:
         return _write_all(batches, output, kind, budget, row_group, options)
     except Unsorted as error:
-        # It names a pipe.
+        # The library's error names a pipe.
         error.message = f"cannot merge: a table is not sorted by {by!r} (try: sort_table)"
         raise
 
@@ -619,9 +634,12 @@ def partition_table(data: Any, output: str | os.PathLike[str], *, by: str | Iter
                     nulls: str | None = None, memory: int | str = "1G", row_group: int | None = None, temp: Path | Iterable[Path] = (),
                     format: str | None = None, output_format: str | None = None, separator: str | None = None,
                     types: Mapping[str, Any] | None = None, **options: Any) -> list[str]:
-    """Rows to `parts` files, whose names are `output` with the part's number for {}: by "hash" of the key, which brings equal keys
-    together, or by "range", which puts the parts in order. Within a part rows keep their order. Returns the names. CSV is as sort_table()
-    has it; the numbers of its parts have leading zeros."""
+    """Distributes rows to `parts` files, and returns their names.
+
+    `output` is the files' name with {} for the part's number. `how` is "hash" of the key, which brings equal keys together, or "range",
+    which puts the parts in order. Within a part rows keep their order. CSV is handled as in sort_table(); the numbers of its parts have
+    leading zeros.
+    """
     if how not in ("hash", "range"):
         raise ValueError(f"how must be 'hash' or 'range', not {how!r}")
     output = os.fsdecode(output)
@@ -656,7 +674,7 @@ def partition_table(data: Any, output: str | os.PathLike[str], *, by: str | Iter
             own.set_bounds_path(os.fsencode(file.name))
         if bounds is not None or how == "hash":
             report = to_rows("{}", own)
-        else:  # a stream is sampled on the disk
+        else:  # a stream is written to the disk to be sampled
             one = _penstock.PartitionFilesOptions()
             one.by, one.parts = "hash", 1
             everything = to_rows("all-{}", one).parts[0].file
@@ -678,7 +696,7 @@ def partition_table(data: Any, output: str | os.PathLike[str], *, by: str | Iter
 def top_table(data: Any, count: int, *, by: str | Iterable[By], nulls: str | None = None, memory: int | str = "1G",
               temp: Path | Iterable[Path] = (), format: str | None = None, separator: str | None = None,
               types: Mapping[str, Any] | None = None) -> pa.Table:
-    """The first `count` rows of tables in order, as a table of pyarrow. Columns of CSV are strings, or of the types in `types`."""
+    """Returns the first `count` rows of tables in order, as a pyarrow table. Columns of CSV are strings, or of the types in `types`."""
     if whole("count=", count) < 0:
         raise ValueError(f"count= cannot be {count}")
     with _sort_batches(data, by, nulls, memory, 2, count, 65536, temp, format, _Reads(separator, types), None) as batches:

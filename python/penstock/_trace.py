@@ -1,4 +1,4 @@
-"""What a program asks of files, by the command `penstock`."""
+"""Traces of programs' file accesses, by the command `penstock`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Sequence
 
 
 def _program() -> str:
-    """The command that came with the package, or else one on the path."""
+    """Returns the command that came with the package, or else one on the path."""
     beside = os.path.join(sysconfig.get_path("scripts"), "penstock")
     found = beside if os.access(beside, os.X_OK) else shutil.which("penstock")
     if not found:
@@ -20,15 +20,15 @@ def _program() -> str:
 
 
 class Trace:
-    """What was recorded, in the file `path`."""
+    """A recorded trace, in the file `path`."""
 
     def __init__(self, path: Path, returncode: int) -> None:
         self.path = path
-        self.returncode = returncode  # of the program that was traced
+        self.returncode = returncode  # the traced program's
 
     @property
     def summary(self) -> str:
-        """Requests, bytes and seeks, in all and of each file."""
+        """Returns requests, bytes and seeks, in total and for each file."""
         return subprocess.run([_program(), "convert", os.fspath(self.path)], check=True, stdout=subprocess.PIPE, text=True).stdout
 
     def convert(self, output: str | os.PathLike[str]) -> None:
@@ -40,7 +40,7 @@ class Trace:
 
 
 def trace(command: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str] = "run.trace", **options: Any) -> Trace:
-    """Runs a command, and records what it and its children ask of files. Options are those of subprocess.run()."""
+    """Runs a command, and records the file accesses of it and its children. Options are those of subprocess.run()."""
     if isinstance(command, (str, bytes)) or not command:
         raise TypeError(f"a command is a list of its words, not {command!r}")
     path = Path(output)

@@ -20,19 +20,19 @@ BLOCK_BYTES = 1 << 20
 
 
 class _Direct(io.RawIOBase):
-    """A file that is written block by block past the page cache. What is written once and not read again would touch as much memory as
-    it has bytes; where a host takes back memory that is idle, that takes three times as long as the disk."""
+    """A file that is written block by block past the page cache. Written through the cache, it would touch as much memory as it has
+    bytes; if a host reclaims idle memory, that takes three times as long as the disk."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self._descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-        self._block = mmap.mmap(-1, BLOCK_BYTES)  # aligned, as disks want it
+        self._block = mmap.mmap(-1, BLOCK_BYTES)  # aligned, as direct I/O requires
         self._filled = self._written = 0
         self._set_direct(True)
 
     def _set_direct(self, on: bool) -> None:
         flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)
-        with contextlib.suppress(OSError):  # not every file system can
+        with contextlib.suppress(OSError):  # some file systems cannot
             fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags | os.O_DIRECT if on else flags & ~os.O_DIRECT)
 
     def writable(self) -> bool:
@@ -61,7 +61,7 @@ class _Direct(io.RawIOBase):
                 at += os.write(self._descriptor, block[at:size])
 
     def close(self) -> None:
-        """Writes the rest, which is no whole block."""
+        """Writes the rest, which is less than a block."""
         if self.closed:
             return
         super().close()
@@ -78,7 +78,7 @@ class _Direct(io.RawIOBase):
 
 @contextlib.contextmanager
 def opened(name: Any) -> Iterator[Any]:
-    """What pyarrow writes to, when it is to write to that: of a file one that is open. Of pipes, devices and what is open the same."""
+    """Opens a file for pyarrow to write to. Pipes, devices and open files are returned unchanged."""
     if not isinstance(name, str) or (os.path.exists(name) and not os.path.isfile(name)):
         yield name
         return
@@ -93,18 +93,21 @@ def opened(name: Any) -> Iterator[Any]:
 
 class Written:
     """Files that get their names when all are complete, one after the other: a crash or an error between two leaves the first ones under
-    their names, each of them whole, and nothing of the others. Until then they have no names, so that whatever ends the process leaves
-    nothing. Where the file system cannot do that, and in the moment in which a file is replaced, they have such names as the library's
-    own temporaries have: locked while the process lives, and removed by whoever replaces the next file there."""
+    their names, each of them whole, and nothing of the others.
+
+    Until then they have no names, so that nothing is left however the process ends. If the file system cannot do that, and during the
+    moment in which a file is replaced, they have names like the library's own temporaries: locked while the process lives, and removed
+    by the next process that replaces a file there.
+    """
 
     def __init__(self) -> None:
         self._files: list[tuple[int, str, str]] = []  # descriptor, temporary name or "", name
 
     def begin(self, path: Path) -> str:
-        """Where to write it."""
+        """Returns the path to write to."""
         given = os.fsdecode(_path(path))
         if os.path.exists(given) and not os.path.isfile(given):
-            return given  # a pipe or a device is what it is
+            return given  # a pipe or a device has no temporary
         name = os.path.realpath(given)
         hidden = ""
         try:
@@ -115,7 +118,7 @@ class Written:
             hidden = _temporary_name(name)
             descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         self._files.append((descriptor, hidden, name))
-        with contextlib.suppress(OSError):  # not every file system has locks
+        with contextlib.suppress(OSError):  # some file systems have no locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         return hidden or f"/proc/self/fd/{descriptor}"
 
@@ -158,7 +161,7 @@ def _temporary_name(name: str) -> str:
 
 
 def _be_as(descriptor: int, name: str) -> None:
-    """With the owner and the mode of what it replaces. Who may not change the owner keeps his own."""
+    """Copies the owner and the mode of the replaced file. Without the permission to change the owner, the file keeps this user's."""
     with contextlib.suppress(FileNotFoundError):
         replaced = os.stat(name)
         with contextlib.suppress(PermissionError):
@@ -167,7 +170,7 @@ def _be_as(descriptor: int, name: str) -> None:
 
 
 def _link(descriptor: int, name: str) -> None:
-    os.link(f"/proc/self/fd/{descriptor}", name, src_dir_fd=descriptor)  # with src_dir_fd it follows the link, which is all that it is for
+    os.link(f"/proc/self/fd/{descriptor}", name, src_dir_fd=descriptor)  # src_dir_fd makes it follow the link
 
 
 def _remove_stale(folder: str) -> None:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""mypy --strict and pyright on the package with its stub, and on what typed_uses.py does with it: check_types.py PACKAGES SOURCE.
-PACKAGES is the folder that has penstock. Without pyright (npm's, in build/node: tools/setup.sh check) it says so, and goes on."""
+"""Runs mypy --strict and pyright on the package with its stub, and on typed_uses.py: check_types.py PACKAGES SOURCE.
+
+PACKAGES is the folder that contains penstock. Without pyright (npm's, in build/node: tools/setup.sh check) it prints so, and goes on."""
 
 import json
 import os
@@ -25,7 +26,7 @@ with tempfile.TemporaryDirectory(prefix="penstock-types-") as folder:
     good = [check(*mypy, "-p", "penstock"), check(*mypy, "--warn-unused-ignores", uses)]
     if pyright.exists():
         settings = pathlib.Path(folder) / "pyrightconfig.json"
-        # It takes no paths from the root on.
+        # pyright accepts no absolute paths.
         near = [os.path.relpath(path, folder) for path in (packages, packages / "penstock", uses)]
         settings.write_text(json.dumps({"extraPaths": near[:1], "include": near[1:]}))
         good.append(check("node", pyright, "--pythonpath", sys.executable, "-p", settings))

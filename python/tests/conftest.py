@@ -8,14 +8,14 @@ import time
 import pytest
 from hypothesis import settings
 
-# As trials() of src/base/trials.h: PENSTOCK_TRIALS=4 tries a quarter. The same examples each time.
+# Like trials() of src/base/trials.h: PENSTOCK_TRIALS=4 runs a quarter. The examples are the same each time.
 settings.register_profile("gate", max_examples=100 // int(os.environ.get("PENSTOCK_TRIALS", "1")), deadline=None, derandomize=True, database=None)
 settings.load_profile("gate")
 
 
 @pytest.fixture(scope="session")
 def program():
-    """The command: that of the developers' build, or the one that was installed with the package."""
+    """Returns the command of the developers' build, or the one that was installed with the package."""
     path = pathlib.Path(os.environ.get("PENSTOCK_PROGRAM") or os.path.dirname(sys.executable), "penstock")
     if not path.exists():
         pytest.skip("there is no program penstock in the folder of Python, nor in that of PENSTOCK_PROGRAM")
@@ -24,7 +24,8 @@ def program():
 
 @pytest.fixture
 def threads_left():
-    """How many more threads than so many the process has; 0 where they go within seconds. A thread that was joined is in /proc a moment longer."""
+    """A function that returns how many threads more than `before` the process has; 0 if they end within seconds. A joined thread stays in /proc a
+    moment longer."""
 
     def left(before):
         end = time.monotonic() + 10
@@ -36,7 +37,7 @@ def threads_left():
 
 
 def pytest_collection_modifyitems(items):
-    """Of a test with thousands of cases, one in so many; and of those on a cluster, which take seconds each, some that are drawn anew each time."""
+    """Keeps a part of the cases of tests with thousands of them, and random ones of the tests on a cluster, which take seconds each."""
     trials = int(os.environ.get("PENSTOCK_TRIALS", "1"))
     one_in = 1 if trials == 1 else 4 * trials
     cases = {}

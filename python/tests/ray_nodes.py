@@ -1,4 +1,4 @@
-"""Nodes of a cluster of Ray on this machine, for tests: a head without processors, and others with a disk each, which is a folder."""
+"""Nodes of a Ray cluster on this machine, for tests: a head without processors, and others with a disk each, which is a folder."""
 
 import contextlib
 import os
@@ -9,9 +9,9 @@ import tempfile
 
 import numpy as np
 
-# Ray asks nobody, and calls nobody.
+# Ray neither asks for permission nor sends statistics.
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-MEMORY = "400M"  # of a task
+MEMORY = "400M"  # for a task
 
 
 def children(parent):
@@ -29,13 +29,13 @@ class Nodes:
         import ray
         from ray.cluster_utils import Cluster
 
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="pr-"))  # sockets have short names
-        # Where Ray writes the address of a cluster that was started: nobody else's, and a folder that is there.
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="pr-"))  # a short path, because names of sockets are limited
+        # The folder for the address of a started cluster: it must exist, and no one else's cluster may use it.
         os.environ["RAY_TMPDIR"] = str(self.folder)
         self.count, self.cpus = count, cpus
         self.cluster = Cluster(initialize_head=True, head_node_args=dict(
             num_cpus=0, object_store_memory=80 << 20, include_dashboard=False, temp_dir=str(self.folder / "ray"),
-            # A node whose processes are killed refuses at once; one that a busy machine makes slow is to live on.
+            # Connections to a killed node are refused at once; a node on a slow machine must stay alive.
             _system_config=dict(health_check_initial_delay_ms=0, health_check_period_ms=500, health_check_timeout_ms=30_000,
                                 health_check_failure_threshold=3)))
         self.nodes = [self.add(number) for number in range(count)]
@@ -50,7 +50,7 @@ class Nodes:
                                      env_vars={"PENSTOCK_TEMP": str(self.root(number))})
 
     def lose(self, number):
-        """Without grace, with all its processes and its disk."""
+        """Kills a node with all its processes, and removes its disk."""
         [raylet] = self.nodes[number].all_processes["raylet"]
         workers = children(raylet.process.pid)
         for process in [raylet.process.pid, *workers]:
@@ -62,7 +62,7 @@ class Nodes:
         self.nodes[number] = self.add(number)
 
     def left(self):
-        """What lies on the disks."""
+        """Returns the files on the disks."""
         return [str(path) for number in range(self.count) if self.root(number).exists() for path in self.root(number).rglob("*")]
 
     def close(self):
@@ -83,7 +83,7 @@ def write_numbers(folder, numbers, files=3):
 
 
 def check_numbers(manifest, numbers):
-    """By the manifest, and by reading."""
+    """Checks the parts by the manifest, and by reading them."""
     read = [np.fromfile(part.path, "<u8") for part in manifest.parts]
     assert np.array_equal(np.concatenate(read), np.sort(numbers))
     assert manifest.items == len(numbers)
@@ -96,12 +96,12 @@ def check_numbers(manifest, numbers):
 
 
 def check_folder(manifest):
-    """Nothing else is there."""
+    """Checks that the folder contains nothing else."""
     folder = pathlib.Path(manifest.path).parent
     assert sorted(os.listdir(folder)) == sorted([pathlib.Path(part.path).name for part in manifest.parts] + ["_manifest.json"])
 
 
 def largest(manifest):
-    """Beside the mean."""
+    """Returns the largest part relative to the mean."""
     sizes = [part.bytes for part in manifest.parts]
     return max(sizes) * len(sizes) / sum(sizes)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Random schedules of faults from a seed, on a cluster of three nodes: ray_schedules.py [COUNT [SEED]]. What comes out is checked by
-its manifest and by reading, and nothing may be left on any disk. Inputs and outputs of every third lie in S3, where its server is installed.
+"""Random schedules of faults from a seed, on a cluster of three nodes: ray_schedules.py [COUNT [SEED]].
 
-Of each schedule: what the input is like; workers that are killed at any point of a task; disks that are full for a task, and one that is
-(a small file system on a loop device, where root may mount one); a node that goes with its disk, in either stage, and comes back; a
-driver that is killed, and another that goes on."""
+The output is checked by its manifest and by reading, and nothing may be left on any disk. Inputs and outputs of every third schedule are
+in S3, if its server is installed. A schedule chooses: the kind of input; workers that are killed at any point of a task; disks that are
+full for a task, and one that really is (a small file system on a loop device, if root may mount one); a node that is lost with its disk,
+in either stage, and comes back; a driver that is killed, and another that continues."""
 
 import pathlib
 import random
@@ -51,7 +51,7 @@ def parts_done(out):
 
 
 def in_spite_of_a_lost_driver(nodes, pattern, out, chance):
-    """Killed when so many parts are there."""
+    """Kills the driver when some parts are done, and resumes the job."""
     wanted = chance.randrange(1, 6)
     point = f"gather-{chance.randrange(PARTS)}@0.0"
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, nodes.cluster.address, pattern, out, point], stderr=subprocess.DEVNULL)
@@ -74,7 +74,7 @@ def run(nodes, store, folder, seed):
         s3 = store.bucket(f"seed-{seed}")
         s3.put(str(folder / "in"), f"seed-{seed}/in", recursive=True)
         pattern, out, check = f"s3://seed-{seed}/in/*.u64", f"s3://seed-{seed}/out", store.check_numbers
-    sample.PLACES_PER_PART = 8 if in_store else 256  # the server is none of the fastest
+    sample.PLACES_PER_PART = 8 if in_store else 256  # the test server is slow
     what = chance.choice(["faults", "faults", "node", "node", "driver"]) if len(numbers) else "faults"
     begin = time.monotonic()
     lost = []
@@ -100,7 +100,7 @@ def run(nodes, store, folder, seed):
 
 
 def on_a_small_disk(nodes, folder):
-    """One node's disk is a file system of 16 MiB, which holds no group beside what is kept free."""
+    """Uses a file system of 16 MiB as one node's disk, which has no room for a group beside the spare space."""
     image = folder / "disk.img"
     with open(image, "wb") as file:
         file.truncate(16 << 20)
@@ -123,7 +123,7 @@ def on_a_small_disk(nodes, folder):
 def main():
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 30
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    store = Store.start()  # before nodes, which are to know of it
+    store = Store.start()  # before the nodes, which inherit its address
     print(f"{count} schedules from seed {seed}" + ("" if store else "; skipped: S3, for s3fs and moto are not installed"))
     nodes = Nodes()
     try:

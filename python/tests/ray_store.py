@@ -1,4 +1,4 @@
-"""A server of S3 on this machine, for tests: moto's, with requests that are refused or held."""
+"""A server of S3 on this machine, for tests: moto's, with requests that are refused or delayed."""
 
 import logging
 import os
@@ -18,12 +18,12 @@ class Held:
 
 
 class Store:
-    """`refused` has requests that each are refused once: "PUT part-00003.u64" is of any name that ends so, "PUT x?partNumber=2" of a
-    query that begins so."""
+    """A server of S3. `refused` has requests that are refused once: "PUT part-00003.u64" matches names with this end, "PUT x?partNumber=2" queries
+    with this beginning."""
 
     @classmethod
     def start(cls):
-        """None where the server is not installed."""
+        """Returns None if the server is not installed."""
         try:
             import s3fs  # noqa: F401
             from moto.server import ThreadedMotoServer
@@ -32,14 +32,14 @@ class Store:
         return cls(ThreadedMotoServer("127.0.0.1", port=0, verbose=False))
 
     def __init__(self, server):
-        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it tells of every request
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it logs every request
         server.start()
         self.server = server
         self.refused, self.held = [], []
         self.lock = threading.Lock()
         self.answer, server._server.app = server._server.app, self
         host, port = server.get_host_and_port()
-        # What every process that starts later goes by.
+        # Settings of every process that starts later.
         self.told = {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ACCESS_KEY_ID": "penstock", "AWS_SECRET_ACCESS_KEY": "penstock",
                      "AWS_DEFAULT_REGION": "us-east-1"}
         os.environ.update(self.told)
@@ -77,7 +77,7 @@ class Store:
         return self.held[-1]
 
     def bucket(self, name):
-        """A new one, and the file system of all."""
+        """Makes a bucket, and returns it with the file system."""
         import fsspec
 
         self.s3 = fsspec.filesystem("s3", use_listings_cache=False)
@@ -85,7 +85,7 @@ class Store:
         return self.s3
 
     def lies_in(self, bucket):
-        """And nothing that was begun and not ended."""
+        """Returns the objects of a bucket, and checks that no upload is unfinished."""
         assert self.s3.list_multipart_uploads(bucket) == []
         return sorted(self.s3.find(bucket))
 
@@ -96,7 +96,7 @@ class Store:
         assert type(manifest).load(manifest.path) == manifest
 
     def check_numbers(self, manifest, numbers):
-        """By the manifest, and by reading."""
+        """Checks the parts by the manifest, and by reading them."""
         read = [np.frombuffer(self.s3.cat_file(part.path), "<u8") for part in manifest.parts]
         assert np.array_equal(np.concatenate(read), np.sort(numbers)) and manifest.items == len(numbers)
         assert [(part.items, part.bytes) for part in manifest.parts] == [(len(data), data.nbytes) for data in read]

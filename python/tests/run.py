@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the tests of the package, as pytest does, and reports each case to ./check. Arguments are pytest's."""
+"""Runs the tests of the package, like pytest, and reports each case to ./check. Arguments are pytest's."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ import sys
 import pytest
 
 here = str(pathlib.Path(__file__).parent)
-# A test that hangs shows where it stands.
+# A test that hangs prints its stack.
 arguments = ["-q", "-W", "error", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=100", "--rootdir", here]
 folder = os.environ.get("GTEST_OUTPUT", "").removeprefix("xml:")
 if folder:

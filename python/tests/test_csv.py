@@ -1,4 +1,4 @@
-"""CSV: rows that go as they are, from CSV to CSV; and columns of strings, or of types on request, for what is no CSV."""
+"""CSV: rows that stay unchanged, from CSV to CSV; and columns of strings, or of given types, for other formats."""
 
 import bz2
 import gzip
@@ -19,7 +19,7 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
 LETTERS = random.Random(1)
-# Header, rows, and the text of the first column of each, which is the key.
+# The header, the rows, and each row's key, the text of its first column.
 FILES = {
     "values that a type would change": (b"zip,big,d\n", [
         b"00123,123456789012345678901,2020-01-02\n", b"00045,2,2020-01-01 00:00:00\n", b"1.10,1e3,NA\n", b",null,\n", b"0x1F,nan,1.0\n"]),
@@ -46,7 +46,7 @@ def name_of(header):
     return header.rstrip(b"\r\n").split(b",")[0].decode("latin-1")
 
 
-# (A merge and a partition take no lines of more than 2 MiB.)
+# (A merge and a partition refuse lines of more than 2 MiB.)
 @pytest.mark.parametrize("name, how", [(name, how) for how in ("sort", "sort a part", "merge", "hash", "range") for name in FILES
                                        if "MB" not in name or how.startswith("sort")])
 def test_rows_of_csv_keep_every_byte(tmp_path, name, how):
@@ -76,7 +76,7 @@ def test_rows_of_csv_keep_every_byte(tmp_path, name, how):
         names = penstock.partition_table(tmp_path / "in.csv", tmp_path / "part-{}.csv", parts=3, how=how, **options)
         found = [pathlib.Path(each).read_bytes() for each in names]
         assert len(names) == 3 and all(data.startswith(header) for data in found)
-        held = [[row for row in rows if key_of(row) in keys]  # equal keys are together, and rows keep their order
+        held = [[row for row in rows if key_of(row) in keys]  # equal keys are in one part, and rows keep their order
                 for keys in ({key_of(row) for row in rows_of(data[len(header):], rows)} for data in found)]
         assert [b"".join(each) for each in held] == [data[len(header):] for data in found] and sum(map(len, held)) == len(rows)
         if how == "range":
@@ -89,7 +89,7 @@ def key_ties(rows):
 
 
 def rows_of(data, rows):
-    """The rows of which data is made, whose ends may stand in quotes."""
+    """Returns the rows in data, whose line ends may be in quotes."""
     known, begin, found = set(rows), 0, []
     for end in (at + 1 for at in range(len(data)) if data[at] == 10):
         if data[begin:end] in known:
@@ -116,7 +116,7 @@ def test_keys_of_rows_are_text_or_numbers_on_request(tmp_path):
     assert column("n", 0) == ["-1", "10", "9", "9.50"]
     for kind in ("int64", pa.decimal128(5, 2), pa.uint8()):
         assert column("n", 0, types={"n": kind}) == ["-1", "9", "9.50", "10"]
-    assert column("n:n", 0) == ["-1", "9", "9.50", "10"]  # as --key has it
+    assert column("n:n", 0) == ["-1", "9", "9.50", "10"]  # in the form of --key
     assert column([("n", "desc")], 0, types={"n": "int64"}) == ["10", "9.50", "9", "-1"]
     assert column("x", 1, types={"x": "double"}) == ["-3e0", "0.5", "2", "1e1"]
     assert column([("d", "descending"), "n"], 2, types={"d": "string"}) == ["2021-01-01", "2020-01-02", "2020-01-01", "2019-01-01"]

@@ -1,4 +1,4 @@
-"""The examples of the manual's pages, in the order in which they stand, as one program each."""
+"""The examples of the manual's pages, in order, as one program each."""
 
 import os
 import pathlib
@@ -17,6 +17,6 @@ def test_the_page_runs(tmp_path, monkeypatch, name):
     assert len(blocks) >= 2
     names = {"__name__": "page"}
     for block in blocks:
-        # Lines keep their numbers, so that an error tells where it stands.
+        # Lines keep their numbers, so that an error shows its line.
         code = "\n" * page[: block.start(1)].count("\n") + block.group(1)
         exec(compile(code, name, "exec"), names)

@@ -1,4 +1,4 @@
-"""Operations on files: what they write against NumPy and plain Python, what they tell, how they end early."""
+"""Operations on files: their outputs compared with NumPy and plain Python, their statistics, and early ends."""
 
 import csv
 import io
@@ -130,7 +130,7 @@ fields = st.text(st.sampled_from("ab,;\t\"\n 1é\U0001f600"), max_size=4)
 @given(st.integers(1, 4).flatmap(lambda width: st.lists(st.lists(fields, min_size=width, max_size=width), max_size=30)),
        st.sampled_from(",;\t"), st.sampled_from(["\n", "\r\n"]), st.data())
 def test_csv_is_sorted_as_the_rows_are(tmp_path_factory, rows, delimiter, end, data):
-    """Whatever the csv module writes, row by row in another style, it reads from our output as the same rows in order."""
+    """Rows that the csv module writes, each in another style, are read from our output as the same rows in order."""
     text = io.StringIO(newline="")
     for row in rows:
         quoting = data.draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]))
@@ -192,7 +192,7 @@ def test_sizes():
 
 
 def test_progress_bar(tmp_path, numbers, capsys, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "tqdm.auto", None)  # as if it were not installed
+    monkeypatch.setitem(__import__("sys").modules, "tqdm.auto", None)  # hides tqdm
     penstock.sort_file(tmp_path / "in.u64", tmp_path / "out", format="u64", progress=True)
     err = capsys.readouterr().err
     assert err == "" or "MiB" in err
@@ -200,7 +200,7 @@ def test_progress_bar(tmp_path, numbers, capsys, monkeypatch):
 
 @pytest.fixture
 def endless(tmp_path):
-    """A pipe into which a thread writes until nobody reads; `written` is set when the first bytes are taken."""
+    """A pipe that a thread writes to until its reader closes; `written` is set when the first bytes are read."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     written = threading.Event()
@@ -248,7 +248,7 @@ def test_what_progress_raises_ends_the_run(tmp_path, endless):
     assert sorted(os.listdir(tmp_path)) == ["pipe"]
 
 
-# ---- Arguments that cannot be, and how messages call them.
+# ---- Invalid arguments, and their names in messages.
 
 
 def said_by(call):

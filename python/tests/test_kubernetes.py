@@ -1,5 +1,5 @@
-"""What `examples/ray/` has for KubeRay: by the schemas of Kubernetes, by one of the fields of KubeRay that it uses, and by kubectl. (That its
-job runs on a cluster is in test_ray.py.)"""
+"""The files in `examples/ray/` for KubeRay, checked with the schemas of Kubernetes, a schema of the fields of KubeRay that they use, and kubectl.
+(test_ray.py runs their job on a cluster.)"""
 
 import copy
 import http.server
@@ -24,7 +24,7 @@ def object_of(required, **fields):
 TEXT, COUNT = {"type": "string", "minLength": 1}, {"type": "integer", "minimum": 0}
 TEXTS = {"type": "object", "additionalProperties": TEXT}
 NAME = {"type": "string", "pattern": "^[a-z]([-a-z0-9]{0,45}[a-z0-9])?$"}
-TEMPLATE = {"type": "object"}  # Kubernetes' own schema has it
+TEMPLATE = {"type": "object"}  # Kubernetes' own schema checks it
 SPECS = {
     "RayCluster": object_of(
         "rayVersion headGroupSpec workerGroupSpecs", rayVersion=TEXT,
@@ -105,14 +105,14 @@ def test_what_the_files_name_is_there():
         [container] = template["spec"]["containers"]
         assert {mount["name"] for mount in container["volumeMounts"]} == volumes.keys()
         assert volumes["shared"]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
-        # What Ray counts is what a pod is promised.
+        # Ray counts the resources that a pod is promised.
         assert container["resources"]["requests"] == container["resources"]["limits"]
         paths = {mount["mountPath"] for mount in container["volumeMounts"]}
         assert all(each["value"] in paths for each in container.get("env", []) if each["name"] == "PENSTOCK_TEMP")
 
 
 class Discovery(http.server.BaseHTTPRequestHandler):
-    """As much of Kubernetes' server as kubectl asks before a dry run: which kinds there are. There are no objects."""
+    """The part of Kubernetes' server that kubectl needs before a dry run: the list of kinds. There are no objects."""
 
     KINDS = {"v1": ["PersistentVolumeClaim"], "ray.io/v1": ["RayCluster", "RayJob"]}
     TOLD = {"/api": {"kind": "APIVersions", "versions": ["v1"]},

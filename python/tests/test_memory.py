@@ -20,7 +20,7 @@ dtypes = st.sampled_from(NUMBERS + TEXTS)
 
 
 def few(dtype):
-    """Items of which many are equal, beside any others."""
+    """Items of which many are equal, or any items."""
     return hnp.from_dtype(np.dtype(dtype)) | st.sampled_from(list(np.zeros(2, dtype))) if np.dtype(dtype).names is None else None
 
 
@@ -81,9 +81,9 @@ def test_top_k_is_the_front_of_the_order(a, data):
 def test_structures_are_sorted_field_by_field(data):
     dtype = np.dtype(data.draw(st.sampled_from(STRUCTURES)))
     a = data.draw(hnp.arrays(dtype, st.integers(0, 30), fill=st.nothing()))
-    a = np.where(np.isin(np.arange(len(a)), [3, 7, 8]), a[:1], a) if len(a) else a  # some are equal
+    a = np.where(np.isin(np.arange(len(a)), [3, 7, 8]), a[:1], a) if len(a) else a  # some structures are equal
     if any(dtype[name].kind in "fM" for name in dtype.names):
-        # NumPy's own order of structures says nothing of NaN: it is that of its fields.
+        # NumPy's own order of structures is undefined for NaN: use the order of their fields.
         expected = a[np.lexsort([a[name] for name in reversed(dtype.names)])]
     else:
         expected = np.sort(a)
@@ -113,7 +113,7 @@ def test_values_go_with_their_keys(data, key, value):
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", [("x", "f4")]])
 def test_floats_that_are_equal_keep_their_order(dtype):
-    """NaNs of both signs and payloads, and zeros of both signs: as NumPy's stable sort has them."""
+    """NaNs of both signs and payloads, and zeros of both signs, are in the order of NumPy's stable sort."""
     rng = np.random.default_rng(5)
     kind = np.dtype("f4" if isinstance(dtype, list) else dtype)
     floats = rng.choice(np.array([1.0, -1.0, 0.0, -0.0, np.nan, -np.nan], kind), 999)
@@ -288,6 +288,6 @@ def test_the_gil_is_free_while_a_sort_works():
     during = len(ticks) - before
     over.set()
     counter.join()
-    # Were the GIL held, the counter would stand still: at most the tick under way.
+    # If the GIL were held, the counter would stop, except for the present tick.
     assert during > 5
     assert (np.diff(a) >= 0).all()

@@ -1,4 +1,4 @@
-"""The notebooks of the manual: the cells of each run in order, as one program, and what a cell ends with is shown as a notebook shows it."""
+"""The notebooks of the manual: the cells of each run in order, as one program, and a cell's last value is displayed as in a notebook."""
 
 import ast
 import json
@@ -12,7 +12,7 @@ NOTEBOOKS = sorted((SOURCE / "docs/notebooks").glob("*.ipynb"))
 
 
 def run(code, name, names):
-    """Returns what the last line is worth, if it is an expression."""
+    """Returns the value of the last line, if it is an expression."""
     tree = ast.parse(code, name)
     shown = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, name, "exec"), names)

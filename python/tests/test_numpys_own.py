@@ -1,7 +1,7 @@
 """NumPy's own tests of sort and argsort, read from its package, with ours in place of NumPy's.
 
-Their code is compiled anew: a.sort(), a.argsort(), np.sort(a) and np.argsort(a) become calls of the functions below. What we
-refuse, complex numbers and objects, goes on to NumPy, once our exception has said so.
+Their code is compiled anew: a.sort(), a.argsort(), np.sort(a) and np.argsort(a) become calls of the functions below. Complex
+numbers and objects, which we refuse, are passed to NumPy after our exception.
 """
 
 import ast
@@ -60,7 +60,7 @@ def _sorted(a, axis=-1, kind=None, order=None, *, stable=None):
 
 
 class _Ours(ast.NodeTransformer):
-    """Keeps the tests of these names, and what is no test; and calls ours."""
+    """Keeps the tests of these names and other functions, and calls our sort."""
 
     def __init__(self, names):
         self.names = names

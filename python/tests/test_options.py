@@ -1,4 +1,4 @@
-"""Every interface beside the one table of options (src/interfaces/api/options.def): names, types, defaults and help. What drifts, fails."""
+"""Compares every interface with the one table of options (src/interfaces/api/options.def): names, types, defaults and help."""
 
 import inspect
 import pathlib
@@ -15,11 +15,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROWS = _penstock.options()
 OWNERS = sorted({row["owner"] for row in ROWS})
 
-# Members that are no options: what a run is given to read, to write and to call.
+# Members that are not options: inputs, outputs and callbacks of a run.
 HOOKS = {"sources", "sink", "items", "cancel", "progress", "notice"}
-# C sets any option by its name, those that came when its structs were settled too.
+# C sets any option by its name, also later ones than its structs.
 BY_NAME = "settings"
-# Parts of a C form of its own: of FilesOptions::device and of Aggregates::value.
+# Parts of options with a form of their own in C: FilesOptions::device and Aggregates::value.
 C_PARTS = {"value_offset", "value_bytes", "value_signed", "value_big_endian", "progress_context", "notice_context"}
 C_STRUCTS = {"penstock_files_options": ("FilesOptions", "ItemFormat"), "penstock_sort_files_options": ("SortFilesOptions",),
              "penstock_merge_files_options": ("MergeFilesOptions",), "penstock_partition_files_options": ("PartitionFilesOptions",),
@@ -30,7 +30,7 @@ FUNCTIONS = {"SortFilesOptions": (penstock.sort_file, penstock.plan), "MergeFile
              "JoinFilesOptions": (penstock.join,), "JoinLinesOptions": (penstock.join,)}
 COMMANDS = {"ItemFormat": "sort", "FilesOptions": "sort", "SortFilesOptions": "sort", "MergeFilesOptions": "merge",
             "PartitionFilesOptions": "partition", "GroupFilesOptions": "group", "JoinFilesOptions": "join", "JoinLinesOptions": "join"}
-# Keywords that stand for several options, or for one in a form of its own.
+# Keywords for several options, or for one with a form of its own.
 OWN_KEYWORDS = {"inputs", "output", "left", "right", "options", "on", "how"}
 
 
@@ -49,7 +49,7 @@ def body_of(text, name):
 
 
 def members_of(body):
-    """The names that a struct declares, without functions and functions' pointers' arguments."""
+    """The names that a struct declares, without functions and the arguments of function pointers."""
     body = re.sub(r"\(\*(\w+)\)\([^)]*\)", r"\1", body)
     return [name for declared in body.split(";") if "(" not in declared.partition("=")[0]
             for name in re.findall(r"(\w+)\s*(?:=[^,]*|\[\d+\])?\s*(?:,|$)", re.sub(r"<[^;=]*>", "", declared).partition("=")[0].strip())]

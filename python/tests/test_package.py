@@ -1,4 +1,4 @@
-"""The package as such: its names, its types, its build."""
+"""The package as a whole: its names, its types, its build."""
 
 import ast
 import graphlib
@@ -26,7 +26,7 @@ def test_all_names_are_there_and_told():
 
 
 def imports_of(path, name):
-    """The modules that a module imports anywhere, in a function or for type checkers too."""
+    """Returns the modules that a module imports anywhere, also in functions or for type checkers."""
     package = name if path.stem == "__init__" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):

@@ -22,7 +22,7 @@ import penstock.ray.driver
 from ray_nodes import MEMORY, Nodes, check_folder, check_numbers, largest, write_numbers
 from ray_store import Store
 
-# Ray's own.
+# Ray's own warnings.
 pytestmark = pytest.mark.filterwarnings("default")
 
 RNG = np.random.default_rng(22)
@@ -40,7 +40,7 @@ SMALL = dict(format="u64", parts=9, group_size="1M")
 
 @pytest.fixture(autouse=True)
 def disk(tmp_path, monkeypatch):
-    """Of this machine as a node; nothing stays on it."""
+    """The disk of this machine as a node; nothing may stay on it."""
     folder = tmp_path / "disk"
     folder.mkdir()
     monkeypatch.setenv("PENSTOCK_TEMP", str(folder))
@@ -88,7 +88,7 @@ def words(count):
 def test_lines_of_any_length(tmp_path):
     lines = words(60_000)
     lines[30_000] = b"q" * 9_000_000
-    (tmp_path / "a").write_bytes(b"\n".join(lines[:20_000]))  # without an end
+    (tmp_path / "a").write_bytes(b"\n".join(lines[:20_000]))  # without a last newline
     (tmp_path / "b").write_bytes(b"\n".join(lines[20_000:]) + b"\n")
     manifest = penstock.ray.sort([tmp_path / "a", tmp_path / "b"], tmp_path / "out", parts=5, group_size="500K", **LOCAL)
     assert b"".join(pathlib.Path(path).read_bytes() for path in manifest.paths) == b"\n".join(sorted(lines)) + b"\n"
@@ -196,7 +196,7 @@ def test_parts_of_another_job_are_not_mixed_with_these(tmp_path):
 
 @pytest.mark.parametrize("output", ["folder", "memory://shared/out"])
 def test_two_jobs_do_not_write_to_one_output(tmp_path, output):
-    """Neither one that comes while the other runs, nor one that looked before the other began."""
+    """Two cases: a job that starts while another runs, and one that looked before the other began."""
     if output == "folder":
         output = str(tmp_path / "out")
     else:
@@ -272,7 +272,7 @@ def test_a_manifest_whose_name_is_not_on_the_disk_leaves_nothing(tmp_path, monke
 
 
 def test_a_task_that_is_cancelled_behind_the_last_byte_ends_its_operation(monkeypatch):
-    """Ray interrupts the thread that fed it, and now waits for it."""
+    """Ray interrupts the thread that fed the operation, and now waits for it."""
     monkeypatch.setattr(penstock.ray.worker, "_local", threading.local())
     penstock.ray.worker.set_stop(None, "a node of Ray")
     ended, end = [], time.monotonic() + 10
@@ -325,13 +325,13 @@ def test_a_job_whose_driver_was_killed_goes_on(tmp_path):
 
 
 def test_a_job_that_was_finished_is_left_as_it_is(tmp_path):
-    """But for what its driver could not remove any more."""
+    """The job is left as it is, except for files that its driver could not remove."""
     pattern = write_numbers(tmp_path / "in", NUMBERS["zipf"])
     manifest = penstock.ray.sort(pattern, tmp_path / "out", **SMALL, **LOCAL)
     (tmp_path / "out/.penstock-0123456789ab").mkdir()
     (tmp_path / "out/.penstock-0123456789ab/run-0").touch()
     assert penstock.ray.resume(tmp_path / "out", address="local") == manifest
-    check_numbers(manifest, NUMBERS["zipf"])  # and that nothing else lies there
+    check_numbers(manifest, NUMBERS["zipf"])  # also checks that there are no other files
 
 
 def test_a_driver_killed_before_its_manifest_has_a_name_leaves_nothing_hidden(tmp_path):
@@ -347,7 +347,7 @@ def test_a_driver_killed_before_its_manifest_has_a_name_leaves_nothing_hidden(tm
     pattern = write_numbers(tmp_path / "in", NUMBERS["zipf"])
     assert subprocess.run([sys.executable, "-c", program, pattern, str(tmp_path / "out")]).returncode == -signal.SIGKILL
     manifest = penstock.ray.resume(tmp_path / "out", address="local")
-    check_numbers(manifest, NUMBERS["zipf"])  # and that nothing else lies there
+    check_numbers(manifest, NUMBERS["zipf"])  # also checks that there are no other files
     assert manifest.stages["gather"]["attempts"] == 0
 
 
@@ -377,7 +377,7 @@ def test_a_plan_is_longer_for_more_and_on_fewer_nodes():
 
 @pytest.fixture(scope="module")
 def server():
-    """Started before the cluster, whose workers are to know of it."""
+    """Starts the server before the cluster, whose workers inherit its address."""
     made = Store.start()
     yield made
     if made:
@@ -389,12 +389,12 @@ def store(server, monkeypatch):
     if not server:
         pytest.skip("s3fs and moto, a server of S3, are not installed")
     server.refused.clear()
-    monkeypatch.setattr(penstock.ray.sample, "PLACES_PER_PART", 8)  # what it takes that server to answer is no use
+    monkeypatch.setattr(penstock.ray.sample, "PLACES_PER_PART", 8)  # the test server is slow
     return server
 
 
 def test_s3_has_parts_that_are_whole_whatever_upload_is_refused_once(store, monkeypatch):
-    # Two requests for a part, and what begins and ends it.
+    # Two requests for a part, and one each to begin and end it.
     monkeypatch.setattr(penstock.ray.storage, "UPLOAD_BYTES", 5 << 20)
     s3, numbers = store.bucket("refused"), NUMBERS["uniform"]
     for i, part in enumerate([*np.array_split(numbers, 3), numbers[:0]]):
@@ -470,7 +470,7 @@ def test_of_two_drivers_the_one_that_began_last_has_the_job(tmp_path):
     assert not first.is_taken_over() and not first.is_closed()
     second.begin(resumed=True)
     assert first.is_taken_over() and not second.is_taken_over()
-    (tmp_path / ".penstock-0123456789ab/run-1").unlink()  # not seen by one that takes its number at the same time
+    (tmp_path / ".penstock-0123456789ab/run-1").unlink()  # the run before takes its number at the same time
     third.begin(resumed=True)
     assert (second.run, third.run) == (1, 1) and second.mark != third.mark
     assert second.is_taken_over() and not third.is_taken_over()
@@ -500,7 +500,7 @@ def test_a_driver_lost_before_it_looked_for_others_takes_nothing_from_them(tmp_p
 @pytest.mark.parametrize("output", ["folder", "memory", "s3"])
 @pytest.mark.parametrize("outlives", [True, False])
 def test_a_driver_that_lives_is_taken_over(tmp_path, monkeypatch, request, output, outlives):
-    """It notices while the other one works, or when that has ended; what it had done counts, and it takes nothing away."""
+    """The driver notices while the other one works, or when that has ended; its finished work counts, and it removes nothing."""
     bucket = f"taken-{outlives}".lower()
     if output == "s3":
         request.getfixturevalue("store").bucket(bucket)
@@ -598,7 +598,7 @@ def clustered(nodes, tmp_path, numbers, **more):
 
 
 def test_killed_workers_and_a_full_disk_cost_attempts(nodes, tmp_path, monkeypatch):
-    monkeypatch.setattr(penstock.ray.driver, "STRAGGLER_SECONDS", 600)  # no attempt is for one that a busy machine makes slow
+    monkeypatch.setattr(penstock.ray.driver, "STRAGGLER_SECONDS", 600)  # no attempt is repeated because the machine is busy
     manifest = clustered(nodes, tmp_path, NUMBERS["zipf"],
                          _faults={"distribute-3-index@0.0": "kill", "gather-2@0.0": "kill", "gather-4-written@0.0": "kill",
                                   "distribute-5@0.0": "full"})
@@ -674,7 +674,7 @@ def test_datasets_of_ray(nodes, tmp_path):
         inputs = penstock.ray.from_dataset(dataset, tmp_path / folder)
         return inputs, pa.concat_tables([pq.read_table(path) for path in inputs])["place"].to_pylist()
 
-    # Ray mixes the row groups of files that it reads at once, whatever preserve_order says.
+    # Ray mixes the row groups of files that it reads at once, even with preserve_order.
     files = [str(tmp_path / f"in/{i}.parquet") for i in range(3)]
     assert sorted(places(ray.data.read_parquet(files), "read")[1]) == list(range(90_000))
     blocks = [table.slice(start, 5000) for table in map(pq.read_table, files) for start in range(0, table.num_rows, 5000)]
@@ -726,10 +726,10 @@ def test_the_job_for_kubernetes_runs_on_a_cluster(nodes, tmp_path):
     assert nodes.left() == []
 
 
-# The last one: workers that it killed are started again meanwhile.
+# This test is the last one, because workers that it kills are started again meanwhile.
 @pytest.mark.parametrize("killed", [True, False])
 def test_a_task_that_hears_nothing_holds_up_neither_an_end_nor_a_stop(nodes, tmp_path, monkeypatch, killed):
-    """It is killed, and let go where even that ends nothing, as of a process whose disk hangs."""
+    """It is killed, and abandoned if even that does not end it, like a process whose disk hangs."""
     monkeypatch.setattr(penstock.ray.driver, "STRAGGLER_SECONDS", 0.5 if killed else 600)
     monkeypatch.setattr(penstock.ray.driver, "STOP_SECONDS", 1)
     cluster, spared, looks = penstock.ray.engine.Cluster, [], []
@@ -739,7 +739,7 @@ def test_a_task_that_hears_nothing_holds_up_neither_an_end_nor_a_stop(nodes, tmp
 
     def tell(phase, done, total):
         looks.extend((tmp_path / "out").glob(".penstock-*-part-00005-0.0-*") if done > total * 7 // 8 else ())
-        if not killed and len(looks) == 2:  # it alone is left, and has been hanging since the first look
+        if not killed and len(looks) == 2:  # the last task, hanging since the first poll
             raise KeyboardInterrupt
 
     monkeypatch.setattr(cluster, "cancel", cancel)

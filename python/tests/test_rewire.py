@@ -1,4 +1,4 @@
-"""Vectors and tables, against plain arrays."""
+"""Vectors and tables, compared with plain arrays."""
 
 import gc
 import gzip
@@ -91,7 +91,7 @@ def test_threads_write_while_snapshots_are_taken():
     over = threading.Event()
 
     def write():
-        # From front to back: what a snapshot shows of a round is its front.
+        # Writes front to back, so that a snapshot shows the front of a round.
         round = 0
         while not over.is_set():
             round += 1

@@ -1,4 +1,4 @@
-"""Files as arrays, and sources in chunks: what they give, how they end, and what else runs in the process."""
+"""Files as arrays, and sources in chunks: contents, ends, and other code in the process."""
 
 import bz2
 import gc
@@ -35,7 +35,7 @@ def numbers():
 
 
 def fed(write_end, data):
-    """A thread that writes all of it, and closes."""
+    """Starts a thread that writes all of the data, and closes the pipe."""
     def feed():
         with open(write_end, "wb") as file:
             try:
@@ -165,14 +165,14 @@ def test_pipes_sockets_and_files_from_where_they_stand(path, numbers):
     reader, writer = os.pipe()
     feeding = fed(writer, data)
     with penstock.open(reader, "<u8", memory="8M") as s:
-        os.close(reader)  # it has one of its own
+        os.close(reader)  # the stream has a descriptor of its own
         np.testing.assert_array_equal(np.concatenate(list(s.chunks("5M"))), numbers)
     feeding.join()
 
     reader, writer = os.pipe()
     feeding = fed(writer, data)
     with open(reader, "rb") as file:
-        assert file.read(16) == data[:16]  # and it has read more ahead
+        assert file.read(16) == data[:16]  # although it has read ahead
         with penstock.open(file, "<u8") as s:
             np.testing.assert_array_equal(np.concatenate(list(s.chunks())), numbers[2:])
     feeding.join()
@@ -229,7 +229,7 @@ def test_close_with_views_alive(path):
     with pytest.raises(BufferError):
         with s:
             pass
-    with pytest.raises(RuntimeError, match="mine"):  # which is what the caller is to see
+    with pytest.raises(RuntimeError, match="mine"):  # the exception that the caller has to see
         with s:
             raise RuntimeError("mine")
     del a
@@ -246,7 +246,7 @@ def test_dlpack(path, numbers, what):
     theirs = np.from_dlpack(ours)
     assert np.shares_memory(ours, theirs)
     if what == "array":
-        # What can only be read is handed on as that, or not at all.
+        # Read-only arrays are exported as such, or not at all.
         assert not theirs.flags.writeable
         with pytest.raises(BufferError, match="readonly"):
             ours.__dlpack__()
@@ -264,7 +264,7 @@ def test_dlpack(path, numbers, what):
         gc.collect()
         s.close()
     else:
-        s.close()  # a chunk is the caller's own
+        s.close()  # the caller owns a chunk
         theirs[0] = 9
         assert ours[0] == 9 and (theirs[1:] == numbers[1 : len(theirs)]).all()
 
@@ -277,7 +277,7 @@ def test_errors_read_as_zeros_and_are_raised_at_the_end(tmp_path, numbers):
             a = s.array
             assert a[0] == 0 and a[1] == 1
             os.truncate(path, 8 << 20)
-            assert a[-1] == 0  # there is nothing any more
+            assert a[-1] == 0  # zeros after an error
             reached = True
             del a
     assert reached
@@ -315,7 +315,7 @@ def test_many_streams_leave_nothing(path, threads_left):
         reader, writer = os.pipe()
         os.write(writer, b"abc")
         with penstock.open(reader, memory="1M"):
-            pass  # nobody reads it, and nobody ends it
+            pass  # nobody reads or closes it
         os.close(reader)
         os.close(writer)
 

@@ -1,4 +1,4 @@
-"""Tables: the order against pyarrow's own sort, what comes back of every type, files, budgets, and how runs end early."""
+"""Tables: the order compared with pyarrow's sort, values of every type, files, budgets, and early ends of runs."""
 
 import datetime
 import decimal
@@ -82,7 +82,7 @@ OTHERS = {
 
 def column(draw, kind, values, rows):
     drawn = draw(st.lists(st.none() | values, min_size=rows, max_size=rows))
-    if isinstance(kind, pa.DictionaryType):  # the order of categories is that in which they are drawn
+    if isinstance(kind, pa.DictionaryType):  # categories are in the order of drawing
         encoded = pa.array(drawn, kind.value_type).dictionary_encode()
         return pa.DictionaryArray.from_arrays(encoded.indices.cast(kind.index_type), encoded.dictionary, ordered=kind.ordered)
     return pa.array(drawn, kind)
@@ -90,7 +90,7 @@ def column(draw, kind, values, rows):
 
 @st.composite
 def tables(draw):
-    """A table whose column `row` counts, and others to sort by, cut into batches."""
+    """A table whose column `row` numbers the rows, with columns to sort by, cut into batches."""
     rows = draw(st.integers(0, 40))
     kinds = draw(st.lists(st.sampled_from(list(KEYS)), min_size=1, max_size=3))
     columns = {f"key {i}": column(draw, kind, KEYS[kind], rows) for i, kind in enumerate(kinds)}
@@ -107,7 +107,7 @@ def plain_of(array):
 
 
 def order_by_arrow(table, by, nulls):
-    """pyarrow's stable sort, told where NaN and nulls belong: of these it has another opinion."""
+    """Sorts stably with pyarrow, with an explicit order of NaN and nulls, which pyarrow orders differently."""
     helpers, sort_keys = {}, []
     for i, one in enumerate(by):
         name, descending, first = one[0], "descending" in one, "nulls first" in one or (nulls == "first" and "nulls last" not in one)
@@ -135,12 +135,12 @@ def order_by_arrow(table, by, nulls):
 
 
 def same(a, b):
-    """The same rows, NaN and -0 included."""
+    """Compares rows, NaN and -0 included."""
     assert a.schema.equals(b.schema, check_metadata=True)
 
     def rows(table):
         for i, field in enumerate(table.schema):
-            if pa.types.is_timestamp(field.type) and field.type.unit == "ns":  # Python's own have no such part of a second
+            if pa.types.is_timestamp(field.type) and field.type.unit == "ns":  # Python's own timestamps have no nanoseconds
                 table = table.set_column(i, field.name, table[field.name].cast(pa.int64()))
         return table.to_pylist()
 
@@ -173,7 +173,7 @@ def test_words_of_an_order():
     assert sorted_by("a") == [1, 2, None] and sorted_by(["a"], nulls="first") == [None, 1, 2]
     assert sorted_by([("a", "desc")]) == [2, 1, None] and sorted_by([("a", "descending", "nulls first")]) == [None, 2, 1]
     assert sorted_by([("b", "descending"), "a"]) == [1, None, 2] and sorted_by("a", top=2) == [1, 2]
-    assert sorted_by(["a", ("a", "descending"), "b"]) == [1, 2, None]  # named again, a column has no say
+    assert sorted_by(["a", ("a", "descending"), "b"]) == [1, 2, None]  # a repeated column has no effect
     for by, said in [("c", "no column 'c'"), ([], "no column"), ([("a", "upwards")], "upwards")]:
         with pytest.raises(ValueError, match=said):
             sorted_by(by)
@@ -276,11 +276,11 @@ def test_ordered_categories_that_differ_are_refused():
     chunks = [categories(words, words) for words in (["a", "b"], ["b", "a"])]
     with pytest.raises(penstock.Unsupported, match="c: cannot order categories that differ from batch to batch .try: .*unify_dictionaries"):
         penstock.top_table(pa.table({"c": pa.chunked_array(chunks)}), 2, by="c", memory="128M")
-    # A batch of nulls has any.
+    # A batch of nulls has no categories of its own.
     chunks = [pa.DictionaryArray.from_arrays(pa.array([None], pa.int8()), pa.array([], pa.string()), ordered=True), *chunks[1:]]
     found = penstock.top_table(pa.table({"c": pa.chunked_array(chunks)}), 3, by="c", memory="128M")["c"]
     assert found.to_pylist() == ["b", "a", None] and found.chunk(0).dictionary.to_pylist() == ["b", "a"]
-    # In no order they are values.
+    # Unordered categories are plain values.
     unordered = pa.table({"c": pa.chunked_array([categories(words, words, ordered=False) for words in (["a", "b"], ["b", "a"])])})
     assert penstock.top_table(unordered, 4, by="c", memory="128M")["c"].to_pylist() == ["a", "a", "b", "b"]
     assert penstock.top_table(pa.table({"c": categories(["b", "a"], ["a", "b"])}), 4, by="c", memory="128M")["c"].to_pylist() == ["b", "a"]
@@ -334,7 +334,7 @@ def wide(rows, seed):
 
 
 class Producer:
-    """Nothing but a stream."""
+    """An object with only an Arrow stream."""
 
     def __init__(self, *tables):
         self.schema = tables[0].schema
@@ -374,7 +374,7 @@ def test_sort_table(tmp_path, orders_file):
     assert found.metadata.row_group(0).column(0).compression == "ZSTD"
     expected = orders_file.take(order_by_arrow(orders_file, [("name",), BY[1]], "last"))
     assert found.read().equals(expected) and report.items == 5000
-    # Onto itself; to other formats and back.
+    # Sort a file onto itself; to other formats and back.
     penstock.sort_table(str(tmp_path / "in.parquet"), tmp_path / "in.parquet", by=BY, memory="128M")
     assert pq.read_table(tmp_path / "in.parquet").equals(expected)
     penstock.sort_table(tmp_path / "in.parquet", tmp_path / "out.arrow", by="x", memory="128M")
@@ -420,7 +420,7 @@ def test_merge_tables(tmp_path):
     penstock.merge_tables([tmp_path / "0.parquet", Producer(in_order[1]), in_order[2]], tmp_path / "out.parquet", by=BY, memory="128M")
     everything = pa.concat_tables(in_order)
     assert pq.read_table(tmp_path / "out.parquet").equals(everything.take(order_by_arrow(everything, [("name",), BY[1]], "last")))
-    # Sorted together, those in front first.
+    # Sorted together, rows of earlier tables come first.
     found = pa.Table.from_batches(list(penstock.sort_batches([Producer(table) for table in tables], by=BY, memory="128M")))
     everything = pa.concat_tables(tables)
     assert found.equals(everything.take(order_by_arrow(everything, [("name",), BY[1]], "last")))
@@ -455,7 +455,7 @@ def test_ranges_have_equal_sizes_and_rows_are_distributed_once(tmp_path, monkeyp
     halves = [table.slice(0, 30_000), table.slice(30_000)]
     data = {"table": table, "list": halves, "stream": pa.RecordBatchReader.from_batches(table.schema, table.to_batches(7_000))}.get(kind, tmp_path / f"in.{kind}")
     if kind != "stream":
-        monkeypatch.setattr(penstock._penstock, "partition_files", None)  # what would read rows that were written to be sampled
+        monkeypatch.setattr(penstock._penstock, "partition_files", None)  # partition_files() would mean that rows are written to be sampled
     names = penstock.partition_table(data, tmp_path / "part-{}.parquet", by=[("k", "descending")], parts=5, how="range", memory="128M",
                                      types={"k": "int64", "v": "int64"} if kind == "csv" else None)
     parts = [pq.read_table(name) for name in names]
@@ -524,7 +524,7 @@ def test_batches_may_be_left_at_any_time(tmp_path, threads_left):
         batches.close()
         assert list(batches) == []
 
-    leave(3)  # threads that a process keeps, as Arrow's, have begun
+    leave(3)  # starts threads that the process keeps, as Arrow's
     threads, tasks = threading.active_count(), len(os.listdir("/proc/self/task"))
     for takes in (0, 1, 3):
         leave(takes)
@@ -552,7 +552,7 @@ def test_ctrl_c_ends_a_run(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-# Runs `penstock sort`, and ends it by a signal as soon as that function of _written has returned.
+# Runs `penstock sort`, and sends itself a signal as soon as the given function of _written has returned.
 STOPPED = """
 import functools, os, signal, sys
 from penstock import _written
@@ -589,7 +589,7 @@ def test_a_signal_leaves_nothing(tmp_path):
             assert sorted(os.listdir(tmp_path)) == ["in.csv", "out.arrow"] and (tmp_path / "out.arrow").read_text() == "old"
     assert run("begin", int(signal.SIGKILL)).returncode == -signal.SIGKILL
     assert sorted(os.listdir(tmp_path)) == ["in.csv", "out.arrow"]
-    # In the moment in which it replaces a file it has a name, which the next run removes.
+    # While a file is replaced, the new one has a temporary name, which the next run removes.
     assert run("_link", int(signal.SIGKILL)).returncode == -signal.SIGKILL
     assert len(os.listdir(tmp_path)) == 3
     penstock.sort_table(tmp_path / "in.csv", tmp_path / "out.arrow", by="id", memory="128M", temp=tmp_path)
@@ -642,7 +642,7 @@ def test_an_output_has_the_mode_of_what_it_replaces(tmp_path):
         assert stat.S_IMODE(output.stat().st_mode) == mode and output.read_text() == '"id"\n1\n2\n'
 
 
-# What a call made the process grow by, in MiB; without one, all that the process had resident.
+# The growth of the process by a call, in MiB; for the command, all of its resident memory.
 PEAK = """
 import os, sys
 import pyarrow as pa, pyarrow.parquet, pyarrow.csv

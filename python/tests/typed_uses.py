@@ -1,4 +1,4 @@
-"""Not run: what type checkers say of the package's public names (types.py)."""
+"""Not run: uses of the package's public names for type checkers (check_types.py)."""
 
 from pathlib import Path
 from typing import Any, Iterator, assert_type
@@ -67,7 +67,7 @@ except penstock.Corrupt as error:
 except penstock.OutOfSpace as error:
     os_error: OSError = error
 
-# What is wrong has to be found: an ignored line without an error is an error.
+# Errors have to be found: an ignored line without an error is an error.
 penstock.sort([3, 1])  # type: ignore[arg-type]
 penstock.sort_file("in")  # type: ignore[call-arg]
 penstock.sort_file("in", "out", memroy="1G")  # type: ignore[call-arg]

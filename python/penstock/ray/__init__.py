@@ -3,30 +3,30 @@
     import penstock.ray
     penstock.ray.sort("/shared/in/*.u64", "/shared/out/", format="u64", memory_per_task="2G")
 
-The naive way, which Ray's own Dataset.sort goes, holds the input as objects in the nodes' shared memory, makes one object for every
-pair of an input block and an output block, and sorts again what comes together. Here Ray carries control and 16 MiB objects alone;
+Ray's own Dataset.sort holds the input as objects in the nodes' shared memory, makes one object for every
+pair of an input block and an output block, and sorts again after the exchange. Here Ray carries only control and 16 MiB objects;
 bytes move as large slices between the nodes' disks:
 
-    sample      cuts (key, group, position), from 256 places for every part
-    distribute  a task per group of inputs: read once, cut natively, one file of slices on the node's own disk, an index returned
-    gather      a task per part: its slices, in the order of groups, into the native sort, out under a hidden name
+    sample      cuts (key, group, position), from 256 positions for every part
+    distribute  a task per group of inputs: reads once, cuts natively, writes one file of slices on the node's own disk, returns an index
+    gather      a task per part: sorts its slices natively, in the order of groups, and writes the part under a hidden name
     publish     all parts get their names, then the manifest
 
-Two reads, two writes, one hop over the network. The budget of every task is kept by the native operation itself.
+Two reads, two writes, one hop over the network. The native operation itself keeps to the budget of every task.
 
 | file | what it is |
 |---|---|
-| job.py | what a job is; journal.py keeps it, manifest.py is what is left of it |
-| sample.py | groups, places, cuts |
-| tasks.py, gather.py | what runs on nodes: samples and slices of groups; parts |
-| slices.py, worker.py | slices from all nodes; an end, folders and feeds of every task |
-| tables.py | the same for Parquet, Arrow and CSV by columns, as rows of the library |
+| job.py | the job; journal.py keeps it, manifest.py is its result |
+| sample.py | groups, positions, cuts |
+| tasks.py, gather.py | the tasks on nodes: samples and slices of groups; parts |
+| slices.py, worker.py | slices from all nodes; cancellation, folders and feeds of every task |
+| tables.py | Parquet, Arrow and CSV by columns, as rows of the library |
 | engine.py | Ray, or threads of this process |
-| driver.py | which task runs where, and what is done again |
-| model.py | what a job will take, without a cluster |
-| storage.py | folders, and what fsspec knows |
+| driver.py | placement of tasks, and repetition of failed ones |
+| model.py | a job's duration, without a cluster |
+| storage.py | folders, and file systems of fsspec |
 
-docs/ray.md tells what fails and what happens then."""
+docs/ray.md describes failures and their consequences."""
 
 from __future__ import annotations
 

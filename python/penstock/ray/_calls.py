@@ -1,4 +1,4 @@
-"""What people call: arguments made a job, which a driver runs."""
+"""The public functions: arguments become a job, which a driver runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .engine import Cluster, ThisMachine
 from .job import Input, Job, MiB, PROCESS_BYTES, words_of
 from .manifest import NAME, Manifest
 
-PART_BYTES_MIN = 16 * MiB  # less is not worth a task
+PART_BYTES_MIN = 16 * MiB  # less does not pay for a task
 GROUP_BYTES_MAX = 1024 * MiB
 SUFFIXES = {"lines": ".txt", "record": ".bin"}
 
@@ -26,7 +26,7 @@ def _paths(inputs: Any) -> list[str]:
 
 
 def _output_of(output: str | os.PathLike[str], suffix: str) -> str:
-    """With the place of a part's number. A name without one is a folder."""
+    """Returns the output's pattern, with a place for a part's number. A name without one is a folder."""
     name = os.fspath(output)
     if "{}" in storage.folder_of(name) or name.count("{}") > 1:
         raise ValueError(f"{name!r}: the number of a part is to stand once, in the name of the file")
@@ -34,8 +34,8 @@ def _output_of(output: str | os.PathLike[str], suffix: str) -> str:
 
 
 def _object_limits(nodes: list[engines.Node]) -> tuple[int, int]:
-    """Bytes of an object and how many are on their way to a gather, so that a quarter of the smallest store holds them: an eighth what
-    is sent, an eighth what comes."""
+    """Returns the bytes of an object and how many are in flight to a gather, so that they fit in a quarter of the smallest store: an
+    eighth for sent objects, an eighth for received ones."""
     rooms = [node.store_bytes // 8 // node.slots for node in nodes if node.store_bytes is not None]
     room = min(rooms, default=4 * 16 * MiB)
     if room < MiB:
@@ -64,7 +64,7 @@ def _make(operation: str, inputs: Any, output: Any, engine: ThisMachine | Cluste
     if memory < process + 96 * MiB:
         raise ValueError(f"a task needs {(process + 96 * MiB) >> 20} MiB or more, not memory_per_task={memory >> 20}M")
     if isinstance(engine, Cluster):
-        # Workers have folders of their own to be in.
+        # Workers have working directories of their own.
         inputs, output = [storage.absolute(path) for path in _paths(inputs)], storage.absolute(os.fspath(output))
     found = _inputs_of(inputs)
     nodes = engine.nodes()
@@ -126,8 +126,10 @@ def sort(inputs: Any, output: str | os.PathLike[str], *, by: Any = None, nulls: 
          memory_per_task: int | str = "2G", tasks_per_node: int | None = None, group_size: int | str | None = None, temp: Any = None,
          address: str | None = None, progress: Progress = None, output_format: str | None = None, row_group: int | None = None,
          **options: Any) -> Manifest:
-    """Sorts files into parts, whose order is that of their numbers; equal items keep the order of the inputs. With `by` the inputs are
-    tables, as sort_table() has them, and without it items, of what `format`, `dtype`, `key` and their like say."""
+    """Sorts files into parts, whose numbers are in order.
+
+    Equal items keep the order of the inputs. With `by` the inputs are tables, as in sort_table(); without it they are items of `format`,
+    `dtype`, `key` and the like."""
     table = None
     if by is not None:
         table, options = tables.table_of(_paths(inputs), by, nulls, output_format, row_group, options)
@@ -138,8 +140,9 @@ def sort(inputs: Any, output: str | os.PathLike[str], *, by: Any = None, nulls: 
 def partition(inputs: Any, output: str | os.PathLike[str], *, by: str = "hash", parts: int, memory_per_task: int | str = "2G",
               tasks_per_node: int | None = None, group_size: int | str | None = None, temp: Any = None, address: str | None = None,
               progress: Progress = None, **options: Any) -> Manifest:
-    """Items to parts by the hash of their key, as partition_files() has it; within a part they keep their order. (`by="range"` in order
-    is sort().)"""
+    """Distributes items to parts by the hash of their key, as partition_files() does.
+
+    Within a part items keep their order. (`by="range"` would be sort().)"""
     if by != "hash":
         raise ValueError(f"by is 'hash', not {by!r}: parts in order are what sort() makes")
     return _run("partition", inputs, output, parts=parts, memory_per_task=memory_per_task, tasks_per_node=tasks_per_node,
@@ -150,7 +153,7 @@ def group(inputs: Any, output: str | os.PathLike[str], *, count: bool = False, s
           distinct: bool = False, value: Any = None, sorted: bool = False, parts: int | None = None, memory_per_task: int | str = "2G",
           tasks_per_node: int | None = None, group_size: int | str | None = None, temp: Any = None, address: str | None = None,
           progress: Progress = None, **options: Any) -> Manifest:
-    """One result for each key, as penstock.group() has it, in parts by the hash of the key; `sorted` within each part."""
+    """Writes one result for each key, as penstock.group() does, in parts by the hash of the key; `sorted` applies within each part."""
     aggregates = {"count": count, "sum": sum, "min": min, "max": max, "distinct": distinct, "sorted": sorted, **value_of(value)}
     return _run("group", inputs, output, parts=parts, memory_per_task=memory_per_task, tasks_per_node=tasks_per_node, group_size=group_size,
                 temp=temp, address=address, progress=progress, options=options, aggregates=aggregates)
@@ -158,8 +161,10 @@ def group(inputs: Any, output: str | os.PathLike[str], *, count: bool = False, s
 
 def resume(path: str | os.PathLike[str], *, tasks_per_node: int | None = None, address: str | None = None,
            progress: Progress = None) -> Manifest:
-    """Goes on with a job whose driver was lost: by the folder that it writes to, or by its journal in there. What is finished, and what
-    still lies on the nodes, is not done again. A job that was finished is left as it is. A driver that lives ends with TakenOver."""
+    """Continues a job whose driver was lost, given the folder that it writes to, or its journal in there.
+
+    Finished work, and slices that still are on the nodes, are not redone. A finished job is left as it is. A driver that still runs
+    raises TakenOver."""
     try:
         job = journal.load(os.fspath(path))
     except FileNotFoundError:
@@ -176,7 +181,7 @@ def resume(path: str | os.PathLike[str], *, tasks_per_node: int | None = None, a
 
 
 def to_dataset(manifest: Manifest) -> Any:
-    """A ray.data.Dataset of the parts of tables, in their order."""
+    """Returns the parts of tables, in their order, as a ray.data.Dataset."""
     import ray
 
     reader = {"parquet": ray.data.read_parquet, "csv": ray.data.read_csv}.get(manifest.format)

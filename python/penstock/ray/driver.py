@@ -1,16 +1,16 @@
-"""The driver: which task runs where, what is done again, and what is right in the end.
+"""The driver: places tasks, repeats failed ones, and checks the result.
 
-It knows two kinds of work. A group is done while its slices lie on a node that lives; a part is done when its hidden file was
-written. Parts wait until all groups are done. A node that goes takes its groups' slices with it: these groups are work again, but
-only for the parts that are not done. So there is no stage that ends: the loop in _work() hands out what is missing until
-nothing is.
+It knows two kinds of work. A group is done while its slices are on a node that lives; a part is done when its hidden file is
+written. Parts wait until all groups are done. The slices on a lost node are lost with it: these groups are work again, but
+only for the parts that are not done. So no stage ends: the loop in _work() starts missing work until there is none.
 
 Invariants
-- An output is one job's from its journal on, and a job the driver's that began last. Whoever finds that it is not takes nothing away.
-- An attempt has a number of its own, and so have its files: a late one overwrites nothing. The first that ends is the one that
-  counts; of groups a later one is to have the same sums, or an input has changed.
-- A part counts when its items and its checksum are those that were distributed to it. All are held against the input's in the end.
-- No part has its name before all are done. Whatever ends a job early, its tasks are ended, and its files swept from every node."""
+- From its journal on an output belongs to one job, and a job to the driver that began last. A driver that no longer has the job
+  removes nothing.
+- An attempt has a number of its own, and so have its files: a late one overwrites nothing. The first that ends counts;
+  a later attempt of a group must have the same sums, or an input has changed.
+- A part counts if its items and its checksum are those that were distributed to it. In the end all are compared with the input's.
+- No part has its name before all are done. However a job ends early, its tasks are ended, and its files removed from every node."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from .worker import InputChanged, NodeFull, SlicesLost, Stopped
 
 Tell = Callable[[str, int, int], object]
 
-FAILURES_MAX = 4  # of one task, whose process died or whose files could not be read; nodes that die do not count
-LOOK_SECONDS = 0.5  # between looks at which nodes there are
-NODES_SECONDS = 120.0  # that it waits for one
-STRAGGLER_SECONDS = 5.0  # a task of less is no straggler
+FAILURES_MAX = 4  # lost processes and unreadable files of one task; lost nodes do not count
+LOOK_SECONDS = 0.5  # between polls of the nodes
+NODES_SECONDS = 120.0  # longest wait for a node
+STRAGGLER_SECONDS = 5.0  # shorter tasks are not stragglers
 STOP_SECONDS = 15.0
-OWNER_SECONDS = 10.0  # between looks at whether the job is still this driver's
+OWNER_SECONDS = 10.0  # between checks that the job still is this driver's
 MODULUS = 1 << 128
 PEAKS = ("peak_bytes", "spilled_bytes", "rss_bytes")
 
 
 class TaskLost(Error, RuntimeError):
-    """A task's process was killed again and again, or all nodes have gone."""
+    """A task's process was killed repeatedly, or all nodes are lost."""
 
 
 class TakenOver(Error, RuntimeError):
-    """Another driver goes on with the job, by resume(), or has ended it."""
+    """Another driver has continued the job with resume(), or has ended it."""
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Driver:
         self._groups: dict[int, Sliced] = {}
         self._sums: dict[int, tuple[list[int], list[int], list[str]]] = {}
         self._parts: dict[int, dict[str, Any]] = {}
-        self._items = [0] * job.parts  # that were distributed to each part
+        self._items = [0] * job.parts  # distributed to each part
         self._checksums = [0] * job.parts
         self._attempts: dict[tuple[str, int], int] = defaultdict(int)
         self._failures: dict[tuple[str, int], int] = defaultdict(int)
@@ -105,10 +105,10 @@ class Driver:
             time.sleep(LOOK_SECONDS)
         return self.nodes()
 
-    # ---- Simple tasks: each anywhere, or each on its own node.
+    # ---- Simple tasks: each on any node, or each on its own node.
 
     def map(self, function: Callable[..., Any], arguments: list[tuple[Any, ...]], shared: Any) -> list[Any]:
-        """Of function(shared, *each), wherever there is a slot."""
+        """Returns the values of function(shared, *each), run on any free slots."""
         todo = list(range(len(arguments)))
         values: dict[int, Any] = {}
         running: dict[Any, tuple[int, str]] = {}
@@ -140,7 +140,7 @@ class Driver:
         return [values[at] for at in range(len(arguments))]
 
     def on_each_node(self, function: Callable[..., Any]) -> dict[str, Any]:
-        """Of function(job) on every node that answers."""
+        """Returns the values of function(job) on every node that answers."""
         handles = {self.engine.start(function, (self._shared,), node.id, 0, 0): node.id for node in self.engine.nodes()}
         found = {}
         end = time.monotonic() + NODES_SECONDS
@@ -151,7 +151,7 @@ class Driver:
                     found[node] = outcome.value
         return found
 
-    # ---- From beginning to end.
+    # ---- A job's run.
 
     def choose_cuts(self, parts: int) -> None:
         job = self.job
@@ -187,8 +187,8 @@ class Driver:
         return manifest
 
     def _claim(self, resumed: bool) -> None:
-        """From here on others see the journal. Of two jobs that begin at the same time at most one goes on. (A driver that was lost before
-        it had anything may not have looked.)"""
+        """Makes the journal visible to other drivers. At most one of two jobs that begin at the same time continues. (A driver that was lost
+        before it had done anything may not have checked.)"""
         try:
             self.journal.begin(resumed)
             if not resumed or self.journal.is_empty():
@@ -203,10 +203,10 @@ class Driver:
 
     def _check_owner(self) -> None:
         if not self._is_owner():
-            raise TakenOver  # go() says it
+            raise TakenOver  # reported by go()
 
     def _look_for_other_drivers(self) -> None:
-        """As soon as it can be told: before it publishes it has to be."""
+        """Checks as often as the storage allows; publishing requires it."""
         with contextlib.suppress(OSError):
             self._check_owner()
 
@@ -222,7 +222,7 @@ class Driver:
                     sliced.node = node
                     self._groups[group] = sliced
         for part, told in parts.items():
-            # Under its own name, where the driver was lost while it gave names.
+            # The part may have its own name already, if the driver was lost while it published.
             for path in (told["path"], self.job.part_path(part)):
                 with contextlib.suppress(FileNotFoundError):
                     if storage.look(path).bytes == told["bytes"]:
@@ -257,7 +257,7 @@ class Driver:
         for handle in list(self._running):
             self._forget(handle)
 
-    # ---- What runs where.
+    # ---- Placement of tasks.
 
     def _hand_out(self, kind: str, todo: list[int]) -> None:
         nodes = self.nodes()
@@ -286,7 +286,7 @@ class Driver:
             self._run_twice(kind, every, nodes, used, on)
 
     def _run_twice(self, kind: str, every: int, nodes: list[Node], used: dict[str, int], on: dict[int, list[Running]]) -> None:
-        """The last ones, where they take longer than others did. The first attempt that ends wins."""
+        """Starts second attempts of the last tasks, if they take longer than the others did. The first attempt that ends wins."""
         slow = [number for number, running in on.items() if len(running) == 1]
         if not self._seconds[kind] or len(slow) > max(1, every // 20):
             return
@@ -323,7 +323,7 @@ class Driver:
     def _forget(self, handle: Any) -> None:
         self.engine.cancel(handle, False)
 
-    # ---- What a task came to.
+    # ---- Outcomes of tasks.
 
     def _take(self, running: Running, outcome: Outcome) -> None:
         kind, number = running.kind, running.number
@@ -371,7 +371,7 @@ class Driver:
         self.journal.add_part(part, told)
 
     def _see_peaks(self, told: dict[str, Any]) -> None:
-        """The most of each task: of a native operation's account, of temporaries of a sort, of all that its process had resident."""
+        """Keeps the peaks over all tasks: a native operation's account, temporaries of a sort, resident memory of the process."""
         for name in PEAKS:
             self._peaks[name] = max(self._peaks[name], told.get(name, 0))
 
@@ -385,7 +385,7 @@ class Driver:
             self._full[key][running.node] = error
             return
         if isinstance(error, SlicesLost):
-            self._look_for_other_drivers()  # whose end takes them away
+            self._look_for_other_drivers()  # other drivers' ends would remove them
             gone = [group for group, sliced in self._groups.items()
                     if sliced.path in error.paths and (sliced.node == error.node or error.node == running.node)]
             for group in gone:
@@ -425,7 +425,7 @@ class Driver:
                 if told["path"] != path:
                     try:
                         os.replace(told["path"], path)
-                    except FileNotFoundError:  # the driver before this one had not gone, and gave it its name
+                    except FileNotFoundError:  # the driver before this one was still alive, and published it
                         if storage.look(path).bytes != told["bytes"]:
                             raise
                 parts.append(Part(path, told["items"] if told["groups"] is None else told["groups"], told["bytes"], told["checksum"],
@@ -442,15 +442,16 @@ class Driver:
             manifest.save(job.journal)
             self._tell("gather", sum(group.bytes for group in job.groups), sum(group.bytes for group in job.groups))
         except BaseException:
-            with contextlib.suppress(OSError):  # cannot be told, or taken away: what ended the job counts
+            with contextlib.suppress(OSError):  # cannot be checked or removed: the error that ended the job counts
                 if self._is_owner():
-                    for path in [storage.join(job.folder, NAME), *named]:  # no manifest of parts that are gone
+                    for path in [storage.join(job.folder, NAME), *named]:  # no manifest without its parts
                         storage.remove(path)
             raise
         return manifest
 
     def _stop(self) -> bool:
-        """All tasks end, and nothing is left, if the job still is this driver's: whether it is, as far as that can be told."""
+        """Ends all tasks and removes all files, if the job still is this driver's, and returns whether it is, as far as that can be
+        checked."""
         for handle in self._running:
             self.engine.cancel(handle, False)
         self._wait_for_tasks()
@@ -462,12 +463,13 @@ class Driver:
         if is_owner and not storage.is_local(self.job.output):
             for part in range(self.job.parts):
                 storage.remove(self.job.part_path(part))
-        if is_owner or is_closed:  # what these tasks left when the other driver had swept
+        if is_owner or is_closed:  # files that these tasks left after the other driver's sweep
             self._sweep(is_owner)
         return is_owner
 
     def _wait_for_tasks(self) -> None:
-        """That were told to end. One that does not hear it, as its disk hangs, is killed, and soon no longer waited for; a thread has to be."""
+        """Waits for cancelled tasks. One that does not react, because its disk hangs, is killed, and soon no longer waited for; a thread
+        must be waited for."""
         for force, seconds in (False, STOP_SECONDS), (True, STOP_SECONDS / 3):
             for handle in self._running if force else ():
                 self.engine.cancel(handle, True)
@@ -479,7 +481,7 @@ class Driver:
         self._running.clear()
 
     def _sweep(self, ends_uploads: bool = True) -> None:
-        self._wait_for_tasks()  # losers
+        self._wait_for_tasks()  # tasks that lost against another attempt
         self.on_each_node(worker.sweep)
         if ends_uploads and not storage.is_local(self.job.output):
             storage.end_uploads([self.job.part_path(part) for part in range(self.job.parts)])
@@ -490,9 +492,9 @@ class Driver:
 
 
 def check_output_is_new(output: str, own: str = "") -> None:
-    """No part of another job is there, and no journal but `own` of one that goes on. Errors: FileExistsError."""
+    """Checks that there is no part of another job, and no open journal but `own`, which is resumed. Errors: FileExistsError."""
     folder, last = storage.folder_of(output), output.rpartition("/")[2]
-    others = [name for name, is_open in in_folder(folder) if is_open and name != own]  # first: one that closes has published
+    others = [name for name, is_open in in_folder(folder) if is_open and name != own]  # closed before listed: it has published
     pattern = re.compile(re.escape(last).replace(re.escape("{}"), r"\d+") + "$")
     found = [name for name in storage.names(folder) if pattern.match(name) or name == NAME]
     if found:

@@ -1,7 +1,7 @@
-"""Where tasks run: on a cluster of Ray, or in threads of this process. Both are asked in the same words.
+"""Engines, which run tasks: a cluster of Ray, or threads of this process, with the same interface.
 
-A task is a function of tasks.py or gather.py. `outcome` of one that has ended is its value, or what it raised, or that its process
-("worker") or its node ("node") was lost. Nothing is done again here: the driver decides."""
+A task is a function of tasks.py or gather.py. The `outcome` of one that has ended is its value, or its exception, or the loss of its process
+("worker") or its node ("node"). An engine repeats nothing: the driver decides."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import Any, Callable, Sequence
 from . import worker
 
 Handle = Any
-SENT_SECONDS = 0.3  # by then Ray has sent a task, or the task waits for a worker
+SENT_SECONDS = 0.3  # by then Ray has sent the task, or it waits for a worker
 
 
 @dataclass(frozen=True)
 class Node:
     id: str
-    slots: int  # tasks at a time
-    store_bytes: int | None = None  # of Ray's object store
+    slots: int  # simultaneous tasks
+    store_bytes: int | None = None  # size of Ray's object store
 
 
 @dataclass
@@ -34,15 +34,15 @@ class Outcome:
 
 
 class ThisMachine:
-    """The native operations need no GIL: threads do."""
+    """Runs tasks in threads, which suffice because the native operations need no GIL."""
 
     name = "this machine"
-    can_kill = False  # a task that does not hear that it is to end
+    can_kill = False  # whether a task that does not react to cancel() can be killed
 
     def __init__(self, slots: int | None) -> None:
         slots = slots or len(os.sched_getaffinity(0))
         self._node = Node("this machine", slots)
-        # Small tasks beside those that have slots.
+        # Two more threads for small tasks beside those in slots.
         self._pool = concurrent.futures.ThreadPoolExecutor(slots + 2, "penstock")
         self._stops: dict[Handle, threading.Event] = {}
 
@@ -83,7 +83,7 @@ class ThisMachine:
 
 
 class Cluster:
-    """Of Ray. Tasks are never retried by it, and run where they are sent or not at all."""
+    """A cluster of Ray. Ray never retries tasks, and runs them on the given node or not at all."""
 
     name = "ray"
     can_kill = True
@@ -94,8 +94,8 @@ class Cluster:
         self._ray = ray
         self._slots, self._memory = slots, memory
         self._functions: dict[Callable[..., Any], Any] = {}
-        self._started = 0.0  # the last task
-        self._shares: dict[str, float] = {}  # of a processor, that a task on each node has
+        self._started = 0.0  # time of the last start
+        self._shares: dict[str, float] = {}  # share of a processor that a task on each node has
         self._connected_here = not ray.is_initialized()
         if self._connected_here:
             ray.init(address=address or "auto", log_to_driver=False, logging_level=logging.WARNING)
@@ -108,7 +108,7 @@ class Cluster:
                 continue
             slots = min(self._slots or int(resources["CPU"]), int(resources.get("memory", 0)) // self._memory)
             if slots:
-                # Down to what Ray can count.
+                # Rounded down to Ray's resolution.
                 self._shares[told["NodeID"]] = min(1.0, int(1000 * resources["CPU"] / slots) / 1000)
                 found.append(Node(told["NodeID"], slots, int(resources.get("object_store_memory", 0))))
         return found
@@ -147,8 +147,8 @@ class Cluster:
             return Outcome(error=error, lost="node")
 
     def cancel(self, handle: Handle, force: bool) -> None:
-        # A task that is cancelled before Ray has sent it is forgotten. It may be sent all the same, and when it is done Ray ends the driver ("Tried
-        # to complete task that was not pending").
+        # A task that is cancelled before Ray has sent it is forgotten. It may be sent all the same, and when it is done Ray ends the driver
+        # ("Tried to complete task that was not pending").
         time.sleep(max(0.0, self._started + SENT_SECONDS - time.monotonic()))
         self._ray.cancel(handle, force=force, recursive=True)
 
@@ -158,7 +158,8 @@ class Cluster:
 
 
 def choose(address: str | None, slots: int | None, memory: int) -> ThisMachine | Cluster:
-    """A cluster where `address` says one, where ray.init() was called, or where $RAY_ADDRESS says one. Errors: ImportError."""
+    """Returns a cluster if `address` or $RAY_ADDRESS names one, or if ray.init() was called; otherwise this machine. Errors:
+    ImportError."""
     if address == "local":
         return ThisMachine(slots)
     try:

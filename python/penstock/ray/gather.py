@@ -1,4 +1,4 @@
-"""Stage 2: the slices of one part (slices.py) into the native sort, and what comes out under a hidden name."""
+"""Stage 2: sorts the slices of one part (slices.py) natively, and writes the part under a hidden name."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .job import Job
 from .slices import Here, add_slices
 from .worker import NodeFull, SlicesLost
 
-# Of what comes in order and has no known length a group reserves more addresses than one process has for two of them.
+# A group reserves so many addresses for sequential inputs of unknown length that one process has none left for a second group.
 _group_lock = threading.Lock()
 
 
 @contextlib.contextmanager
 def _sent(path: str) -> Iterator[str]:
-    """The name of a pipe: what a native operation writes there goes to an object store."""
+    """Returns the name of a pipe, from which the native operation's output is sent to an object store."""
     with storage.to_write(path) as file:
         reader, writer = os.pipe()
         failed: list[BaseException] = []
@@ -56,7 +56,7 @@ def _operation(job: Job, files: _penstock.FilesOptions) -> dict[str, Any]:
 
 
 def gather(job: Job, part: int, attempt: str, slices: list[Here]) -> dict[str, Any]:
-    """One part of the output, complete and on the disk, under a name that nobody else uses."""
+    """Writes one part of the output, complete and on the disk, under a unique name."""
     worker.reach(job, f"gather-{part}", attempt)
     for file in slices:  # before an object is begun
         if file.node == worker.node_name() and not os.path.exists(file.path):

@@ -1,4 +1,4 @@
-"""What one job is: decided once, the same for every task, and kept in the journal."""
+"""The definition of one job: decided once, the same for every task, and kept in the journal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import storage
 MiB = 1 << 20
 VERSION = 2
 
-# Of memory_per_task, what a process of Ray has before it works, with Arrow and objects on their way.
+# The part of memory_per_task that a process of Ray takes before it works, with Arrow and objects in flight.
 PROCESS_BYTES = 160 * MiB
 
 
@@ -22,12 +22,12 @@ class Input:
     path: str
     bytes: int
     identity: str
-    rows: list[int] = field(default_factory=list)  # of tables: of each piece
+    rows: list[int] = field(default_factory=list)  # rows of each piece, for tables
 
 
 @dataclass
 class Piece:
-    """Bytes [begin, end) of an input; of lines those that begin there. Of tables row groups, or all of it where both are 0."""
+    """Bytes [begin, end) of an input; for lines, those that begin there. For tables row groups, or the whole table if both are 0."""
 
     input: int
     begin: int
@@ -36,7 +36,7 @@ class Piece:
 
 @dataclass
 class Group:
-    """What one task distributes. `bytes` as the pieces say, `rows` of tables."""
+    """The work of one distributing task. `bytes` is the sum over the pieces, `rows` counts rows of tables."""
 
     pieces: list[Piece]
     bytes: int
@@ -45,14 +45,14 @@ class Group:
 
 @dataclass
 class Cut:
-    """Where a part begins: at the first item that is not before (item, group, position)."""
+    """The beginning of a part: the first item that is not before (item, group, position)."""
 
     item: bytes
     group: int
     position: int
 
     def within(self, group: int) -> int:
-        """The position for items of that group: all of them, or none, are behind one of another group."""
+        """Returns the position for items of `group`: all or none of them are behind an item of another group."""
         return 0 if self.group < group else (1 << 64) - 1 if self.group > group else self.position
 
 
@@ -60,21 +60,21 @@ class Cut:
 class Job:
     name: str
     operation: str  # "sort", "partition", "group"
-    output: str  # with {} for the number of a part
+    output: str  # has {} for the part's number
     items: dict[str, Any]  # the words of an ItemFormat
     inputs: list[Input]
     groups: list[Group]
     parts: int
     memory: int
-    process: int  # of that, what is not the native operations'
+    process: int  # the part of `memory` that is not for native operations
     temp: list[str]
     header: bytes = b""
     table: dict[str, Any] | None = None  # format, by, nulls, output_format, row_group, options
-    aggregates: dict[str, Any] = field(default_factory=dict)  # of a group
+    aggregates: dict[str, Any] = field(default_factory=dict)  # for "group"
     cuts: list[Cut] = field(default_factory=list)
     object_bytes: int = 16 * MiB
-    objects: int = 4  # of a gather, in flight
-    faults: dict[str, str] = field(default_factory=dict)  # tests: what happens where (worker.reach)
+    objects: int = 4  # objects in flight for a gather
+    faults: dict[str, str] = field(default_factory=dict)  # for tests: faults at points of tasks (worker.reach)
 
     @property
     def folder(self) -> str:
@@ -82,7 +82,7 @@ class Job:
 
     @property
     def hidden(self) -> str:
-        """With which every name begins that this job gives to what is not finished."""
+        """The prefix of all names that this job gives to unfinished files."""
         return f".penstock-{self.name}"
 
     @property
@@ -97,7 +97,8 @@ class Job:
         return self.output.replace("{}", f"{part:05}")
 
     def hidden_path(self, part: int, attempt: str) -> str:
-        """An object store shows an object when it is complete: there is nothing to hide, and no renaming."""
+        """Returns the name of a part before it is published. In an object store that is its own name: an object appears only when it is
+        complete."""
         if not storage.is_local(self.output):
             return self.part_path(part)
         return storage.join(self.folder, f"{self.hidden}-part-{part:05}-{attempt}")
@@ -132,5 +133,5 @@ class Job:
 
 
 def words_of(items: _penstock.ItemFormat) -> dict[str, Any]:
-    """The words of an ItemFormat by their names in the table of options."""
+    """Returns the words of an ItemFormat by their names in the table of options."""
     return {row["name"]: getattr(items, row["name"]) for row in _files.ROWS["ItemFormat"]}

@@ -1,12 +1,12 @@
-"""The journal of a job: a folder beside its output, by which another driver goes on when the first one is lost.
+"""The journal of a job: a folder beside its output, from which another driver continues when the first one is lost.
 
-    out/.penstock-NAME/job.json            what the job is (job.py), when its cuts are chosen
+    out/.penstock-NAME/job.json            the job (job.py), written when its cuts are chosen
     out/.penstock-NAME/run-R               one for each driver, with its mark; attempts are "R.N-mark", so that no two have one name
-    out/.penstock-NAME/group-G.json        where the slices of group G lie: the last word on it counts
-    out/.penstock-NAME/part-P.json         what part P is, and its hidden name
+    out/.penstock-NAME/group-G.json        the place of group G's slices; the last version counts
+    out/.penstock-NAME/part-P.json         the description of part P, and its hidden name
 
-Every file is written whole, and read by none but a driver. Where the slices themselves are still there, and whether the hidden
-files are, a driver asks the nodes and the storage."""
+Every file is written whole, and read only by drivers. Nodes and storage tell a driver whether the slices and the hidden files
+themselves still exist."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Sliced:
     path: str
     bytes: int
     slices: np.ndarray[Any, Any]  # part, offset, bytes of each; sorted by part
-    items: list[int]  # of each part
+    items: list[int]  # in each part
     sizes: list[int]
     checksums: list[str]
     seconds: float = 0
     peak_bytes: int = 0
-    rss_bytes: int = 0  # of the process, since it began
-    missing: frozenset[int] = frozenset()  # parts that were finished before, and are not there
+    rss_bytes: int = 0  # peak of the process since its start
+    missing: frozenset[int] = frozenset()  # parts that were finished before, and are not in the file
 
     def of_part(self, part: int) -> list[tuple[int, int]]:
         low, high = np.searchsorted(self.slices[:, 0], [part, part + 1])
@@ -46,7 +46,7 @@ class Sliced:
 
     @property
     def sums(self) -> tuple[list[int], list[int], list[str]]:
-        """Another attempt has the same, or the input has changed."""
+        """Returns the sums, which are the same for every attempt unless an input has changed."""
         return self.items, self.sizes, self.checksums
 
 
@@ -60,13 +60,13 @@ class Journal:
         storage.write(storage.join(self._job.journal, name), json.dumps(told).encode())
 
     def begin(self, resumed: bool) -> None:
-        """This driver's run gets the next number. Of two that take the same one at once, it is the later one's."""
+        """Gives this driver's run the next number. If two take the same one at once, the job is the later one's."""
         storage.make_folder(self._job.journal)
-        storage.sync(self._job.folder)  # its name
+        storage.sync(self._job.folder)  # makes the name durable
         runs = [int(name[4:]) for name in storage.names(self._job.journal) if name.startswith("run-")]
         self.run = max(runs, default=-1) + 1
         self._write(f"run-{self.run}", {"mark": self.mark})
-        if not resumed:  # one that was closed meanwhile stays closed
+        if not resumed:  # a journal that was closed meanwhile stays closed
             storage.write(storage.join(self._job.journal, "job.json"), self._job.to_json())
 
     def _read(self, name: str) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Journal:
         self._write(f"part-{part}.json", told)
 
     def _done(self) -> Iterator[tuple[str, str, str]]:
-        """Names of what was added: with "group" or "part", and its number."""
+        """Yields the names of the entries, with "group" or "part", and the number."""
         for name in storage.names(self._job.journal):
             kind, _, number = name.removesuffix(".json").partition("-")
             if kind in ("group", "part") and name.endswith(".json"):
@@ -113,28 +113,28 @@ class Journal:
         return True
 
     def is_taken_over(self) -> bool:
-        """Whether a later driver has the job."""
+        """Returns whether a later driver has the job."""
         return self._has(f"run-{self.run + 1}") or self._read(f"run-{self.run}")["mark"] != self.mark
 
     def is_closed(self) -> bool:
-        """Whether a driver has ended the job."""
+        """Returns whether a driver has ended the job."""
         return not self._has("job.json")
 
     def close(self) -> None:
-        """From here on there is nothing to go on with: what is left of it may be removed in any order."""
+        """Marks the job as ended: nothing can be resumed, and its files may be removed in any order."""
         storage.remove(storage.join(self._job.journal, "job.json"))
 
 
 def in_folder(folder: str) -> Iterator[tuple[str, bool]]:
-    """Names of journals, and whether each is of a job that has begun and not ended."""
+    """Yields the names of journals, and whether each is of a job that has begun and not ended."""
     for name in storage.names(folder):
         if re.fullmatch(r"\.penstock-[0-9a-f]{12}", name):
             yield name, "job.json" in storage.names(storage.join(folder, name))
 
 
 def find(path: str) -> str:
-    """The journal itself, or the only one of the folder that a job writes to. One without job.json, of a driver that was lost before
-    its job began or behind its end, is removed."""
+    """Returns the journal at `path`, or the only one of the folder that a job writes to. Removes a journal without job.json, left by a
+    driver that was lost before its job began or after its end."""
     if "job.json" in storage.names(path):
         return path
     found = []

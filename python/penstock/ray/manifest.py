@@ -1,4 +1,4 @@
-"""What came out of a job: its parts, and what holds them against the input."""
+"""The result of a job: its parts, and checksums to compare with the input's."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class Part:
     path: str
     items: int
     bytes: int
-    checksum: str  # as penstock.check() tells it; of tables of their rows
-    first: str  # keys, for people; of groups and of parts without items empty
+    checksum: str  # checksum of penstock.check(); for tables, of their rows
+    first: str  # first key, for people; empty for groups and for parts without items
     last: str
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """Parts in order. Their checksums add up to `checksum`, modulo 2**128, which is that of the inputs."""
+    """The parts in order. Their checksums add up to `checksum`, modulo 2**128, which is the inputs' checksum."""
 
     path: str
     operation: str
     format: str
-    items: int  # of the inputs
-    bytes: int  # of the outputs
+    items: int  # in the inputs
+    bytes: int  # in the outputs
     checksum: str
     seconds: float
     parts: list[Part]
@@ -38,16 +38,16 @@ class Manifest:
 
     @property
     def paths(self) -> list[str]:
-        """Of the parts that hold anything."""
+        """The paths of parts that are not empty."""
         return [part.path for part in self.parts if part.items]
 
     def save(self, hidden_in: str = "") -> None:
-        """Whole or not at all; until it is, in the folder `hidden_in`."""
+        """Saves the manifest atomically; `hidden_in` is the folder for the unfinished file."""
         storage.write(self.path, json.dumps({"version": VERSION, **asdict(self)}, indent=1).encode(), hidden_in)
 
     @classmethod
     def load(cls, path: str) -> Manifest:
-        """By its name, or that of the folder with the parts."""
+        """Loads a manifest, given its name or the folder with the parts."""
         if not path.endswith(".json"):
             path = storage.join(path, NAME)
         told = json.loads(storage.read(path, 0, storage.look(path).bytes))

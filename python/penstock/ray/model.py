@@ -1,13 +1,13 @@
-"""What a job will take, without a cluster.
+"""A model of a job's duration, which needs no cluster.
 
-Every stage uses four things of every node: its processors, its disks, its network and the storage where inputs and outputs lie. Tasks
-overlap what they do, so a stage lasts as long as the one that is busy longest; the disks' two directions share one limit. To that
-come a fixed cost (the sample, tasks, names), what every further node costs all others (contention, a share of the time for
+Every stage uses four resources of every node: its processors, its disks, its network and the storage of inputs and outputs. Tasks
+overlap their uses, so a stage lasts as long as its busiest resource; the disks' two directions share one limit. To that
+come a fixed cost (the sample, tasks, names), the cost of every further node to all others (contention, a share of the time for
 each), and stragglers: node times are taken as normal with a relative spread, and a stage waits for the largest of them.
 
-Where the figures are from: processor seconds of a gigabyte are measured (KINDS); contention and spread from published runs (RUNS), by
-fit(): the two runs with one load and different numbers of nodes give the contention, the runs that were repeated the spread, and
-the geometric mean over the runs with 20 nodes at most the scale of a machine. table() holds the fit against all of RUNS."""
+Sources of the figures: processor seconds of a gigabyte are measured (KINDS); contention and spread come from published runs (RUNS), by
+fit(): the two runs with one load and different numbers of nodes give the contention, the repeated runs the spread, and
+the geometric mean over the runs with at most 20 nodes the scale of a machine. table() compares the fit with all of RUNS."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ GB = 1e9
 
 @dataclass(frozen=True)
 class Machine:
-    """A node. Bytes a second; storage is what inputs and outputs come from and go to, for each node (None: its own disks)."""
+    """A node. Rates are bytes a second; `storage` is each node's rate to inputs and outputs (None: its own disks)."""
 
     processors: int
     read_bytes_per_s: float
     write_bytes_per_s: float
     network_bytes_per_s: float
     storage_bytes_per_s: float | None = None
-    scale: float = 1.0  # by which a published system takes longer than its machine
+    scale: float = 1.0  # factor by which a published system is slower than its machine
 
     def disk_seconds(self, read: float, written: float) -> float:
         return read / self.read_bytes_per_s + written / self.write_bytes_per_s
@@ -38,7 +38,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Costs:
-    """Processor seconds for a gigabyte in each stage; seconds that every job has; contention and spread."""
+    """Processor seconds for a gigabyte in each stage; fixed seconds of every job; contention and spread."""
 
     distribute: float
     gather: float
@@ -51,7 +51,7 @@ class Costs:
 class Stage:
     name: str
     seconds: float
-    uses: dict[str, float]  # seconds that each thing would take alone
+    uses: dict[str, float]  # seconds that each resource would take alone
 
     @property
     def longest(self) -> str:
@@ -65,9 +65,9 @@ class Plan:
     stages: list[Stage]
     seconds: float
     seconds_low: float  # without stragglers
-    seconds_high: float  # in one run of ten it is more
+    seconds_high: float  # exceeded by one run of ten
     disk_bytes: float  # for slices, on each node
-    network_bytes: float  # in all
+    network_bytes: float  # in total
 
     def __str__(self) -> str:
         lines = [f"{self.nodes} nodes, {self.parts} parts: {self.seconds:.0f} s ({self.seconds_low:.0f} to {self.seconds_high:.0f}); on the "
@@ -77,12 +77,12 @@ class Plan:
 
 
 def largest_of(nodes: int, chance: float = 0.5) -> float:
-    """The quantile of the largest of so many normal numbers; half of the time it is more."""
+    """Returns the quantile of the largest of `nodes` normal numbers; with the default, it is exceeded half of the time."""
     return max(0.0, statistics.NormalDist().inv_cdf(chance ** (1 / nodes))) if nodes > 1 else 0.0
 
 
 def stages_of(machine: Machine, nodes: int, size: float, costs: Costs) -> list[Stage]:
-    """Without what nodes cost each other."""
+    """Returns the stages without the contention of nodes."""
     share = size / nodes
     own = machine.storage_bytes_per_s is None
     storage = 0.0 if machine.storage_bytes_per_s is None else share / machine.storage_bytes_per_s
@@ -115,8 +115,8 @@ class Run:
     machine: str
     terabytes: float
     nodes: int
-    seconds: tuple[float, ...]  # of each repetition
-    contention: bool = True  # by Ray's control plane
+    seconds: tuple[float, ...]  # one for each repetition
+    contention: bool = True  # in Ray's control plane
 
 
 RUNS = [
@@ -128,16 +128,15 @@ RUNS = [
     Run("Ray, shuffle alone", "50 machines", 90, 50, (7976,)),
 ]
 
-# Gigabits of the network as they are published; of disks and storage what such machines are said to reach, which the scale
-# makes good where there is a run to take it from.
+# Network rates as published; for disks and storage the usual rates of such machines, which the scale corrects if there is a run to fit it.
 MACHINES = {
     "i4i.4xlarge": Machine(16, 2.0e9, 1.6e9, 25e9 / 8, 25e9 / 8),
     "i4i.2xlarge": Machine(8, 1.4e9, 0.9e9, 12e9 / 8),
     "i2.8xlarge": Machine(32, 1.75e9, 1.4e9, 10e9 / 8),
     "50 machines": Machine(32, 2.8e9, 1.4e9, 10e9 / 8),
 }
-FITTED_NODES = 20  # runs of so many at most are fitted
-OTHERS = Costs(distribute=4.0, gather=8.0, fixed=15.0)  # of systems that are not ours
+FITTED_NODES = 20  # only runs with at most this many are fitted
+OTHERS = Costs(distribute=4.0, gather=8.0, fixed=15.0)  # for other systems
 
 
 def _mean(values: list[float]) -> float:
@@ -145,7 +144,7 @@ def _mean(values: list[float]) -> float:
 
 
 def fit() -> tuple[Costs, dict[str, float]]:
-    """Contention and spread, and the scale of each machine that has runs to fit."""
+    """Fits contention and spread, and the scale of each machine with runs to fit."""
     by_load: dict[tuple[str, float], list[Run]] = {}
     for run in RUNS:
         by_load.setdefault((run.machine, run.terabytes / run.nodes), []).append(run)
@@ -168,7 +167,7 @@ def fit() -> tuple[Costs, dict[str, float]]:
 
 
 def table() -> list[dict[str, Any]]:
-    """Every published run beside what the model says: error, and whether the run was fitted."""
+    """Compares every published run with the model: the error, and whether the run was fitted."""
     costs, scales = fit()
     rows = []
     for run in RUNS:
@@ -182,18 +181,20 @@ def table() -> list[dict[str, Any]]:
     return rows
 
 
-# ---- Ours.
+# ---- Measured costs.
 
 # Processor seconds of a gigabyte: of 8-byte numbers, of lines of 97 bytes, of tables of Parquet with rows of 104 bytes. Measured by
-# python/bench/ray_sort.py --costs --bytes 512M, once, on a machine that others used, too; what Ray takes to carry objects is not in them.
+# python/bench/ray_sort.py --costs --bytes 512M, once, on a machine that others used, too; Ray's work to carry objects is not in them.
 KINDS = {"numbers": Costs(2.9, 3.7), "lines": Costs(1.5, 3.8), "tables": Costs(3.0, 5.2)}
 
 
 def plan(size: int | str, nodes: int, *, kind: str = "numbers", processors: int, disk_read: int | str = "2GB", disk_write: int | str = "2GB",
          network: int | str = "1.25GB", storage: int | str | None = None, memory_per_task: int | str = "2G") -> Plan:
-    """What sort() of so many bytes takes on so many nodes. `kind` of input: "numbers", "lines", "tables". Rates in bytes a second for
-    each node; `storage` of what all nodes share (an object store, a file server), or None: inputs and outputs are on disks of the
-    nodes. Contention and stragglers are those of published runs."""
+    """Estimates a sort() of `size` bytes on `nodes` nodes.
+
+    `kind` of input: "numbers", "lines", "tables". Rates are bytes a second for each node; `storage` is the rate of shared storage (an
+    object store, a file server), or None: inputs and outputs are on disks of the nodes. Contention and stragglers are those of published
+    runs."""
     if kind not in KINDS:
         raise ValueError(f"kind is one of {', '.join(KINDS)}, not {kind!r}")
     if nodes < 1 or processors < 1:

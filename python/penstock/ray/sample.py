@@ -1,12 +1,12 @@
-"""Stage 0: which inputs, in which groups, and where parts begin.
+"""Stage 0: groups of inputs, and cuts between parts.
 
-The naive way samples keys, sorts them and cuts at every n-th: a key that a tenth of all items have makes one part of a tenth, whatever
-is done. Here a sample is an item and its place, (key, group, position in the group), and cuts are such triples: no two items are
-equal, so every part can be made as small as is wished, and what keeps its order between equal keys is the place.
+Cutting sorted keys of a sample at every n-th fails for frequent keys: a key of a tenth of all items makes one part of a tenth.
+Here a sample is an item and its position, (key, group, position in the group), and cuts are such triples: no two items are
+equal, so parts can be arbitrarily small, and the position is what orders equal keys.
 
-Places are spread evenly over the bytes of the input, one in each of `parts` times 256 stretches, at random within it. Of lines it is the
-line that holds the byte: so a part's share of the places is its share of the bytes. With 256 places a part the sizes of parts
-have a standard deviation of a 16th of the mean; of 1000 parts the largest is then 1.2 times the mean."""
+Positions are spread evenly over the bytes of the input, one in each of `parts` times 256 stretches, at random within it. For lines it is
+the line that contains the byte: so a part's share of the positions is its share of the bytes. With 256 positions a part the sizes of
+parts have a standard deviation of a 16th of the mean; of 1000 parts the largest is then 1.2 times the mean."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from . import storage
 from .job import Cut, Group, Input, Job, MiB, Piece
 
 PLACES_MAX = 1 << 21
-ITEM_BYTES_MAX = 64 << 10  # longer ones are no cuts
-AT_ONCE = 128  # that are asked for: an object store takes long for one, and no longer for many
+ITEM_BYTES_MAX = 64 << 10  # longer ones are not cuts
+AT_ONCE = 128  # requests at a time: an object store takes as long for many as for one
 HEADER_BYTES_MAX = 4 * MiB
 
 
@@ -39,7 +39,7 @@ def _header_end(data: bytes, lines: int, end: bytes, csv: bool) -> int | None:
 
 
 def header_of(path: str, size: int, words: dict[str, Any]) -> bytes:
-    """The header lines of a file."""
+    """Returns the header lines of a file."""
     if not words["header_lines"]:
         return b""
     data = storage.read(path, 0, min(size, HEADER_BYTES_MAX))
@@ -59,7 +59,7 @@ _COMPRESSED = (b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\xfd
 
 
 def item_bytes(words: dict[str, Any]) -> int:
-    """Of items of a fixed size; otherwise 0."""
+    """Returns the size of an item of fixed size; otherwise 0."""
     name = words["name"]
     if name in ("lines", "rows"):
         return 0
@@ -74,7 +74,8 @@ def item_bytes(words: dict[str, Any]) -> int:
 
 
 def groups_of(inputs: list[Input], words: dict[str, Any], group_bytes: int) -> list[Group]:
-    """The inputs in order, cut into groups of about so many bytes each. Rows of CSV cannot be found from the middle of a file."""
+    """Cuts the inputs, in order, into groups of about `group_bytes` bytes. Files of CSV are not cut, because rows cannot be found from
+    their middle."""
     size = item_bytes(words)
     whole = words["csv"]
     groups: list[Group] = []
@@ -83,7 +84,7 @@ def groups_of(inputs: list[Input], words: dict[str, Any], group_bytes: int) -> l
     for number, each in enumerate(inputs):
         if size and each.bytes % size:
             raise ValueError(f"{each.path}: its {each.bytes} bytes are no whole number of items of {size}")
-        # A request for each of many files of numbers would take long: the first one shows what they are.
+        # Asking for each of many files of numbers would take long: the first file stands for the others.
         head = storage.read(each.path, 0, min(6, each.bytes)) if not size or number == 0 else b""
         if head == b"\x93NUMPY":
             raise ValueError(f"{each.path}: has a header of np.save() in front of its items: np.load(..., mmap_mode='r').tofile(...) writes them alone")
@@ -106,7 +107,7 @@ def groups_of(inputs: list[Input], words: dict[str, Any], group_bytes: int) -> l
 
 
 def first_line(path: str, size: int, offset: int, header: int, end: bytes) -> int:
-    """Where the first line begins that begins at `offset` or behind it."""
+    """Returns the first position at or behind `offset` at which a line begins."""
     if offset <= header:
         return min(header, size)
     at = offset - 1
@@ -122,7 +123,7 @@ def first_line(path: str, size: int, offset: int, header: int, end: bytes) -> in
 
 
 def bounds_of(job: Job, piece: Piece) -> tuple[int, int]:
-    """The bytes of a piece as they are read: whole items, without a header."""
+    """Returns the byte range of a piece: whole items, without a header."""
     each = job.inputs[piece.input]
     if item_bytes(job.items):
         return piece.begin, piece.end
@@ -134,7 +135,7 @@ def bounds_of(job: Job, piece: Piece) -> tuple[int, int]:
 
 
 def _line_at(data: bytes, at: int, begins: bool, ends: bool, end: bytes) -> tuple[int, bytes] | None:
-    """The line that holds data[at], and where it begins; nothing where that is not in the data."""
+    """Returns the line that contains data[at], and its begin; None if it is not whole in the data."""
     first = data.rfind(end, 0, at)
     if first < 0 and not begins:
         return None
@@ -147,7 +148,7 @@ def _line_at(data: bytes, at: int, begins: bool, ends: bool, end: bytes) -> tupl
 
 
 def _items_at(job: Job, places: list[tuple[Input, int]]) -> list[tuple[int, bytes] | None]:
-    """The items that hold these bytes, and where they begin; nothing of lines that are long."""
+    """Returns the items that contain these bytes, and their begins; None for long lines."""
     size, end, header = item_bytes(job.items), line_end(job.items), len(job.header)
     if size:
         read = storage.read_many([(each.path, offset, size) for each, offset in places])
@@ -165,7 +166,7 @@ def _items_at(job: Job, places: list[tuple[Input, int]]) -> list[tuple[int, byte
 
 
 def _offset_of(group: Group, position: int) -> tuple[Piece, int]:
-    """Where that byte of the group lies: of which piece, and where in its file."""
+    """Returns the piece of the group that contains a position, and the offset in its file."""
     for piece in group.pieces:
         if position < piece.end - piece.begin:
             return piece, piece.begin + position
@@ -174,7 +175,7 @@ def _offset_of(group: Group, position: int) -> tuple[Piece, int]:
 
 
 def take(job: Job, first: int, last: int, places: int) -> list[tuple[bytes, int, int]]:
-    """Places [first, last) of so many: items, their groups, and their positions there."""
+    """Samples positions [first, last) of `places`: items, their groups, and their positions there."""
     ends = list(accumulate(group.bytes for group in job.groups))
     size, header = item_bytes(job.items), len(job.header)
     chance = random.Random(first)
@@ -194,7 +195,7 @@ def take(job: Job, first: int, last: int, places: int) -> list[tuple[bytes, int,
             if item is None or len(item[1]) > ITEM_BYTES_MAX:
                 continue
             begin = item[0]
-            if begin < piece.begin:  # it began in the piece before: that one has it
+            if begin < piece.begin:  # it began in the piece before, and belongs to it
                 number = _group_of(job, piece.input, begin, number)
                 piece = next(one for one in job.groups[number].pieces if one.input == piece.input and one.begin <= begin < one.end)
             found.append((item[1], number, _before(job.groups[number], piece) + begin - piece.begin))
@@ -223,7 +224,7 @@ def places_of(job: Job, parts: int) -> int:
 
 
 def cuts_of(job: Job, samples: list[tuple[bytes, int, int]], parts: int, format: _penstock.ItemFormat, header: bytes) -> list[Cut]:
-    """At every so many of the samples in order. Fewer, where there are not so many different ones."""
+    """Returns cuts at equal distances in the ordered samples; fewer if there are not enough different samples."""
     samples = sorted(samples, key=lambda each: each[1:])
     order = _penstock.order_items(format, header, [item for item, _, _ in samples])
     cuts: list[Cut] = []

@@ -1,9 +1,9 @@
-"""Slices of one part, from wherever they lie, into a native operation.
+"""Slices of one part, from all nodes, as inputs of a native operation.
 
-They are fed in the order of groups, so that a stable sort keeps the order of the input. Where all of them lie on this node
-the operation reads their files itself. Others come through fetch(), small tasks that are pinned to the node that has them: each
-returns one object of neighbouring slices, `object_bytes` at most, and `objects` of them are on their way at once; the next one
-is asked for when one was fed. So a gather has that many objects in the stores, whatever the size of the part."""
+They are fed in the order of groups, so that a stable sort keeps the order of the input. If all of them are on this node
+the operation reads their files itself. Others come through fetch(), small tasks that are pinned to the slices' node: each
+returns one object of neighbouring slices, `object_bytes` at most, and `objects` of them are in flight at once; the next one
+is requested when one was fed. So a gather has that many objects in the stores, whatever the size of the part."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .job import Job
 from .worker import SlicesLost
 
 FETCH_ATTEMPTS = 3
-FETCH_MEMORY = 64 << 20  # what a process of Ray takes for one object, beside the object
+FETCH_MEMORY = 64 << 20  # memory of a Ray process for one object, beside the object
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Here:
 
 
 def fetch(job: Job, pieces: list[tuple[str, int, int]]) -> np.ndarray[Any, Any]:
-    """Path, offset and bytes of neighbouring slices on this node: one object."""
+    """Reads neighbouring slices of this node, given as path, offset and bytes, into one object."""
     whole = np.empty(sum(size for _, _, size in pieces), "u1")
     room = memoryview(whole.data)
     at = 0
@@ -51,7 +51,7 @@ def fetch(job: Job, pieces: list[tuple[str, int, int]]) -> np.ndarray[Any, Any]:
 
 
 def _objects(job: Job, slices: list[Here]) -> Iterator[tuple[str, list[tuple[str, int, int]]]]:
-    """Neighbours on one node, as many as fill an object."""
+    """Yields neighbours on one node, as many as fill an object."""
     node, pieces, room = "", list[tuple[str, int, int]](), job.object_bytes
     for file in slices:
         for offset, size in file.stretches:
@@ -113,7 +113,7 @@ def _fetched(node: str, pieces: list[tuple[str, int, int]], object: Any, begin: 
                 raise SlicesLost(node, [path for path, _, _ in pieces], str(error)) from error
             object = begin(node, pieces)
         except RayError as error:
-            # The node has gone, and what it held.
+            # The node is lost, with its slices.
             raise SlicesLost(node, [], f"{type(error).__name__}: the node does not answer") from error
     raise AssertionError
 

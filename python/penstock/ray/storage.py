@@ -1,6 +1,6 @@
-"""Where inputs, outputs and journals lie: in folders that all nodes see, or where fsspec leads (s3://, gs://, memory://).
+"""Storage of inputs, outputs and journals: folders that all nodes see, or file systems of fsspec (s3://, gs://, memory://).
 
-A file appears under its name when it is complete. In a folder it is renamed; an object store shows nothing else anyhow."""
+A file appears under its name when it is complete. In a folder it is renamed; an object store shows only complete objects anyway."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Iterator
 
 from .. import _written
 
-# What one request sends. S3 takes 10,000 for an object; fsspec holds two.
+# Size of a request. S3 allows 10,000 for an object; fsspec holds two.
 UPLOAD_BYTES = 16 << 20
 
 
@@ -21,7 +21,7 @@ UPLOAD_BYTES = 16 << 20
 class Found:
     path: str
     bytes: int
-    identity: str  # another one: the file was changed, or replaced
+    identity: str  # differs if the file was changed or replaced
 
 
 def is_local(path: str) -> bool:
@@ -37,13 +37,13 @@ def _remote(path: str) -> tuple[Any, str]:
         import fsspec  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError as error:
         raise ImportError(f"{path} needs fsspec: pip install fsspec, and what it needs for {path.partition(':')[0]}") from error
-    # What a process saw once is not what is there.
+    # Without the cache, because the files may have changed.
     fs, name = fsspec.core.url_to_fs(path, use_listings_cache=False)
     return fs, str(name)
 
 
 def look(path: str) -> Found:
-    """Errors: FileNotFoundError, IsADirectoryError."""
+    """Returns a file's size and identity. Errors: FileNotFoundError, IsADirectoryError."""
     if is_local(path):
         told = os.stat(path)
         return Found(path, told.st_size, f"{told.st_size}-{told.st_mtime_ns}-{told.st_ino}")
@@ -55,7 +55,7 @@ def look(path: str) -> Found:
 
 
 def expand(patterns: list[str]) -> list[Found]:
-    """Files by their names, patterns in the order of names. What is no pattern has to be there; hidden files are not found."""
+    """Expands names and patterns, whose files are in the order of names. A name must exist; hidden files do not match."""
     found: list[Found] = []
     for pattern in patterns:
         if not any(letter in pattern for letter in "*?["):
@@ -71,7 +71,7 @@ def expand(patterns: list[str]) -> list[Found]:
 
 
 def read(path: str, offset: int, size: int) -> bytes:
-    """As many bytes as are there. REQUIRES of a store: the first of them is."""
+    """Returns up to `size` bytes, fewer at the file's end. REQUIRES: in a store, the first byte exists."""
     if not size:
         return b""
     if is_local(path):
@@ -82,7 +82,7 @@ def read(path: str, offset: int, size: int) -> bytes:
 
 
 def read_many(pieces: list[tuple[str, int, int]]) -> list[bytes]:
-    """Of path, offset and bytes each, as read() has them; of a store all at once."""
+    """Reads pieces given as path, offset and bytes, like read(); from a store all at once."""
     if len({path.partition("://")[0] for path, _, _ in pieces if not is_local(path)}) != 1 or any(is_local(path) for path, _, _ in pieces):
         return [read(*piece) for piece in pieces]
     fs = _remote(pieces[0][0])[0]
@@ -100,7 +100,7 @@ def chunks(path: str, begin: int, end: int, step: int = 16 << 20) -> Iterator[by
 
 
 def write(path: str, data: bytes, hidden_in: str = "") -> None:
-    """A small file, whole or not at all, and on the disk. What a killed process leaves lies in the folder `hidden_in`, or in its own."""
+    """Writes a small file, atomically and durably. The remains of a killed process are in the folder `hidden_in`, or in the file's own."""
     if not is_local(path):
         fs, name = _remote(path)
         fs.pipe_file(name, data)
@@ -112,11 +112,11 @@ def write(path: str, data: bytes, hidden_in: str = "") -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(hidden, path)
-    sync(folder)  # its name, too
+    sync(folder)  # makes the name durable
 
 
 def to_read(path: str) -> Any:
-    """What pyarrow opens: the name of a file, or one that is open."""
+    """Returns an input for pyarrow: the name of a file, or an open one."""
     if is_local(path):
         return path
     fs, name = _remote(path)
@@ -125,7 +125,8 @@ def to_read(path: str) -> Any:
 
 @contextlib.contextmanager
 def to_write(path: str) -> Iterator[Any]:
-    """What pyarrow writes to, as to_read(). It is on the disk, or in the store, when the block ends; if that fails, a store has nothing."""
+    """Opens an output for pyarrow, like to_read(). It is durable, or in the store, when the block ends; if that fails, a store has
+    nothing."""
     if is_local(path):
         yield path
         sync(path)
@@ -136,18 +137,18 @@ def to_write(path: str) -> Iterator[Any]:
         yield file
         file.close()
     except BaseException:
-        with contextlib.suppress(Exception):  # that it failed is told by what made it fail
+        with contextlib.suppress(Exception):  # the error that made it fail is raised
             file.discard()
         with contextlib.suppress(AttributeError):
-            file.closed = True  # or the garbage collector closes it, and half of an object appears
+            file.closed = True  # otherwise the garbage collector closes it, and half of an object appears
         raise
 
 
 def end_uploads(paths: list[str]) -> None:
-    """Ends what killed processes had begun to send there: S3 keeps it, unseen, and charges for it. Without the permission to list uploads
-    they stay."""
+    """Aborts uploads that killed processes had begun there: S3 keeps them, unseen, and charges for them. Without the permission to list
+    uploads they stay."""
     fs, first = _remote(paths[0])
-    if not hasattr(fs, "abort_mpu"):  # s3fs has it
+    if not hasattr(fs, "abort_mpu"):  # only s3fs has it
         return
     bucket = fs.split_path(first)[0]
     keys = {fs.split_path(fs._strip_protocol(path))[1] for path in paths}
@@ -165,7 +166,7 @@ def end_uploads(paths: list[str]) -> None:
 
 
 def make_folder(path: str) -> None:
-    """Object stores have none; of what else fsspec knows some have."""
+    """Makes a folder. Object stores have none; some other file systems of fsspec do."""
     if is_local(path):
         os.makedirs(path, exist_ok=True)
     else:
@@ -174,7 +175,7 @@ def make_folder(path: str) -> None:
 
 
 def names(folder: str) -> list[str]:
-    """Of the files and folders in it; none where it is not there."""
+    """Returns the names of the files and folders in a folder; none if it does not exist."""
     if is_local(folder):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             return sorted(os.listdir(folder))
@@ -186,7 +187,7 @@ def names(folder: str) -> list[str]:
 
 
 def remove(path: str) -> None:
-    """A file or a folder; nothing is wrong where it is not there."""
+    """Removes a file or a folder, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         if not is_local(path):
             fs, name = _remote(path)
@@ -200,7 +201,7 @@ def remove(path: str) -> None:
 
 
 def sync(path: str) -> None:
-    """A file or a folder."""
+    """Brings a file or a folder to the disk."""
     if is_local(path):
         _written.sync(path or ".")
 

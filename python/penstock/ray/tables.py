@@ -1,5 +1,6 @@
-"""Tables by columns: batches of Arrow become rows of the library (the format `rows`) where they are distributed, and batches again where
-they are gathered. A piece is some row groups of a file of Parquet, or a whole file of another kind; a position counts rows."""
+"""Tables by columns: batches of Arrow become rows of the library (the format `rows`) for distribution, and batches again when gathered.
+
+A piece is some row groups of a file of Parquet, or a whole file of another kind; a position counts rows."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ SUFFIXES = {"parquet": ".parquet", "ipc": ".arrow", "csv": ".csv"}
 
 def table_of(paths: list[str], by: Any, nulls: str | None, output_format: str | None, row_group: int | None,
              options: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """The tables of a job, and the options that are left; no tables, where rows of CSV go as text, as the options then say."""
+    """Returns the tables of a job and the remaining options; None if rows of CSV go as text, which the options then describe."""
     kind = options.pop("format", None)
     kinds = {_format(path, kind) for path in paths}
     if len(kinds) != 1:
@@ -45,7 +46,7 @@ def table_of(paths: list[str], by: Any, nulls: str | None, output_format: str | 
         return None, options | {"csv": True, "header": True, "key": keys, "separator": reads.separator}
     if found != "csv":
         reads.refuse(f"{found}, which is no CSV")
-    # A job is JSON: types are words.
+    # A job is JSON, so types are words.
     types = {name: str(kind) for name, kind in _csv.types_of(reads.types).items()}
     _csv.types_of(types)
     return {"format": found, "by": [[one] if isinstance(one, str) else list(one) for one in ([by] if isinstance(by, str) else by)],
@@ -58,12 +59,12 @@ def _open_table(path: str, table: dict[str, Any], budget: _Budget) -> _Input:
 
 
 def native_bytes(memory: int) -> int:
-    """Of a task's memory, what is not for batches."""
+    """Returns the part of a task's memory that is not for batches."""
     return _Budget(memory).native
 
 
 def groups_of(inputs: list[Input], table: dict[str, Any], group_bytes: int, memory: int) -> tuple[list[Group], int]:
-    """And the bytes of all of them, decompressed, as far as the files tell."""
+    """Returns the groups, and the bytes of all of them, decompressed, as far as the files tell."""
     groups: list[Group] = []
     pieces: list[Piece] = []
     size = rows = total = 0
@@ -99,7 +100,7 @@ def groups_of(inputs: list[Input], table: dict[str, Any], group_bytes: int, memo
 
 
 def _refuse_orders(schema: Any) -> None:
-    """Refuses categories in order, of which each task would see others."""
+    """Refuses ordered categories, because each task would see different ones."""
     for field in schema:
         if has_order(field.type):
             raise failure(Unsupported, "order categories on a cluster", field.name, "their text or their numbers as a column")
@@ -116,7 +117,7 @@ def _by(job: Job) -> list[tuple[str, ...]]:
 
 
 def _batches(job: Job, pieces: Sequence[Piece], budget: _Budget, names: list[str] | None = None) -> Iterator[Any]:
-    """Of Parquet the named columns alone."""
+    """Yields batches of pieces; of Parquet only the named columns."""
     assert job.table is not None
     for piece in pieces:
         path = job.inputs[piece.input].path
@@ -149,10 +150,10 @@ def slice_group(job: Job, group: int, path: str, options: _penstock.SliceFilesOp
 
 
 def take_sample(job: Job, first: int, last: int, places: int) -> list[tuple[bytes, int, int]]:
-    """Places [first, last) of so many stretches of all rows."""
+    """Samples positions [first, last) of `places` equal stretches of all rows."""
     assert job.table is not None
     is_parquet = job.table["format"] == "parquet"
-    # The units that are read, each with its group's number: row groups, or whole files, whose bytes stand for rows.
+    # The units to read, each with its group's number: row groups, or whole files, whose bytes count as rows.
     units = [(number, Piece(piece.input, at, at + 1) if is_parquet else piece) for number, group in enumerate(job.groups) for piece in group.pieces
              for at in range(piece.begin, piece.end or piece.begin + 1)]
     rows = [job.inputs[piece.input].rows[piece.begin] if is_parquet else max(1, job.inputs[piece.input].bytes >> 5) for _, piece in units]

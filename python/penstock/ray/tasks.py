@@ -1,8 +1,8 @@
-"""The tasks of stages 0 and 1, which run on nodes: a sample, and slices of a group. A driver (driver.py) says which, and where; stage 2
-is gather.py.
+"""The tasks of stages 0 and 1, which run on nodes: sampling, and slicing a group. A driver (driver.py) chooses them and their nodes;
+stage 2 is gather.py.
 
-Whatever a task raises, or whenever its process is killed, it leaves files at most that no later attempt reads: their names
-have the attempt's number, and the driver has them swept."""
+If a task raises, or its process is killed, it leaves at most files that no later attempt reads: their names have the attempt's number,
+and the driver has them removed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_inputs(job: Job, group: int) -> None:
 
 
 def _bytes_of(job: Job, group: int) -> Iterator[bytes]:
-    """Of a group that lies in an object store."""
+    """Yields the bytes of a group in an object store."""
     for piece in job.groups[group].pieces:
         begin, end = sample.bounds_of(job, piece)
         last = b""
@@ -54,11 +54,11 @@ def _bytes_of(job: Job, group: int) -> Iterator[bytes]:
 
 
 def add_inputs(job: Job, files: _penstock.FilesOptions, group: int) -> Iterator[bytes] | None:
-    """The group's bytes as sources of `files`; or what is to be fed to one."""
+    """Adds the group's bytes to `files` as sources, or returns the bytes to feed to one."""
     pieces = job.groups[group].pieces
     if not all(storage.is_local(job.inputs[piece.input].path) for piece in pieces):
         return _bytes_of(job, group)
-    # One for each input, whose last line may have no end.
+    # One source for each input, because its last line may have no end.
     for piece in pieces:
         begin, end = sample.bounds_of(job, piece)
         path = os.fsencode(job.inputs[piece.input].path)

@@ -1,4 +1,4 @@
-"""Common ground of all tasks on their nodes: an end that they hear, points where tests stop them, folders, feeds of native operations."""
+"""Common parts of all tasks on nodes: cancellation, points at which tests inject faults, folders, feeds of native operations."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from .job import Job, MiB
 
 Told = TypeVar("Told")
 
-# The space that a node keeps free, so that others can go on.
+# Space that stays free on a node, for other programs.
 SPARE_BYTES = 16 * MiB
 
 _local = threading.local()
 
 
 class Stopped(Exception):
-    """The job is over: where tasks are threads, this ends them."""
+    """The job is over: ends tasks that are threads."""
 
 
 class InputChanged(Error, ValueError):
-    """An input is not what it was when the job began."""
+    """An input has changed since the job began."""
 
 
 class SlicesLost(Exception):
-    """Slices that this task needs are not there: on which node, which files (none: all), and why."""
+    """Slices that this task needs are missing: the node, the files (empty: all), and the reason."""
 
     def __init__(self, node: str, paths: list[str], why: str) -> None:
         super().__init__(node, paths, why)
@@ -41,7 +41,7 @@ class SlicesLost(Exception):
 
 
 class NodeFull(Exception):
-    """A folder of a node has not enough room."""
+    """A folder of a node has too little room."""
 
     def __init__(self, node: str, folder: str, needed: int, free: int) -> None:
         super().__init__(node, folder, needed, free)
@@ -52,7 +52,7 @@ class NodeFull(Exception):
 
 
 def set_stop(stop: threading.Event | None, node: str) -> None:
-    """Of this thread's task, where the driver runs tasks in threads of its own."""
+    """Sets the stop event of this thread's task, if the driver runs tasks in threads."""
     _local.stop, _local.node = stop, node
 
 
@@ -76,7 +76,7 @@ def go_on(*progress: object) -> None:
 
 
 def reach(job: Job, point: str, attempt: str) -> None:
-    """Where tests make something happen."""
+    """Runs the fault that a test has set for this point."""
     what = job.faults.get(f"{point}@{attempt.partition('-')[0]}")
     if what == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
@@ -86,7 +86,7 @@ def reach(job: Job, point: str, attempt: str) -> None:
             go_on()
             time.sleep(0.05)
     elif what == "hang deaf":
-        time.sleep(60)  # Ray's cancel does not interrupt it, as it does not a disk that hangs
+        time.sleep(60)  # Ray's cancel does not interrupt it, as with a disk that hangs
     elif what == "full":
         raise OSError(errno.ENOSPC, "made full by a test", point)
     elif what is not None:
@@ -97,8 +97,8 @@ def reach(job: Job, point: str, attempt: str) -> None:
 
 
 def roots(job: Job) -> list[str]:
-    """The job's folders on this node: below those that `temp` names, or $PENSTOCK_TEMP of the node (several, with : between them), or
-    the system's own."""
+    """Returns the job's folders on this node: below those of `temp`, or of $PENSTOCK_TEMP on the node (separated by :), or the system's
+    own."""
     named = job.temp or [each for each in os.environ.get("PENSTOCK_TEMP", "").split(":") if each] or [tempfile.gettempdir()]
     return [os.path.join(each, job.hidden[1:]) for each in named]
 
@@ -109,7 +109,7 @@ def free_bytes(folder: str) -> int:
 
 
 def root_for(job: Job, needed: int, number: int) -> str:
-    """By turns among those that have room. Errors: NodeFull."""
+    """Chooses folders in turn among those with enough room. Errors: NodeFull."""
     best: tuple[int, str] = (-1, "")
     for folder in (roots(job)[number % len(roots(job)):] + roots(job)[:number % len(roots(job))]):
         os.makedirs(folder, exist_ok=True)
@@ -129,13 +129,13 @@ def lies_in(path: str, folders: list[str]) -> bool:
 
 
 def sweep(job: Job) -> None:
-    """Nothing of the job is left on this node."""
+    """Removes all files of the job from this node."""
     for folder in roots(job):
         storage.remove(folder)
 
 
 def look(job: Job) -> dict[str, int]:
-    """Files with slices, and their bytes."""
+    """Returns the files with slices, and their bytes."""
     found = {}
     for folder in roots(job):
         for name in storage.names(folder):
@@ -154,7 +154,8 @@ def behind(head: bytes, rest: Iterator[Any]) -> Iterator[Any]:
 
 
 def with_fed(files: _penstock.FilesOptions, feed: Iterator[Any] | None, operation: Callable[[], Told]) -> Told:
-    """operation(), in a thread of its own while this one feeds it. Whatever this one meets, Ray's cancel too, ends it before the task ends."""
+    """Runs operation() in a thread of its own while this one feeds it. Any exception in this thread, Ray's cancel included, ends the
+    operation before the task ends."""
     if feed is None:
         return operation()
     source = _penstock.FedSource()
@@ -166,7 +167,7 @@ def with_fed(files: _penstock.FilesOptions, feed: Iterator[Any] | None, operatio
         set_stop(stop, node)
         try:
             outcome.append(operation())
-        except BaseException as error:  # noqa: BLE001 - it is raised where the operation is waited for
+        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits for the operation
             outcome.append(error)
             source.cancel()
 
@@ -178,7 +179,7 @@ def with_fed(files: _penstock.FilesOptions, feed: Iterator[Any] | None, operatio
             if not source.feed(data):
                 break
         source.end()
-        while thread.is_alive():  # so that a signal is seen
+        while thread.is_alive():  # wakes up for signals
             thread.join(0.05)
     except BaseException:
         stop.set()
