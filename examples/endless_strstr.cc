@@ -1,6 +1,6 @@
 // A text that is far longer than memory, searched by the C library's own strstr().
 //
-//   endless_strstr [MEBIBYTES]   how much the producer writes before the needle (64 by default);
+//   endless_strstr [MEBIBYTES]   amount that the producer writes before the needle (64 by default);
 //                                204800 is a text of 200 GiB, in the same 8 MiB of memory
 //
 // Neither side knows about blocks: the producer calls memset() once, the consumer strstr() once,

@@ -12,6 +12,6 @@ int main() {
     std::memcpy(pipe->writer() + bytes - 5, "hello", 5);
     (void)pipe->finish(bytes);
   });
-  const char* hit = std::strstr(pipe->reader(), "hello");  // so is this, with few blocks behind it
+  const char* hit = std::strstr(pipe->reader(), "hello");  // a load waits for the writer
   return hit == pipe->reader() + bytes - 5 ? 0 : 1;
 }

@@ -1,11 +1,11 @@
-// A table of a terabyte that computes itself where it is looked at, and keeps a megabyte.
+// A table of a terabyte that is computed where it is read, and keeps a megabyte.
 //
-//   lazy_table [LOOKUPS]   how many each of two threads makes (20000 by default)
+//   lazy_table [LOOKUPS]   number of lookups of each of two threads (20000 by default)
 //
 // The handler of a region computes the block that was touched, in memory that nobody else can see,
 // and shows it; when all blocks of the budget are in use it takes back the one that was computed
-// the longest ago. (Which one was *read* the longest ago nobody can say: reads of what is there
-// cost nothing, and tell nothing.) The two threads see a plain array of doubles.
+// the longest ago. (Which one was *read* the longest ago is unknown: reads of present blocks cost
+// nothing, and leave no trace.) The two threads see a plain array of doubles.
 
 #include <penstock/base.h>
 #include <penstock/region.h>
@@ -29,8 +29,8 @@ double f(uint64_t i) {
   return std::sqrt(static_cast<double>(i)) + 1.0 / static_cast<double>(i + 1);
 }
 
-// Several threads may be in the handler at once, each for a block of its own; the order is what
-// they share. No thread touches the table while it holds the mutex.
+// Blocks in the order of computation. Several threads may be in the handler at once, each for a
+// block of its own, and share only this. No thread touches the table while it holds the mutex.
 class OldestFirst {
  public:
   explicit OldestFirst(BlockPool memory) : memory_(std::move(memory)) {}
@@ -52,11 +52,11 @@ class OldestFirst {
  private:
   BlockPool::Block take_oldest(Region::Blocks& blocks) {
     const std::lock_guard lock(mutex_);
-    if (order_.empty()) return memory_.take();  // the other threads hold all blocks just now
+    if (order_.empty()) return memory_.take();  // the other threads hold all blocks at the moment
     const uint64_t oldest = order_.front();
     order_.pop_front();
     BlockPool::Block block = blocks.hide(oldest);
-    if (!block) order_.push_back(oldest);  // just being computed again
+    if (!block) order_.push_back(oldest);  // another thread is computing it again
     return block;
   }
 
@@ -66,7 +66,7 @@ class OldestFirst {
   uint64_t computed_ = 0;
 };
 
-// Walks about: mostly near where it was, at times far away. Returns how many values were wrong.
+// Looks up values, mostly near the last one, at times far away. Returns the number of wrong values.
 uint64_t look_up(const double* table, uint64_t items, uint64_t lookups, uint64_t state) {
   uint64_t wrong = 0, at = state % items;
   for (uint64_t i = 0; i < lookups; ++i) {

@@ -1,6 +1,6 @@
-// A function of one's own between many files: numbers go to sixteen files by their last digit in base 16, and come back
-// from all of them at once, in an order of its own. Sorting, merging and partitioning need no such function
-// (penstock/files.h).
+// A custom function between many files: numbers go to sixteen files by their last digit in base 16,
+// and are merged from all of them at once, in a custom order. Sorting, merging and partitioning
+// need no such function (penstock/files.h).
 
 #include <cstdio>
 #include <cstdlib>
@@ -21,11 +21,11 @@ namespace {
 constexpr uint64_t count = 1'000'000;
 constexpr uint32_t files = 16;
 
-// Every number of the first input to the output that its last digit names.
+// Moves every number of the first input to the output of its last digit.
 penstock::Status by_last_digit(Streams& streams) {
   InputStream& in = streams.input(0);
   for (;;) {
-    const auto window = in.window(sizeof(uint64_t));  // some bytes, as they lie; waits for the disk
+    const auto window = in.window(sizeof(uint64_t));  // at least one number; waits for the disk
     const size_t items = window.size() / sizeof(uint64_t);
     if (items == 0) return in.status();
     for (size_t i = 0; i < items; ++i) {
@@ -38,7 +38,7 @@ penstock::Status by_last_digit(Streams& streams) {
   }
 }
 
-// One number of each input in turn, which is the order that they had.
+// Takes one number from each input in turn, which restores the order.
 penstock::Status in_turn(Streams& streams) {
   for (uint64_t i = 0; i < count; ++i) {
     InputStream& in = streams.input(i % files);

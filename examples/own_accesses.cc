@@ -1,4 +1,4 @@
-// Which bytes of which files a command reads and writes: recorded, and read again.
+// Records which bytes of which files a command reads and writes, and reads the trace.
 
 #include <cstdio>
 #include <cstdlib>
@@ -25,7 +25,7 @@ int run(const std::string& folder) {
   const std::string from = folder + "/from", to = folder + "/to", trace = folder + "/run.trace";
   std::ofstream(from) << std::string(bytes, 'x');
 
-  // dd reads and writes by plain calls, as cp would not where the file system copies by itself.
+  // dd makes plain calls, unlike cp on file systems that copy by themselves.
   const auto done = penstock::trace::capture(
       {.output = trace,
        .backend = penstock::trace::Backend::ptrace,

@@ -1,6 +1,6 @@
 // A column of measurements, and a report on the pages that matter: a zone map tells which pages can
-// have large values, a view shows just these as one array, and a function that knows nothing of
-// pages runs over it. Nothing is copied, and what is measured later is seen.
+// have large values, a view shows only these as one array, and a function that knows nothing of
+// pages runs over it. Nothing is copied, and later measurements are visible in the view.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,7 +21,7 @@ constexpr size_t page_bytes = 64 * KiB;
 constexpr uint64_t page_rows = page_bytes / sizeof(uint32_t);
 constexpr uint32_t large = 900;
 
-// The report: any function that wants an array.
+// The report, a function of an array.
 uint64_t count_large(std::span<const uint32_t> rows) {
   return static_cast<uint64_t>(
       std::ranges::count_if(rows, [](uint32_t row) { return row >= large; }));
@@ -58,7 +58,7 @@ int main() {
   const std::span chosen(view->begin<uint32_t>(), view->bytes() / sizeof(uint32_t));
   const uint64_t found = count_large(chosen), expected = count_large(rows);
 
-  // A value that is stored to the table later is in the view, too.
+  // A value stored to the table later is visible in the view.
   uint32_t& row = rows[hits[0] * page_rows];
   const bool was_large = row >= large;
   row = large;

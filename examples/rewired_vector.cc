@@ -1,10 +1,10 @@
-// Three ways to fill an array whose length nobody knows, and none of them copies what is there.
+// Three ways to fill an array of unknown length without copying its items.
 //
 //   rewired_vector [NUMBERS]   half of them odd, half of them even (2,000,000 each by default)
 //
-// push_back() takes pages from a pool as it goes. The append window is a plain pointer: whoever
-// writes to it, a library's function or several threads, finds memory there. And splice() moves the
-// pages of one vector behind those of another.
+// push_back() takes pages from a pool as it goes. The append window is a plain pointer: a library's
+// function or several threads that write to it find memory there. And splice() moves the pages of
+// one vector behind those of another.
 
 #include <penstock/base.h>
 #include <penstock/containers.h>

@@ -1,12 +1,12 @@
-// Accounts that never stand still, and a report that adds up.
+// Accounts that change all the time, and a report that adds up.
 //
-//   snapshot [TRANSFERS]   how many each of two threads makes (3000000 by default)
+//   snapshot [TRANSFERS]   number of transfers of each of two threads (3000000 by default)
 //
 // Two threads move money between accounts in one table of plain memory. Meanwhile reports are made,
 // each from a snapshot: a child process sums up one that it inherited, while this process sums up
-// others. A transfer is two stores, and a snapshot may fall between them: then the amount of one
-// transfer is on its way. But never of more than one for each writer, for a snapshot cuts what a
-// thread stores at one place: it shows no store without those that came before it.
+// others. A transfer is two stores, and a snapshot may fall between them: then one transfer is in
+// progress. But never more than one for each writer, because a snapshot cuts a thread's stores at
+// one point: it shows no store without the ones before it.
 
 #include <penstock/base.h>
 #include <penstock/rewire.h>
@@ -26,12 +26,12 @@ constexpr uint64_t accounts = 1 << 20;
 constexpr uint64_t writers = 2;
 constexpr int64_t money_each = 1000;
 
-// An account belongs to one writer: the others never store to it.
+// An account belongs to one writer: only that one stores to it.
 struct Bank {
   int64_t balances[writers][accounts / writers];
 };
 
-// Plain memory, and several processors that look at it.
+// Stores to plain memory that several processors read.
 void store(int64_t& place, int64_t value) {
   std::atomic_ref(place).store(value, std::memory_order_release);
 }
@@ -59,7 +59,7 @@ bool adds_up(const Bank& bank, uint64_t transfers_on_their_way) {
 }
 
 int run(uint64_t transfers) {
-  // The table is 8 MiB; every page that changes under a snapshot needs another one.
+  // The table is 8 MiB; every page that changes under a snapshot needs another page.
   auto pool =
       penstock::PagePool::open({.page_bytes = 64 * penstock::KiB, .bytes_max = 64 * penstock::MiB});
   if (!pool) return std::fprintf(stderr, "%s\n", pool.error().message().c_str()), 1;
@@ -78,7 +78,7 @@ int run(uint64_t transfers) {
     auto snapshot = table->snapshot();
     if (!snapshot) return std::fprintf(stderr, "%s\n", snapshot.error().message().c_str()), 1;
     if (reports % 5 == 0) {
-      // A report of another process, which may take its time: this one does not wait for it.
+      // A report of another process may take its time: this one does not wait for it.
       const pid_t child = fork();
       if (child == 0) _exit(adds_up(*snapshot->begin<Bank>(), writers) ? 0 : 1);
       if (auto kept = snapshot->keep_while(child); !kept) return 1;

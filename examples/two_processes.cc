@@ -1,9 +1,9 @@
-// A plain pointer between two processes: the child writes, the parent reads, nobody copies.
+// A plain pointer between two processes: the child writes, the parent reads, and nothing is copied.
 //
-//   two_processes [MEBIBYTES]   how much the child writes (64 by default)
+//   two_processes [MEBIBYTES]   amount that the child writes (64 by default)
 //
-// The child inherits the descriptor here; a process that is no relative can get it over a socket
-// (SCM_RIGHTS). Kill either one at any moment: the other one is told.
+// The child inherits the descriptor here; an unrelated process can get it over a socket
+// (SCM_RIGHTS). If either one is killed, the other one gets an error.
 
 #include <penstock/base.h>
 #include <penstock/stream.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-// What every fuzzer asks of what comes out.
+// Checks that all fuzzers use.
 
 #include <cstdio>
 #include <cstdlib>

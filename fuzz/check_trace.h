@@ -1,6 +1,6 @@
 #pragma once
 
-// What the fuzzers of src/trace ask of what comes out.
+// Checks of the fuzzers of src/trace.
 
 #include "check.h"
 #include "penstock/trace.h"

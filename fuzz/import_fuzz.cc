@@ -7,13 +7,13 @@
 #include "trace/format/format.h"
 #include "trace/import/import.h"
 
-// Fuzzing the readers of other programs' logs, and the conversion of what they tell:
+// Fuzzing the readers of other programs' logs, and the conversion of their events:
 //
 //   byte 0   modulo 4: 0 the kind is detected; 1 an iolog, whose first line is put in front;
 //            2 and 3 strace
 //   rest     the log
 //
-// What is given must keep the rules that event_source.h promises.
+// The events must keep the rules of event_source.h.
 
 namespace penstock::trace {
 namespace {

@@ -13,18 +13,18 @@
 
 // Fuzzing the journal of a sort that can be resumed:
 //
-//   byte 0   even: the rest is a file as it stands. Odd: entries with right checks. 3 modulo 4: a
-//            right `begin` stands in front of them; without one nothing counts. Of each entry
+//   byte 0   even: the rest is an unchanged file. Odd: entries with right checks. 3 modulo 4: behind
+//            a right `begin`, without which no entry counts. For each entry:
 //   byte     kind
-//   byte     bytes of the payload, in units of 4; 255: as many as such an entry has
+//   byte     bytes of the payload, in units of 4; 255: the usual size of the kind
 //   rest     payload
 //
-// What is read must make sense together, and nothing behind `end` may count.
+// The entries read must be consistent, and none behind `end` may count.
 
 namespace penstock::external {
 namespace {
 
-// An empty file, in memory where there is a file system for it.
+// An empty file, in memory if there is a file system for it.
 class Scratch {
  public:
   Scratch()
@@ -48,7 +48,7 @@ class Scratch {
   const int fd_;
 };
 
-// By kind, as resume_journal.cc has them; of one that differs in length the shortest.
+// Payload sizes by kind, as in resume_journal.cc; the shortest one of kinds that vary.
 constexpr size_t usual_bytes[] = {0, 24, 52, 72, 8, 4, 56, 32, 8};
 
 void write_entries(const std::string& path, bool begins_right, std::string_view input) {
@@ -109,7 +109,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!state) return 0;
   check(*state);
   penstock::require(journal->cut(end).has_value(), "cut");
-  // What counts is found again, and nothing else.
+  // The journal, opened again, has exactly these entries.
   *journal = Journal();
   auto again = Journal::open(scratch.path());
   penstock::require(again.has_value(), "open once more");

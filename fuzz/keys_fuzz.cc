@@ -15,14 +15,14 @@
 #include "items/rows.h"
 #include "items/text/text_order.h"
 
-// Fuzzing keys: what a command line says of them, and the order that it makes of lines.
+// Fuzzing keys: their parsing, and the order of lines that they define.
 //
-//   first line   words with blanks between them: "kSPEC" is a key, "tC" the separator of fields, "lLETTERS" orders of all
-//                keys, "s" stable, "u" unique, "c" rows of CSV; "dTYPE" a description of NumPy's, "fSPEC" a key of its records
+//   first line   words separated by blanks: "kSPEC" is a key, "tC" the separator of fields, "lLETTERS" orders of all
+//                keys, "s" stable, "u" unique, "c" rows of CSV; "dTYPE" a NumPy dtype, "fSPEC" a key of its records
 //   rest         lines
 //
-// An order is compared with a plain one, which looks at two lines byte by byte as sort(1) is described. Of versions,
-// random orders and numbers of -g it is only asked that they are orders.
+// An order is compared with a plain one, which compares two lines byte by byte as the manual of sort(1) says. Versions,
+// random orders and numbers of -g only have to be orders.
 
 namespace penstock::items {
 namespace {
@@ -91,9 +91,9 @@ std::string what_counts(const TextKey& key, std::string_view text) {
 
 struct Decimal {
   bool negative = false;
-  std::string whole;     // without zeros in front
-  std::string fraction;  // without zeros at the end
-  int power = 0;         // of 1024
+  std::string whole;     // without leading zeros
+  std::string fraction;  // without trailing zeros
+  int power = 0;         // exponent of 1024
 
   bool zero() const { return whole.empty() && fraction.empty(); }
 };
@@ -147,7 +147,7 @@ int month_of(std::string_view text) {
   return found ? static_cast<int>(at / 3) + 1 : 0;
 }
 
-// Below, at or above 0; nothing for what the plain order does not know.
+// Returns a number below, at or above 0; nullopt if the plain order does not support the key.
 std::optional<int> plain_order(const TextKey& key, const std::string& left,
                                const std::string& right) {
   const std::string a = what_counts(key, left);

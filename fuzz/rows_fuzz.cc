@@ -6,7 +6,7 @@
 #include "check.h"
 #include "items/rows_fixture.h"
 
-// Fuzzing rows of CSV: any text beside a reader of RFC 4180 that goes byte by byte.
+// Fuzzing rows of CSV: any text, compared with a reader of RFC 4180 that goes byte by byte.
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -17,8 +17,8 @@
 //
 //   byte 0   type
 //   byte 1   call, direction, stability, threads
-//   byte 2   how the rest becomes items: as it is, or repeated up to a size at which chunks and
-//            threads come in, with a step that is added in each round
+//   byte 2   how the rest becomes items: unchanged, or repeated up to a size at which chunks and
+//            threads are used, with a step that is added in each round
 //   bytes 3  to 5: that size and step
 //   rest     items
 
@@ -36,7 +36,7 @@ struct Input {
   }
 };
 
-// As the header of the sort promises it.
+// The order that the sort's header promises.
 template <class T>
 bool less(const T& a, const T& b) {
   if constexpr (std::is_same_v<T, KeyValue32> || std::is_same_v<T, KeyValue64>) {
@@ -44,7 +44,7 @@ bool less(const T& a, const T& b) {
   } else if constexpr (std::is_same_v<T, Key128>) {
     return a.high != b.high ? a.high < b.high : a.low < b.low;
   } else if constexpr (std::is_floating_point_v<T>) {
-    // NaNs stand behind all numbers, those with a sign last.
+    // NaNs come after all numbers, those with a sign last.
     if (std::isnan(a) != std::isnan(b)) return std::isnan(b);
     const bool negative = std::signbit(a);
     if (negative != std::signbit(b)) return std::isnan(a) ? !negative : negative;
@@ -70,7 +70,7 @@ std::vector<T> items_of(Input input, uint8_t way, uint64_t size, uint8_t step) {
   if (given == 0) return items;
   std::memcpy(items.data(), input.data, given * sizeof(T));
   if (way % 8 != 0) return items;
-  // A large array costs the time of thousands of small ones: one way of eight.
+  // A large array costs the time of thousands of small ones, so one input of eight is large.
   const size_t count = (size_t{1} << 20) / sizeof(T) + 1 + size * 8;
   items.reserve(count);
   while (items.size() < count) {
@@ -101,7 +101,7 @@ void try_sort(uint8_t choice, const std::vector<T>& items) {
       if (!options.stable || first != expected.size()) {
         for (size_t i = 0; i < first; ++i)
           require<T>(result[i].key == expected[i].key, "not the keys in order");
-        // Which of equal keys comes first is open.
+        // Equal keys may be in any order.
         std::vector<T> all = expected;
         auto by_all = [](const T& a, const T& b) {
           return a.key != b.key ? a.key < b.key : a.value < b.value;

@@ -11,11 +11,11 @@
 #include "check.h"
 #include "penstock/source.h"
 
-// Fuzzing what is decompressed:
+// Fuzzing decompression:
 //
-//   byte 0   modulo 4: 0 to 2, the format to which the rest is compressed first; 3, it comes as it is
-//   byte 1   how many bytes are then changed, modulo 4; each by the next three: place (2), what is XORed to it
-//   next     the same bytes are read in pieces of this size, and all at once: both must give the same, to the same end
+//   byte 0   modulo 4: 0 to 2, the format to which the rest is compressed first; 3, it is used unchanged
+//   byte 1   number of bytes to change, modulo 4; each by the next three: position (2), value to XOR
+//   next     size of pieces: reading in pieces and all at once must give the same bytes and the same end
 //   rest     text
 
 namespace penstock {
@@ -49,7 +49,7 @@ Outcome read(const std::string& compressed, size_t given_bytes, size_t taken_byt
     require(*bytes <= piece.size(), "more than there is room for");
     outcome.text.append(piece, 0, *bytes);
   }
-  // Both are cut at the same place.
+  // Both texts are cut at the same length.
   outcome.text.resize(std::min(outcome.text.size(), text_bytes_max));
   outcome.good = true;
   return outcome;
@@ -89,7 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t piece = 1 + data[2];
   const Outcome whole = read(bytes, bytes.size(), size_t{64} << 10);
   const Outcome pieces = read(bytes, piece, piece);
-  // (Of what ends with an error, one may have given more before it.)
+  // (If the data ends with an error, the two ways may differ in the bytes before it.)
   require(whole.good == pieces.good, "one of two ways ends with an error");
   require(!whole.good || whole.text == pieces.text, "both ways give the same");
   if (changes == 0 && data[0] % 4 < formats.size())

@@ -16,7 +16,7 @@
 //   bytes 1, 2  how many events the chunk says it has
 //   rest        the body
 //
-// What is given must keep the rules that the header promises.
+// The events must keep the rules of the header.
 
 namespace penstock::trace {
 namespace {

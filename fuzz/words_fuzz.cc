@@ -15,10 +15,10 @@
 #include "interfaces/api/profile_json.h"
 #include "io/emulation.h"
 
-// Fuzzing what users write beside their data:
+// Fuzzing users' text that is not data:
 //
 //   byte 0   modulo 4: 0 a size, 1 the profile of a disk, 2 an emulated disk, 3 the words of penstock sort, a line each
-//   rest     its text
+//   rest     the text
 
 namespace penstock {
 namespace {
@@ -57,7 +57,7 @@ void try_words(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
     words.emplace_back(text.substr(at, end - at));
-    // Headers are read of files that are named: there are none.
+    // A path would make the parser read a file's header; there are no files.
     std::erase(words.back(), '/');
     std::erase(words.back(), '\0');
     at = end + 1;

@@ -1,6 +1,6 @@
 // Package penstock sorts and merges files larger than memory within a budget of memory, and slices in place.
 //
-// It stands on the C interface, penstock/penstock.h, which explains what each part does.
+// It uses the C interface, penstock/penstock.h, which explains each part.
 package penstock
 
 /*
@@ -15,15 +15,16 @@ import (
 	"unsafe"
 )
 
-// An Error says what failed, told to a person.
+// An Error is a failed call: its code, and a message for people.
 type Error struct {
-	Code    int // of enum penstock_code
+	Code    int // a value of enum penstock_code
 	Message string
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// The message is the thread's: call fails() where that cannot have changed (runtime.LockOSThread).
+// fails returns the error of a call. Its message is the thread's, so the thread must not change
+// after the call (runtime.LockOSThread).
 func fails(code C.int) error {
 	if code == C.PENSTOCK_OK {
 		return nil
@@ -72,7 +73,8 @@ func Sort[T Number](items []T, threads uint) error {
 	return fails(C.penstock_sort(unsafe.Pointer(&items[0]), C.size_t(len(items)), typeOf(items[0]), &options))
 }
 
-// Files says what is read and written, and with how much memory: the words of the command line penstock.
+// Files are the inputs, the output and the memory of an operation: options of the command line
+// penstock.
 type Files struct {
 	Inputs               []string
 	Output               string // "": standard output
@@ -92,7 +94,7 @@ func (f Files) Sort() (string, error) {
 	})
 }
 
-// PlanSort says what Sort would do, as JSON, and writes nothing.
+// PlanSort returns the plan of Sort as JSON, and writes nothing.
 func (f Files) PlanSort() (string, error) {
 	return f.run(func(files *C.struct_penstock_files_options, json **C.char) C.int {
 		return C.penstock_plan_sort_files(files, nil, json)
@@ -109,7 +111,7 @@ func (f Files) Merge() (string, error) {
 func (f Files) run(operation func(*C.struct_penstock_files_options, **C.char) C.int) (string, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// All that C sees is C's memory.
+	// All memory that C sees is allocated by C.
 	var owned []unsafe.Pointer
 	defer func() {
 		for _, pointer := range owned {

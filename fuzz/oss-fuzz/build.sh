@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# What OSS-Fuzz runs: all targets to $OUT, each with its dictionary and what it begins with, by $CXX with $CXXFLAGS, linked with $LIB_FUZZING_ENGINE.
+# OSS-Fuzz runs this script: it builds all targets to $OUT, each with its dictionary and corpus, by
+# $CXX with $CXXFLAGS, linked with $LIB_FUZZING_ENGINE.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [ -d "$root/../../fuzz" ] && root=$root/../.. || root=$SRC/penstock
 build=${WORK:-$root/build}/oss-fuzz
 
-# (Headers of fmt alone: the library of the system is made for another C++ library than $CXXFLAGS may name.)
+# (Only headers of fmt: the system's library may be built for another C++ library than that of
+# $CXXFLAGS.)
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=None -DPENSTOCK_FUZZ=ON -DPENSTOCK_FUZZING_ENGINE="$LIB_FUZZING_ENGINE" \
   -DPENSTOCK_STATIC=ON -DPENSTOCK_TESTS=OFF -DPENSTOCK_BENCH=OFF -DPENSTOCK_INSTALL=OFF
 targets=()

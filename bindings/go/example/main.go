@@ -1,4 +1,4 @@
-// Sorts the file that it is given to another one, and a slice.
+// Sorts the file of its first argument to the second, and a slice.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Where the library is: as pkg-config says.
+// Links the library that pkg-config finds.
 use std::process::Command;
 
 fn main() {

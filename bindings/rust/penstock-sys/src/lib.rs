@@ -1,6 +1,6 @@
-//! The C interface of Penstock, as `penstock/penstock.h` has it, where each function is explained. Made by `declare.sh`.
+//! The C interface of Penstock, declared by `declare.sh`. `penstock/penstock.h` explains each function.
 //!
-//! Structures of options begin with their size, so that this file fits every later library of the same major version.
+//! Structures of options begin with their size, so that these declarations work with every later library of the same major version.
 #![allow(non_camel_case_types)]
 #![no_std]
 

@@ -1,16 +1,16 @@
 //! Files larger than memory, sorted and merged within a budget of memory; slices, sorted in place.
 //!
-//! What is safe of the C interface (`penstock_sys`); the rest, streams and rewired memory, is there by its functions.
+//! A safe subset of the C interface. The rest, streams and rewired memory, is in `penstock_sys`.
 use penstock_sys as c;
 use std::ffi::{c_char, c_void, CStr, CString};
 
-/// What failed, told to a person.
+/// A failed call, with a message for people.
 #[derive(Debug, Clone)]
 pub struct Error {
-    /// Of `penstock_code` in `penstock/penstock.h`.
+    /// A value of `penstock_code` in `penstock/penstock.h`.
     pub code: i32,
     pub message: String,
-    /// What the system said.
+    /// The system's error, if there is one.
     pub os_error: Option<i32>,
 }
 
@@ -25,7 +25,7 @@ fn result(code: i32) -> Result<(), Error> {
     if code == 0 {
         return Ok(());
     }
-    // SAFETY: a text of this thread's, until its next error.
+    // SAFETY: the text is this thread's, until its next error.
     let (message, errno) = unsafe { (CStr::from_ptr(c::penstock_error_message()), c::penstock_error_errno()) };
     Err(Error { code, message: message.to_string_lossy().into_owned(), os_error: (errno != 0).then_some(errno) })
 }
@@ -61,7 +61,7 @@ impl Default for SortOptions {
     }
 }
 
-/// In place.
+/// Sorts a slice in place.
 pub fn sort<T: Item>(items: &mut [T], options: &SortOptions) -> Result<(), Error> {
     // SAFETY: zeros are the defaults of all fields.
     let mut words: c::penstock_sort_options = unsafe { std::mem::zeroed() };
@@ -69,25 +69,25 @@ pub fn sort<T: Item>(items: &mut [T], options: &SortOptions) -> Result<(), Error
     words.threads = options.threads;
     words.descending = options.descending.into();
     words.stable = options.stable.into();
-    // SAFETY: the slice is ours alone.
+    // SAFETY: the slice is borrowed mutably.
     result(unsafe { c::penstock_sort(items.as_mut_ptr().cast(), items.len(), T::TYPE, &words) })
 }
 
-/// The places of the items in ascending order; stable.
+/// Returns the indices of the items in ascending order; stable.
 pub fn argsort<T: Item>(items: &[T]) -> Result<Vec<u64>, Error> {
     let mut order = vec![0; items.len()];
-    // SAFETY: as many places as items.
+    // SAFETY: `order` is as long as `items`.
     result(unsafe { c::penstock_argsort(items.as_ptr().cast(), items.len(), order.as_mut_ptr(), T::TYPE, std::ptr::null()) })?;
     Ok(order)
 }
 
-/// What is read and written, and with how much memory: the words of the command line `penstock`.
+/// The inputs, the output and the memory of an operation: options of the command line `penstock`.
 #[derive(Debug, Clone, Default)]
 pub struct Files {
     pub inputs: Vec<String>,
-    /// Nothing: standard output.
+    /// Default: standard output.
     pub output: Option<String>,
-    /// `u64`, `f64`, `record`, ...; nothing: lines.
+    /// `u64`, `f64`, `record`, ...; default: lines.
     pub format: Option<String>,
     pub keys: Vec<String>,
     pub csv: bool,
@@ -101,7 +101,7 @@ pub struct Files {
 type Operation = unsafe extern "C" fn(*const c::penstock_files_options, *mut *mut c_char) -> i32;
 
 impl Files {
-    /// Sorts, and returns statistics as JSON. `progress` gets the phase, and how many bytes of how many are done; it is called
+    /// Sorts, and returns statistics as JSON. `progress` gets the phase, the finished and the total bytes; it is called
     /// from threads of the run, one call at a time.
     pub fn sort(&self, progress: impl FnMut(&str, u64, u64) + Send) -> Result<String, Error> {
         unsafe extern "C" fn operation(files: *const c::penstock_files_options, json: *mut *mut c_char) -> i32 {
@@ -110,7 +110,7 @@ impl Files {
         self.run(operation, progress)
     }
 
-    /// What `sort` would do, as JSON. Writes nothing.
+    /// Returns the plan of `sort` as JSON. Writes nothing.
     pub fn plan_sort(&self) -> Result<String, Error> {
         unsafe extern "C" fn operation(files: *const c::penstock_files_options, json: *mut *mut c_char) -> i32 {
             c::penstock_plan_sort_files(files, std::ptr::null(), json)
@@ -133,7 +133,7 @@ impl Files {
                 let progress = unsafe { &mut *context.cast::<F>() };
                 progress(&unsafe { CStr::from_ptr(phase) }.to_string_lossy(), done, total);
             };
-            // Nothing may unwind into the library.
+            // A panic must not unwind into the library.
             if std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err() {
                 std::process::abort();
             }
@@ -159,16 +159,16 @@ impl Files {
         words.progress_context = (&raw mut progress).cast();
 
         let mut json = std::ptr::null_mut();
-        // SAFETY: all that `words` points to lives until the end of this function.
+        // SAFETY: everything that `words` points to lives until the end of this function.
         result(unsafe { operation(&words, &mut json) })?;
-        // SAFETY: after success a text that is ours, until it is freed.
+        // SAFETY: on success the text belongs to the caller, until it is freed.
         let told = unsafe { CStr::from_ptr(json) }.to_string_lossy().into_owned();
         unsafe { c::penstock_text_free(json) };
         Ok(told)
     }
 }
 
-/// A file as bytes, of which only a few megabytes are in memory at a time.
+/// A file as bytes. Only a few megabytes of it are in memory at a time.
 pub struct Reader {
     reader: *mut c::penstock_reader,
 }
@@ -186,10 +186,10 @@ impl Reader {
         Ok(Reader { reader })
     }
 
-    /// An error of the disk ends the process with a message.
+    /// Returns the file's bytes. An error of the disk ends the process with a message.
     ///
     /// # Safety
-    /// Nobody may change the file meanwhile. A system call that is given a part of the slice may fail with EFAULT.
+    /// The file must not change meanwhile. A system call with a part of the slice may fail with EFAULT.
     pub unsafe fn bytes(&self) -> &[u8] {
         let length = c::penstock_reader_bytes(self.reader) as usize;
         if length == 0 {
@@ -201,7 +201,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // SAFETY: ours, and closed once.
+        // SAFETY: the reader is owned, and closed once.
         unsafe { c::penstock_reader_close(self.reader) }
     }
 }
