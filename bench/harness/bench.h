@@ -9,10 +9,10 @@
 //   const Registration registration{"remap-stream", "two threads, one pointer, many terabytes",
 //   run};
 //
-// What a bench promises: its ratios compare with the best rival or a physical limit measured in the
-// same run (1.0 is equal, more means that we are faster); its hash depends on the results of the
-// work alone, so that two runs with the same options agree; with --quick it ends in seconds and
-// uses little memory and disk, and runs as a test.
+// Rules for benches: ratios compare with the best rival or a physical limit measured in the same
+// run (1.0 is equal, more means that we are faster); the hash depends only on the results of the
+// work, so that two runs with the same options agree; with --quick a bench ends in seconds and uses
+// little memory and disk, and runs as a test.
 
 #include <cstdint>
 #include <functional>
@@ -28,7 +28,7 @@ namespace penstock::bench {
 struct Options {
   bool quick = false;
   unsigned runs = 0;      // 0: the bench's own number
-  std::string directory;  // where files may be written
+  std::string directory;  // folder for files
   std::string program;    // the program penstock, for benches that run it
 
   unsigned runs_or(unsigned usual) const { return runs != 0 ? runs : (quick ? 1 : usual); }
@@ -44,7 +44,7 @@ struct Row {
 
 class Report {
  public:
-  // Adds a row with the median of the samples, tells the listener of it, and returns that median.
+  // Adds a row with the median of the samples, reports it to the listener, and returns the median.
   // REQUIRES: there are samples.
   double add(std::string what, std::string unit, std::vector<double> samples);
   void ratio(const std::string& name, double value) { ratios_[name] = value; }
@@ -64,16 +64,16 @@ class Report {
 
 using Run = std::function<Result<Report>(const Options&)>;
 
-// Is told of every row that any report gets, when it gets it: a bench of an hour that is cut off has
-// shown what it had. Set it before the benches run.
+// Sets a function that is called with every row of any report at once, so that a bench of an hour
+// that is cut off has shown its rows. Call it before the benches run.
 void listen_to_rows(std::function<void(const Row&)> listener);
 
-// Makes a bench known under a name, for as long as the program runs.
+// Registers a bench under a name, for as long as the program runs.
 struct Registration {
   Registration(std::string name, std::string question, Run run);
 };
 
-// Seconds on the monotonic clock, and how long a call takes.
+// Seconds on the monotonic clock, and the duration of a call.
 double now_seconds();
 template <class Work>
 double seconds_of(Work&& work) {
@@ -82,14 +82,13 @@ double seconds_of(Work&& work) {
   return now_seconds() - start;
 }
 
-// The middle one; the mean of the two middle ones when their number is even. REQUIRES: not empty.
+// The median; for an even number of samples, the mean of the two middle ones. REQUIRES: not empty.
 double median(std::vector<double> samples);
 
-// One thread, two, and then twice as many each time up to this machine's processors; a quick run, no
-// more than two.
+// Numbers of threads: 1, 2, 4, ... up to this machine's processors; in a quick run, at most two.
 std::vector<unsigned> thread_counts(const Options& options);
 
-// Keeps a value that nobody reads from being optimized away.
+// Keeps an unused value from being optimized away.
 template <class T>
 void keep(const T& value) {
   asm volatile("" : : "g"(&value) : "memory");

@@ -14,20 +14,20 @@ struct ChildRun {
   int exit_code = 0;
   double seconds = 0;  // wall clock, start and end of the process included
   double processor_s = 0;
-  std::string output;  // what it wrote to stdout
-  // The peak of a memory cgroup of its own, every physical page counted once, page cache that it
-  // filled included; 0 where this process may not make one.
+  std::string output;  // the child's stdout
+  // The peak of a memory cgroup of its own, which counts every physical page once, page cache
+  // included; 0 if this process may not make one.
   uint64_t cgroup_peak_bytes = 0;
   // The kernel's own account of the resident set: a page that is visible at several addresses
   // counts several times.
   uint64_t resident_peak_bytes = 0;
 };
 
-// The program beside penstock that obeys the environment for tests (test/support).
+// The variant of penstock that obeys the tests' environment variables (test/support).
 std::string with_seams(const std::string& penstock);
 
 // Runs `words` with `environment` ("NAME=VALUE") added to ours. An end by a signal is an error, and
-// an exit code of 2 or more, which all programs run here use for errors alone.
+// so is an exit code of 2 or more, which all programs run here use only for errors.
 // Thread safety: none (it forks).
 Result<ChildRun> run_child(const std::vector<std::string>& words,
                            const std::vector<std::string>& environment = {});

@@ -20,7 +20,7 @@
 namespace penstock::bench {
 namespace {
 
-// What the child leaves for its parent, in memory that both see.
+// The child's result, in shared memory.
 struct Message {
   bool done = false;
   Isolated isolated;

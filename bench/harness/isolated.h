@@ -1,7 +1,7 @@
 #pragma once
 
-// Runs a piece of work in a process of its own, so that its time, its processor time and its memory
-// are its own.
+// Runs a piece of work in a process of its own, to measure its time, its processor time and its
+// memory separately.
 
 #include <cstdint>
 #include <functional>
@@ -11,21 +11,21 @@
 namespace penstock::bench {
 
 struct Isolated {
-  double seconds = 0;             // Probe::held() taken out
+  double seconds = 0;             // without the time in Probe::held()
   double cpu_seconds = 0;         // user and system
   uint64_t peak_bytes = 0;        // resident, beyond what the process had before
-  uint64_t page_table_bytes = 0;  // grown by, at Probe::held()
-  uint64_t mappings = 0;          // likewise
+  uint64_t page_table_bytes = 0;  // growth, at Probe::held()
+  uint64_t mappings = 0;          // growth, at Probe::held()
   uint64_t result = 0;
 };
 
-// What the work can tell while it runs.
+// Measurements that the work triggers while it runs.
 class Probe {
  public:
   Probe();
-  // Call at the end of the work, with the memory still held. `shared_bytes` are those of a pool
-  // whose pages are seen at several addresses: the kernel would count them once per view, so the
-  // peak is then taken to be these and what is private now.
+  // To be called at the end of the work, with the memory still held. `shared_bytes` are those of a
+  // pool whose pages are mapped at several addresses: the kernel would count them once per mapping,
+  // so the peak is then these bytes plus the present private ones.
   void held(uint64_t shared_bytes = 0);
 
  private:
@@ -36,16 +36,16 @@ class Probe {
   const uint64_t private_before_;
   const uint64_t page_tables_before_;
   const uint64_t mappings_before_;
-  uint64_t peak_bytes_ = 0;  // 0: what the kernel says
+  uint64_t peak_bytes_ = 0;  // 0: as the kernel reports it
   uint64_t page_table_bytes_ = 0;
   uint64_t mappings_ = 0;
   double seconds_ = 0;  // inside held()
 };
 
-// Runs the work in a child: what it changes is lost. Thread safety: none (it forks).
+// Runs the work in a child, whose changes to memory are lost. Thread safety: none (it forks).
 Result<Isolated> run_isolated(const std::function<Result<uint64_t>(Probe&)>& work);
 
-// A line of /proc/self/status, such as "VmPTE:", in bytes; 0 where there is none.
+// A line of /proc/self/status, such as "VmPTE:", in bytes; 0 if there is none.
 uint64_t status_bytes(const char* name);
 
 }  // namespace penstock::bench

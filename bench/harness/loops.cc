@@ -32,7 +32,7 @@ PENSTOCK_WIDEST void fill_64(void* to, uint64_t bytes, uint64_t first) {
 
 PENSTOCK_WIDEST uint64_t sum_64(const void* from, uint64_t bytes) {
   auto* data = static_cast<const Wide*>(from);
-  Wide totals[2] = {};  // two, or each addition waits for the one before
+  Wide totals[2] = {};  // two, so that an addition does not wait for the one before
   for (uint64_t i = 0; i + 1 < bytes / sizeof(Wide); i += 2) {
     totals[0] += data[i];
     totals[1] += data[i + 1];
@@ -49,7 +49,7 @@ const Loops items_of_64_bytes{"64-byte items", fill_64, sum_64};
 
 uint64_t sum_of_numbers(uint64_t bytes) {
   const uint64_t numbers = bytes / sizeof(uint64_t);
-  return numbers / 2 * (numbers - 1);  // an even number of them, or the half would be lost
+  return numbers / 2 * (numbers - 1);  // an even number of them, so that the division is exact
 }
 
 }  // namespace penstock::bench

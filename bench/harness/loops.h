@@ -1,19 +1,20 @@
 #pragma once
 
-// The loops that the benches move data with: fill memory with 0, 1, 2, ... as 64-bit numbers, and
-// sum them up. Each takes one item of a given width per iteration, as the paper's programs do
-// (section 6.4: 16-byte items), so that a stream, an iterator and plain memory run the same code.
+// The benches' loops: fill memory with 0, 1, 2, ... as 64-bit numbers, and sum them up. Each takes
+// one item of a given width per iteration, as the paper's programs do (section 6.4: 16-byte items),
+// so that a stream, an iterator and plain memory run the same code.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace penstock::bench {
 
-using Item [[gnu::vector_size(16)]] = uint64_t;  // of Loops and of iterators
+using Item [[gnu::vector_size(16)]] = uint64_t;  // item of Loops and of iterators
 
 struct Loops {
   const char* name;
-  // REQUIRES of both: alignment to an item, `bytes` a multiple of it. `first` is the first number.
+  // REQUIRES for both: alignment to an item, and `bytes` is a multiple of its size. `first` is the
+  // first number.
   void (*fill)(void* to, uint64_t bytes, uint64_t first);
   uint64_t (*sum)(const void* from, uint64_t bytes);
 };
@@ -21,7 +22,7 @@ struct Loops {
 extern const Loops items_of_16_bytes;
 extern const Loops items_of_64_bytes;  // the widest registers; the compiler splits them elsewhere
 
-// 0 + 1 + ... of that many bytes.
+// 0 + 1 + ... of the numbers in that many bytes.
 uint64_t sum_of_numbers(uint64_t bytes);
 
 }  // namespace penstock::bench

@@ -33,7 +33,7 @@ constexpr const char* usage =
     "PENSTOCK]\n"
     "       penstock-bench --list\n";
 
-// What the arguments say, or nothing when they say nothing that we know.
+// Parses the arguments; nullopt if there is an unknown one.
 std::optional<Arguments> parse(std::span<char*> words) {
   Arguments arguments;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -65,7 +65,7 @@ std::optional<Arguments> parse(std::span<char*> words) {
   return arguments;
 }
 
-// The program penstock as it lies in the build folder beside us.
+// The program penstock in the same build folder.
 std::string program_beside_us() {
   std::error_code ignored;
   auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
@@ -105,7 +105,7 @@ void print_table(const std::string& name, const Report& report) {
   }
 }
 
-// As they come, on the error output: the tables follow when their benches end.
+// Prints rows as they come to the error output; the tables follow when their benches end.
 void tell(const Row& row) {
   fmt::print(stderr, "{}: {:.3f} {}\n", row.what, row.value, row.unit);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Draws what a bench reported:
+"""Draws the report of a bench:
 
     ./run bench rewire-shuffle --json | bench/harness/plot.py rewire-shuffle.png
 

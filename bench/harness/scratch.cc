@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the thread that waits for signals has to remove.
+// The folder that the thread for signals has to remove.
 Mutex mutex;
 fs::path current GUARDED_BY(mutex);
 
@@ -30,7 +30,7 @@ sigset_t stopping() {
 
 constexpr const char* prefix = "penstock-bench-";
 
-// A child may be at work there: under another name it makes nothing new.
+// A child may be working in the folder: renamed first, it gets no new files.
 void remove_current() EXCLUDES_LOCK(mutex) {
   MutexLock lock(mutex);
   if (current.empty()) return;
@@ -42,7 +42,8 @@ void remove_current() EXCLUDES_LOCK(mutex) {
   current.clear();
 }
 
-// The lock of a folder, or -1: somebody has it. It goes with the last process that has it.
+// The lock of a folder, or -1 if another process has it. It is released with the last process that
+// has it.
 int lock_folder(const fs::path& folder) {
   const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
@@ -50,7 +51,7 @@ int lock_folder(const fs::path& folder) {
   return -1;
 }
 
-// What killed ones of this user left.
+// Removes folders that killed programs of this user left.
 void remove_stale(const fs::path& parent) {
   std::error_code failed;
   for (auto entry = fs::directory_iterator(parent, failed);
@@ -77,7 +78,7 @@ Result<Scratch> Scratch::make(const std::string& parent) {
   fs::create_directories(folder, failed);
   if (failed) return system_error(failed.value(), "make a folder", folder, "-T DIRECTORY");
   const int locked = lock_folder(folder);
-  // Another one that began just now may have taken it for a killed one's.
+  // Another program that began at the same time may have removed it as a killed program's.
   if (locked < 0 || !fs::exists(folder)) {
     if (locked >= 0) close(locked);
     return failure(ErrorCode::io, "keep a folder: another bench removed it", folder, "it again");

@@ -7,10 +7,9 @@
 
 namespace penstock::bench {
 
-// A new folder, gone with all that is in it when this object goes, or when a signal ends the
-// program. Where that could not be (a kill), the next one in the same place removes it: a folder is
-// locked as long as its program, or a child of it, is there. Thread safety: one thread; one object
-// at a time.
+// A new folder, removed with its contents when this object is destroyed, or when a signal ends the
+// program. After a kill, the next program in the same place removes it: a folder is locked as long
+// as its program, or a child of it, runs. Thread safety: one thread; one object at a time.
 class Scratch {
  public:
   static Result<Scratch> make(const std::string& parent);
@@ -26,14 +25,14 @@ class Scratch {
  private:
   Scratch(std::filesystem::path folder, int lock) : folder_(std::move(folder)), lock_(lock) {}
   std::filesystem::path folder_;
-  int lock_ = -1;  // of the folder: nobody takes it for a killed one's
+  int lock_ = -1;  // locks the folder, so that no one takes it for a killed program's
 };
 
 // From now on SIGINT, SIGTERM and SIGHUP remove the scratch folder and end the program. They are
-// blocked in every thread and taken by one of their own, where removing files is allowed. REQUIRES:
+// blocked in every thread and received by a thread of their own, which may remove files. REQUIRES:
 // called before any other thread starts.
 void end_cleanly_on_signals();
-// For a child between fork and exec: signals are as they were, and the child ends with its parent.
+// For a child between fork and exec: restores signals, and ends the child with its parent.
 void undo_in_child();
 
 }  // namespace penstock::bench

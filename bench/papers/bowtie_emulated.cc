@@ -1,18 +1,18 @@
 // Does streaming between hundreds of real files run as equation 2 predicts, on a disk that seeks?
 //
-// There is no such disk here, so that it is emulated: the data really move, and each request ends
-// when the emulated device would have ended it (src/io/emulation.h). All rows say "emulated".
+// The disk is emulated: the data really move, and each request ends when the emulated device would
+// have ended it (src/io/emulation.h). All rows say "emulated".
 //
-// The scale. What matters in equation 2 is delta S / L, how long a switch takes beside a run, and L
+// The scale. Equation 2 depends on delta S / L, the length of a switch relative to a run, and L
 // grows with the memory. So the paper's array (3.55 GB/s, 9 ms) with 8 GB of memory behaves like a
 // device of 250 MB/s with 256 MiB and a switch of 9 ms times 3.55e9 / 250e6 times 256 MiB / 8 GB,
-// for every number of streams. STXXL's blocks of 2 MiB shrink by the memory, too.
+// for every number of streams. STXXL's blocks of 2 MiB shrink with the memory, too.
 //
-// What runs: one file of random numbers distributed to m buckets (D1, algorithm A2), with m as the
-// paper has them for inputs of m times the memory; the merge of as many runs as STXXL would have
-// for that (2 m, as half of its memory sorts), with our schedule and with STXXL's: a block whenever
-// one is needed, and an eighth of the memory written at a time. A merge of random keys takes from
-// its inputs at random, which is all that a schedule sees of it, and here all that is done.
+// The runs: one file of random numbers distributed to m buckets (D1, algorithm A2), with the
+// paper's m for inputs of m times the memory; the merge of as many runs as STXXL would have for
+// that (2 m, as half of its memory sorts), with our schedule and with STXXL's: a block whenever one
+// is needed, and an eighth of the memory written at a time. A merge of random keys takes from its
+// inputs at random, so this is all that is done here: a schedule sees nothing else of it.
 //
 // Source: "On High-Latency Bowtie Data Streaming", sections III and VII.
 
@@ -41,13 +41,13 @@
 namespace penstock::bench {
 namespace {
 
-using namespace penstock::papers;  // and so of penstock::bowtie
+using namespace penstock::papers;  // includes penstock::bowtie
 
 struct Scale {
   uint64_t memory_bytes;
   uint64_t distribute_bytes;
   uint64_t merge_bytes;
-  uint64_t block_merge_bytes;  // STXXL's is slow, and the same all the time
+  uint64_t block_merge_bytes;  // STXXL's merge is slow, and always the same
   size_t block_bytes;
   double bytes_per_s;
   std::vector<uint32_t> buckets;
@@ -68,7 +68,7 @@ io::EmulatedDevice device_of(const Scale& scale) {
           .switch_seconds = array.switch_seconds.at(1, 64) * speed * memory};
 }
 
-// The device is emulated for as long as this lives.
+// Emulates the device during its lifetime.
 class Emulation {
  public:
   explicit Emulation(const io::EmulatedDevice& device) { io::emulate(device); }
@@ -95,7 +95,7 @@ Status make_input(const std::string& path, uint64_t bytes) {
   return file->publish();
 }
 
-// Every number is in the bucket of its first bits, and none is missing.
+// Checks that every number is in the bucket of its first bits, and none is missing.
 Result<uint64_t> check_buckets(const Scratch& scratch, uint32_t buckets, uint64_t bytes) {
   uint64_t sum = 0;
   for (uint64_t k = 0; k < bytes / sizeof(uint64_t); ++k) sum += number(k);
@@ -126,7 +126,7 @@ Result<uint64_t> check_buckets(const Scratch& scratch, uint32_t buckets, uint64_
   return digest;
 }
 
-// What a merge of random keys does to its inputs.
+// Reads its inputs like a merge of random keys.
 Computation random_merge() {
   return [](Streams& streams) -> Status {
     constexpr size_t item_bytes = 256;
@@ -152,7 +152,7 @@ Computation random_merge() {
   };
 }
 
-// Equal stretches of a file.
+// Equal ranges of a file.
 std::vector<Input> stretches(const io::File& file, uint64_t bytes, uint32_t count) {
   std::vector<Input> inputs;
   const uint64_t each = bytes / count / io::sector_bytes * io::sector_bytes;
@@ -161,7 +161,7 @@ std::vector<Input> stretches(const io::File& file, uint64_t bytes, uint32_t coun
   return inputs;
 }
 
-// Rows of one run, and what was predicted over what was measured.
+// Adds the rows of one run; returns the prediction over the measurement.
 double add_rows(Report& report, const std::string& name, const RunResult& result) {
   const double measured = result.bytes_per_s();
   report.add(name + ", measured", "MB/s", {measured / 1e6});
@@ -221,7 +221,7 @@ Result<Report> run_bowtie_emulated(const Options& options) {
   }
   report.ratio("predicted_over_measured", farthest);
 
-  // The merge of the first row's problem: a run for each half of the memory.
+  // The merge for the first row's problem: a run for each half of the memory.
   const uint32_t runs = 2 * scale.buckets.front();
   auto input = io::File::open_read(input_path);
   if (!input) return std::unexpected(input.error());

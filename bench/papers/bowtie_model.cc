@@ -1,11 +1,11 @@
 // Do the schedules run as the theorems say?
 //
 // The policies of A1 to A6 drive an imagined device (papers/bowtie/simulator.h), and the mean run
-// length between two switches is held against the closed forms, over a grid of streams, groups,
+// length between two switches is compared with the closed forms, over a grid of streams, groups,
 // shares and memories: figures 3 and 4 of the paper. Every stream has exactly its share at every
-// time, as in the theorems; a second ratio has items that fall at random. Then the staircases
-// (theorems 1, 3, 6, 8; figure 5d), the worked examples, and what a merge loses whose staircase
-// nobody keeps. Nothing is timed.
+// time, as in the theorems; a second ratio has random items. Then come the staircases (theorems 1,
+// 3, 6, 8; figure 5d), the worked examples, and the loss of a merge without maintained staircase.
+// Nothing is timed.
 //
 // Source: "On High-Latency Bowtie Data Streaming", sections III to V.
 
@@ -25,7 +25,7 @@
 namespace penstock::bench {
 namespace {
 
-using namespace penstock::papers;  // and so of penstock::bowtie
+using namespace penstock::papers;  // includes penstock::bowtie
 
 double rounds_of(const Schedule& schedule) {
   return std::max(static_cast<double>(schedule.bowtie.inputs) / schedule.groups.inputs,
@@ -46,7 +46,7 @@ class Experiment {
     return result->steady_run_bytes;
   }
 
-  // One point of the grid, with its error; `theory_bytes` is the theorem's own closed form.
+  // Checks one point of the grid, with its error; `theory_bytes` is the theorem's own closed form.
   void check(const Schedule& schedule, double theory_bytes) {
     const double exact = simulated(schedule, true) / theory_bytes;
     worst_exact = std::max(worst_exact, std::abs(exact - 1));
@@ -60,7 +60,7 @@ class Experiment {
     report.add(what + ", theorem", "MB", {theory_bytes / 1e6});
   }
 
-  // The largest difference to a theorem's stairs, as a part of the highest.
+  // Checks the largest difference to a theorem's stairs, relative to the highest.
   void check_stairs(const Schedule& schedule, const std::vector<double>& theory, bool inputs) {
     const double steps = std::max(200.0, 20 * rounds_of(schedule));
     const auto result = simulate(
@@ -89,7 +89,7 @@ Result<Report> run_bowtie_model(const Options& options) {
   Experiment experiment(options.quick);
   const uint64_t memory = 16'000'000'000;
 
-  // Figure 3(a): distribution from memory, beside memory shared out evenly.
+  // Figure 3(a): distribution from memory, compared with memory divided evenly.
   for (uint32_t m : {2u, 4u, 16u, 64u, 256u}) {
     const Bowtie b{.outputs = m, .memory_bytes = memory};
     const std::string what = fmt::format("figure 3a, A1 m={:3}", m);
@@ -117,7 +117,7 @@ Result<Report> run_bowtie_model(const Options& options) {
     }
   }
 
-  // The grid. Groups that divide, as the theorems want them.
+  // The grid. Groups divide, as the theorems require.
   const std::vector<uint32_t> streams =
       options.quick ? std::vector<uint32_t>{2, 8, 64} : std::vector<uint32_t>{2, 3, 8, 64, 250};
   const std::vector<double> shares =
@@ -197,7 +197,7 @@ Result<Report> run_bowtie_model(const Options& options) {
   report.add("3 x 100 interconnect, memory over run length, simulated (paper: 34)", "x",
              {static_cast<double>(memory) / experiment.simulated(cross, false)});
 
-  // Why the staircase has to be kept: the same merges, refilled as the paper words it.
+  // The need for the staircase: the same merges, refilled as the paper words it.
   for (uint32_t n : {3u, 16u, 64u}) {
     const Bowtie b{.inputs = n, .memory_bytes = memory};
     SimulationOptions run;

@@ -1,12 +1,12 @@
 // How often does a sort larger than memory make the device go to another file?
 //
 // The seven sorts of the paper's tables I and II, in simulation: ours (the planner's passes, the
-// schedules of A2), STXXL (blocks of 2 MiB in the order of need, half of the memory to sort) and
-// something like nsort (smaller blocks, partly merged twice). What is counted is the phase after
-// the sorted runs, or before the sorted buckets. The device is the paper's array, as far as it
-// can be reconstructed (src/files/bowtie/device_profile.cc); beside the predicted rate stands the
-// measured one of table III, and where the model with its constant switch delay is faster, the row
-// says so. Nothing is timed.
+// schedules of A2), STXXL (blocks of 2 MiB in the order of need, half of the memory to sort) and an
+// approximation of nsort (smaller blocks, partly merged twice). Only the phase after the sorted
+// runs, or before the sorted buckets, is counted. The device is the paper's array, as far as it can
+// be reconstructed (src/files/bowtie/device_profile.cc); the predicted rate is beside the measured one of
+// table III, and a row says if the model with its constant switch delay is faster. Nothing is
+// timed.
 //
 // Source: "On High-Latency Bowtie Data Streaming", section VII.B.
 
@@ -23,7 +23,7 @@
 namespace penstock::bench {
 namespace {
 
-using namespace penstock::papers;  // and so of penstock::bowtie
+using namespace penstock::papers;  // includes penstock::bowtie
 
 // GB; the passes of table I; the rates of table III in MB/s (STXXL, nsort, Tuxedo).
 struct TableRow {

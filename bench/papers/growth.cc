@@ -1,16 +1,15 @@
 // How does the cost grow with the length of a stream, and with the number of streams?
 //
 // Lengths, from 1 GB to 100 TB of addresses: every point moves the same amount of data, in pieces
-// of one block, spread evenly over the stream by jumping forward (up to that amount the stream is
-// simply walked). Each point is a process of its own; "page tables" is what they have grown by at
-// the end, the stream still open, "memory" the peak of what is resident beyond the process's own.
-// growth_time_*: the cost of a GB moved in the longest stream beside the one of 1 GB; 1.0 is flat,
-// less is cheaper.
+// of one block, spread evenly over the stream by jumping forward (streams up to that amount are
+// read in full). Each point is a process of its own; "page tables" is their growth at the end, the
+// stream still open, "memory" the peak of resident memory beyond the process's own. growth_time_*:
+// the cost of a GB in the longest stream relative to the 1 GB stream; 1.0 is flat, less is cheaper.
 //
 // Numbers, from 1 to 10,000 streams in one process: all are opened, each is used a little (two
 // blocks of 4 KiB written and read by one thread), all are closed. A RemapStream takes 7 mappings,
-// so 9,000 of them are what the default vm.max_map_count allows. growth_streams_*: the cost of a
-// stream at the largest number beside that at 10. The ratios without a stream's name are the worst.
+// so the default vm.max_map_count allows 9,000 of them. growth_streams_*: the cost of a stream at
+// the largest number relative to that at 10. The ratios without a stream's name are the worst.
 
 #include <fmt/format.h>
 
@@ -36,11 +35,11 @@ constexpr uint64_t GB = 1'000'000'000;
 constexpr uint64_t TB = 1000 * GB;
 const Loops& loops = items_of_64_bytes;
 
-// ---- lengths
+// ---- Lengths.
 
-// Which blocks of a stream are moved: `blocks` of them, `stride_blocks` apart.
+// The blocks of a stream to move: `blocks` of them, `stride_blocks` apart.
 struct Walk {
-  uint64_t bytes;  // of the stream
+  uint64_t bytes;  // length of the stream
   uint64_t blocks;
   uint64_t stride_blocks;
   uint64_t at(uint64_t i) const { return i * stride_blocks * block_bytes; }
@@ -66,7 +65,7 @@ uint64_t consume(const char* from, const Walk& walk) {
   return total;
 }
 
-// The pages of a pool that shows them at several addresses.
+// Bytes of a pool's pages that are mapped at several addresses.
 uint64_t shared_bytes(const RemapStream& stream) {
   return stream.mechanism() == Mechanism::shared ? stream.memory_bytes() : 0;
 }
@@ -74,8 +73,8 @@ uint64_t shared_bytes(const GuardStream&) {
   return 0;
 }
 
-// The streams with two sides. With a read-ahead of one block and no comebacks the producer never
-// enters a block that the consumer is still to jump to, as GuardStream needs it.
+// Streams with two sides. With a read-ahead of one block and no comebacks the producer never enters
+// a block that the consumer has not reached, as GuardStream requires.
 template <class Stream>
 Result<uint64_t> move_through(const Walk& walk, Probe& probe) {
   auto stream = Stream::open({.bytes = walk.bytes,
@@ -128,7 +127,7 @@ uint64_t longest_range() {
   return os::Reservation::reserve(101 * TB) ? 100 * TB : in_halves;
 }
 
-// The cost of a GB in the longest beside that in the shortest.
+// The cost of a GB in the longest stream relative to the shortest.
 Result<double> measure_lengths(const Kind& kind, const std::vector<uint64_t>& lengths,
                                uint64_t bytes_moved, unsigned runs, Report& report) {
   std::vector<double> costs;
@@ -157,12 +156,12 @@ Result<double> measure_lengths(const Kind& kind, const std::vector<uint64_t>& le
   return growth;
 }
 
-// ---- numbers
+// ---- Numbers of streams.
 
 constexpr size_t small_block_bytes = 4 * KiB;
 constexpr uint64_t bytes_used = 2 * small_block_bytes;
 
-// Both sides are one thread, which stays within the read-ahead.
+// One thread is both sides, and stays within the read-ahead.
 template <class Stream>
 Status use(Stream& stream) {
   loops.fill(stream.writer(), bytes_used, 0);
@@ -199,7 +198,7 @@ struct Crowd {
 constexpr Crowd crowds[] = {{"RemapStream", 9'000, use_many<RemapStream>},
                             {"GuardStream", 10'000, use_many<GuardStream>}};
 
-// The cost of a stream at the largest number beside that at 10.
+// The cost of a stream at the largest number relative to that at 10.
 Result<double> measure_numbers(const Crowd& crowd, const std::vector<uint64_t>& numbers,
                                unsigned runs, Report& report) {
   std::map<uint64_t, double> cost;

@@ -1,10 +1,10 @@
-// How fast can items be dealt out to 2^b buckets whose sizes nobody knows?
+// How fast can items be distributed to 2^b buckets of unknown sizes?
 //
 // One gibibyte of uniform keys, by their leading bits. The ceiling of every method is the same loop
 // over buckets that were allocated in the right sizes beforehand, which takes an oracle; the
-// physical limit is reading the input and writing it somewhere, with no bucket at all. Rivals: two
-// passes, of which the first counts; and blocks of 256 KiB in a chain, which leaves no contiguous
-// buckets behind. Sources: table 7 of the paper, tables 3.4 and 3.5 of the thesis.
+// physical limit is reading the input and writing it, without buckets. Rivals: two passes, of which
+// the first counts; and blocks of 256 KiB in a chain, whose buckets are not contiguous. Sources:
+// table 7 of the paper, tables 3.4 and 3.5 of the thesis.
 //
 // All memory was touched before. A method's time is the whole call, with its buckets in contiguous
 // memory at the end.
@@ -44,7 +44,7 @@ constexpr size_t line_bytes = scatter::small_line_bytes;
 constexpr size_t block_bytes = 2 * MiB;
 constexpr size_t chained_block_bytes = 256 * KiB;
 constexpr unsigned bits_max = 10;
-constexpr unsigned threaded_bits = 8;  // with several threads
+constexpr unsigned threaded_bits = 8;  // for several threads
 
 Result<os::Reservation> touched_memory(uint64_t bytes) {
   auto memory = os::Reservation::reserve(round_up(bytes, os::huge_page_bytes));
@@ -78,7 +78,7 @@ const std::vector<Method> methods = {
     {"2B, shared streams", &papers::shared_streams()},
 };
 
-// What of a bucket does not depend on the order of its items.
+// Properties of a bucket that do not depend on the order of its items.
 struct Content {
   uint64_t items = 0;
   uint64_t sum = 0;
@@ -98,7 +98,7 @@ class Bench {
     Bench bench;
     auto input = touched_memory(items * sizeof(T));
     if (!input) return std::unexpected(input.error());
-    // Every chain ends in a block that is not full.
+    // Every chain ends in a block that may not be full.
     auto memory = touched_memory(items * sizeof(T) + (chained_block_bytes << bits_max));
     if (!memory) return std::unexpected(memory.error());
     bench.input_memory_ = std::move(*input);
@@ -123,10 +123,10 @@ class Bench {
       content.sum += item;
     }
   }
-  // Of all buckets of ours that were looked at.
+  // A hash over all checked buckets of ours.
   uint64_t hash() const { return hash_; }
 
-  // Each returns seconds; the first time it looks whether every bucket is right.
+  // Each returns seconds; the first call also checks every bucket.
   Result<double> copy() {
     T* const to = reinterpret_cast<T*>(memory_.begin());
     return seconds_of([&] { stream_copy(input_.data(), to, input_.size()); });
@@ -145,7 +145,7 @@ class Bench {
     LineScatter<T> lines(map_.buckets);
     const double seconds = seconds_of([&] {
       std::vector<Content> counted(expected_.size());
-      // Four counters a bucket: equal keys in a row do not wait for each other.
+      // Four counters a bucket, so that equal keys in a row do not wait for each other.
       std::vector<uint64_t> counts(4 * expected_.size());
       const unsigned shift = 8 * sizeof(T) - bits_;
       for (size_t i = 0; i < input_.size(); i += 4) {
@@ -267,7 +267,7 @@ class Bench {
   }
 
   os::Reservation input_memory_;
-  os::Reservation memory_;  // of the rivals
+  os::Reservation memory_;  // memory of the rivals
   std::span<const T> input_;
   unsigned bits_ = 0;
   scatter::BucketMap map_;
@@ -282,7 +282,8 @@ struct Contender {
   std::vector<double> ns_per_key = {};
 };
 
-// The contenders take turns, so that what disturbs one disturbs all. Medians, in their order.
+// Measures the contenders in turns, so that a disturbance hits all. Returns medians, in their
+// order.
 Result<std::vector<double>> measure(std::vector<Contender>& contenders, unsigned runs,
                                     const std::string& prefix, Report& report) {
   for (unsigned run = 0; run < runs; ++run) {
@@ -323,7 +324,7 @@ Result<Report> run_partition(const Options& options) {
   const uint64_t items = options.quick ? 1 << 24 : 1 << 27;
   const unsigned runs = options.runs_or(9);
   Report report;
-  // With several threads, each can end a block in every bucket.
+  // Each of several threads can end a block in every bucket.
   const uint64_t ends =
       std::max(uint64_t{1} << bits_max, uint64_t{thread_counts(options).back()} << threaded_bits);
   auto pool = touched_pool(items * sizeof(uint64_t), ends);
@@ -350,7 +351,7 @@ Result<Report> run_partition(const Options& options) {
           measure(contenders, runs, fmt::format("u64, b = {}, 1 thread: ", bits), report);
       if (!medians) return std::unexpected(medians.error());
       report.ratio(fmt::format("vs_preallocated_u64_b{}", bits), (*medians)[1] / (*medians)[ours]);
-      // How near the loop itself, with preallocated buckets, comes to copying; and, as a row, M3.
+      // The loop with preallocated buckets relative to copying; and, as a row, M3.
       if (bits == 8) report.ratio("vs_bandwidth_u64_b8", (*medians)[0] / (*medians)[1]);
       report.add(fmt::format("u64, b = {}, 1 thread: copying's time / M3's", bits), "",
                  {(*medians)[0] / (*medians)[ours]});
@@ -368,8 +369,8 @@ Result<Report> run_partition(const Options& options) {
       if (!medians) return std::unexpected(medians.error());
     }
     // In 1B each thread has buckets of its own, and the thesis leaves it to their reader to go from
-    // one to the next. So of 1B only dealing out is counted, without closing the gaps between them
-    // and bringing blocks into rows; of M3, all of it.
+    // one to the next. So only the distribution of 1B is counted, without closing the gaps between
+    // them and bringing blocks into rows; of M3, everything is counted.
     std::vector<double> m3_seconds, rings_seconds;
     for (unsigned run = 0; run < runs; ++run) {
       PartitionStats stats;

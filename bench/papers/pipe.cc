@@ -9,10 +9,11 @@
 //                   processes;
 //   rivals          a queue of the same blocks, behind an iterator and by a tight loop per block;
 //                   boost's lock-free queue, of items and of blocks; a POSIX pipe; timely dataflow.
-// The ratios are of streams with the options that a user gets, in their 20 MiB (between processes 16).
-// All others have 12 MiB of blocks, the streams in a second row, too, without comebacks (aligned loops
-// need none), and in a third one also without the moves by which a stream finds every breach. The runs of all contenders are interleaved, and the first touch of the
-// memory is not timed. Apache Storm, of the paper's table 4, is quoted there: 2.4 GB/s on one pipe.
+// The ratios are of streams with a user's options, in their 20 MiB (between processes 16). All
+// others have 12 MiB of blocks; streams also have a second row without comebacks (aligned loops
+// need none), and a third one also without the moves by which a stream finds every breach. The runs
+// of all contenders are interleaved, and the first touch of the memory is not timed. Apache Storm,
+// of the paper's table 4, is quoted there: 2.4 GB/s on one pipe.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -53,7 +54,7 @@ struct Shape {
   uint64_t memory_bytes() const { return block_bytes * blocks; }
 };
 
-// One pipe, between its opening and its end: what the two threads run.
+// One pipe, between its opening and its end: the work of the two threads.
 struct Pipe {
   virtual ~Pipe() = default;
   virtual void produce() = 0;
@@ -61,8 +62,8 @@ struct Pipe {
 };
 using Opener = std::function<Result<std::unique_ptr<Pipe>>()>;
 
-// Huge pages that have been touched. Reserved rather than allocated, so that every contender stands
-// on the same pages.
+// Touched huge pages. Reserved instead of allocated, so that every contender has the same kind of
+// pages.
 Result<os::Reservation> plain_memory(uint64_t bytes) {
   auto memory = os::Reservation::reserve(bytes);
   if (!memory) return memory;
@@ -73,7 +74,7 @@ Result<os::Reservation> plain_memory(uint64_t bytes) {
   return memory;
 }
 
-// What the contenders with blocks of plain memory share.
+// The common part of contenders with blocks of plain memory.
 class PlainPipe : public Pipe {
  public:
   PlainPipe(const Shape& shape, const Loops& loops, os::Reservation memory)
@@ -104,11 +105,11 @@ Opener plain(const Shape& shape, const Loops& loops) {
 }
 
 struct alignas(128) Counter {
-  // Release by the side that counts pairs with acquire by the one that waits.
+  // Release by the counting side pairs with acquire by the waiting side.
   std::atomic<uint64_t> blocks{0};
 };
 
-// Spins, and gives way only where the other side seems to have lost its processor.
+// Spins, and yields only if the other side seems to have lost its processor.
 void wait_for(const Counter& counter, uint64_t blocks) {
   for (int spins = 0; counter.blocks.load(std::memory_order_acquire) < blocks; ++spins) {
     if (spins < 2000) {
@@ -272,7 +273,7 @@ class BoostBlockPipe final : public PlainPipe {
 };
 #endif
 
-// The kernel's own: a buffer is copied in and out.
+// The kernel's pipe, which copies in and out of a buffer.
 class PosixPipe final : public PlainPipe {
  public:
   PosixPipe(const Shape& shape, const Loops& loops, os::Reservation memory)
@@ -341,7 +342,7 @@ Opener stream(const Shape& shape, const Loops& loops, typename Stream::Options o
   };
 }
 
-// The producer is another process.
+// A pipe whose producer is another process.
 class TwoProcessPipe final : public Pipe {
  public:
   TwoProcessPipe(ProcessStream stream, uint64_t bytes, const Loops& loops, bool strict)
@@ -380,7 +381,8 @@ struct Contender {
   std::vector<double> samples = {};
 };
 
-// Runs `pipes` of them at once. GB/s of all together; nothing where this system lacks it.
+// Runs `pipes` of them at once. Returns GB/s of all together; nullopt if this system lacks the
+// contender.
 Result<std::optional<double>> run_once(const Contender& contender, const Shape& shape,
                                        unsigned pipes) {
   std::vector<std::unique_ptr<Pipe>> open;
@@ -408,7 +410,7 @@ Result<std::optional<double>> run_once(const Contender& contender, const Shape& 
   return static_cast<double>(shape.bytes * pipes) / seconds / 1e9;
 }
 
-// The medians, in the order of the contenders; 0 where the system lacks one.
+// The medians, in the order of the contenders; 0 if the system lacks one.
 Result<std::vector<double>> run_all(std::vector<Contender> contenders, const Shape& shape,
                                     unsigned pipes, unsigned runs, const std::string& suffix,
                                     Report& report) {
@@ -428,7 +430,8 @@ Result<std::vector<double>> run_all(std::vector<Contender> contenders, const Sha
   return medians;
 }
 
-// Aligned loops need no comebacks: all memory but the reader's block is read-ahead.
+// Options for aligned loops, which need no comebacks: all memory but the reader's block is
+// read-ahead.
 template <class Options>
 Options aligned(const Shape& shape, bool strict = true) {
   Options options;
@@ -466,8 +469,8 @@ Result<std::optional<double>> run_timely(uint64_t bytes) {
   return bytes_per_s / 1e9;
 }
 
-// Instructions per item, and what they would be without blocks: a store or a load and an addition,
-// and the counting of the loop (table 5).
+// Instructions per item, compared with those without blocks: a store or a load and an addition, and
+// the counting of the loop (table 5).
 Status count_instructions(Report& report) {
   constexpr uint64_t items_max = 8192;
   std::vector<Item> memory(items_max);
@@ -542,7 +545,7 @@ Result<Report> run_pipe(const Options& options) {
     report.ratio("vs_ceiling_1pipe" + name, (*medians)[1] / (*medians)[0]);
     report.ratio("vs_ceiling_2processes" + name, (*medians)[2] / (*medians)[0]);
     if (!paper) {
-      // What a plain pointer lets a compiler do, and an iterator's item does not.
+      // The gain of code that a compiler can optimize, which an iterator's item prevents.
       report.ratio("vs_per_item_iterator" + name, (*medians)[1] / iterator_gb_per_s);
       continue;
     }

@@ -1,4 +1,4 @@
-// What does a stream cost whose blocks are made in the fault?
+// The cost of a stream whose blocks are made in the fault.
 //
 // A function fills blocks with numbers, a loop sums them up, in one thread. The ceiling calls the
 // function on one buffer and sums that, block after block, without any address changing. A

@@ -1,13 +1,13 @@
 // What does an access through a directory of pages cost, against one that the page table resolves?
 //
-// The same loops read an array (1 GiB of 64-bit entries on huge pages) directly, on anonymous and
-// on rewired memory whose pages come from the pool in no order, and through a directory of these
-// pages: a[i] against dir[i / c][i % c]. Five patterns:
+// Loops that are identical for all contenders read an array (1 GiB of 64-bit entries on huge pages)
+// directly, on anonymous and on rewired memory whose pages come from the pool in no order, and
+// through a directory of these pages: a[i] against dir[i / c][i % c]. Five patterns:
 //
-//   random, independent        entry after entry at places that a generator tells
+//   random, independent        entry after entry at positions of a generator
 //   sequential, independent    from the first to the last
-//   random, dependent          each entry tells where the next one is; one cycle through all
-//   sequential, dependent      the same, and it is the one behind
+//   random, dependent          each entry has the position of the next; one cycle through all
+//   sequential, dependent      the same, but the next entry is the one behind
 //   random, mixed              an independent access, and four that depend on it
 //
 // Source: F. M. Schuhknecht, J. Dittrich, A. Sharma, "RUMA has it: Rewired User-space Memory Access
@@ -47,8 +47,8 @@ struct Indirect {
   }
 };
 
-// A cycle through all of [0, count), count a power of two, that looks random: its numbers are those
-// of a linear congruential generator.
+// A cycle through all of [0, count), count a power of two, that looks random: the numbers of a
+// linear congruential generator.
 uint64_t next_random(uint64_t i) {
   return i * 0x5851f42d4c957f2du + 0x14057b7ef767814fu;
 }

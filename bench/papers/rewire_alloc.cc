@@ -1,4 +1,4 @@
-// What does memory cost, from asking for it to having written it twice?
+// The cost of memory, from its allocation to the second write.
 //
 // An array of 64-bit entries (1 GiB) is allocated, written from start to end, and written once
 // more:
@@ -8,10 +8,10 @@
 //   rewired         a range that shows pooled pages; entry i is a[i]. The page table is filled by
 //                   the first pass (as in the paper), or, "populated", with the mapping
 //
-// with pages of 4 KiB and of 2 MiB, taken from the pool in order ("sequential pool") or in none
-// ("random pool"). The pool had memory before: that is what a pool is for. A process may have
-// vm.max_map_count mappings, 65530 by default, so small pages in no order are taken in pieces that
-// are just large enough; the row says how large.
+// Pages have 4 KiB or 2 MiB, and come from the pool in order ("sequential pool") or shuffled
+// ("random pool"). The pool's pages had memory before, which is the purpose of a pool. A process
+// may have vm.max_map_count mappings, 65530 by default, so small shuffled pages are taken in pieces
+// that are just large enough; the row says how large.
 //
 // Source: F. M. Schuhknecht, J. Dittrich, A. Sharma, "RUMA has it: Rewired User-space Memory Access
 // is Possible!" (VLDB 2016), section 4.3 and figure 5: 7.45 GiB, first write pass on rewired huge

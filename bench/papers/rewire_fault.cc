@@ -1,11 +1,11 @@
-// What does one page fault cost?
+// The cost of one page fault.
 //
 // A view of memory is made without entering anything into the page table, and then the first byte
 // of each page is written. Anonymous memory faults "hard": the kernel finds a page and clears it. A
-// page of a pool is there, and only its entry is made ("soft"); or, with a private mapping, it is
+// page of a pool is present, and only its entry is made ("soft"); or, with a private mapping, it is
 // copied (of a huge one, today's kernels copy the 4 KiB that are written). "populated" is the time
-// of the mapping call itself, which then leaves no fault at all (MAP_POPULATE): what the library
-// does.
+// of the mapping call itself, which then leaves no fault at all (MAP_POPULATE), as the library does
+// it.
 //
 // Source: F. M. Schuhknecht, J. Dittrich, A. Sharma, "RUMA has it: Rewired User-space Memory Access
 // is Possible!" (VLDB 2016), section 4.4 and table 1 (2 GiB; ns a page): anonymous huge 600,251.
@@ -40,7 +40,7 @@ namespace {
 
 enum class How { shared, shared_populated, private_copy };
 
-// A memory file that has all its pages, huge ones if asked for.
+// A memory file whose pages are all allocated, huge ones if asked for.
 Result<os::MemoryFile> pooled_file(uint64_t bytes, bool huge) {
   auto file = os::MemoryFile::create(bytes);
   if (!file) return file;
@@ -56,7 +56,7 @@ Result<os::MemoryFile> pooled_file(uint64_t bytes, bool huge) {
   return file;
 }
 
-// ns a page.
+// Returns ns a page.
 Result<double> pooled_faults(const os::MemoryFile& file, uint64_t bytes, uint64_t page_bytes,
                              Order order, How how) {
   auto range = os::Reservation::reserve(bytes);
@@ -93,7 +93,7 @@ Result<double> anonymous_faults(uint64_t bytes, uint64_t page_bytes) {
 }
 
 Result<Report> run_fault(const Options& options) {
-  // Small pages in no order take a mapping each.
+  // Small shuffled pages take a mapping each.
   const uint64_t small_bytes = options.quick ? 4 * MiB : 96 * MiB;
   const uint64_t huge_bytes = options.quick ? 16 * MiB : 1 * GiB;
   Samples samples;

@@ -1,7 +1,7 @@
-// Does it pay to have the page table for a hash table's directory?
+// Does the page table pay as a hash table's directory?
 //
-// 2^23 random 64-bit keys with a value each are inserted, found, looked for in vain, and found in
-// batches while nothing is cached. Contenders:
+// 2^23 random 64-bit keys with a value each are inserted, found, looked up without success, and
+// found in batches while nothing is cached. Contenders:
 //
 //   rewired              RewiredHash: the bucket is at base + slot * page_bytes
 //   array of pointers    the same code but for the directory: the bucket is where dir[slot] points
@@ -10,9 +10,10 @@
 // the first two with buckets of 4 KiB, 64 KiB and 2 MiB. Buckets of the array of pointers lie in
 // the pool's home view: for 4 KiB and 64 KiB those are small pages, too; "huge pages beneath" puts
 // them into a pool of huge pages, which only an array of pointers can do with buckets that small.
-// Where the kernel's mappings do not suffice, a row is missing.
+// If the kernel's mappings do not suffice, a row is missing.
 //
-// What grows by splitting never waits for the whole: "longest insertion" is the worst of all.
+// A table that grows by splitting never waits for a whole copy: "longest insertion" is the worst of
+// all.
 //
 // Source: F. M. Schuhknecht, J. Dittrich, A. Sharma, "RUMA has it: Rewired User-space Memory Access
 // is Possible!" (VLDB 2016), section 6, which names hash tables and gives no figures.
@@ -40,7 +41,7 @@
 namespace penstock::bench {
 namespace {
 
-// An array of pointers to buckets, as extendible hashing has it. REQUIRES: an open() at a time.
+// An array of pointers to buckets, as in extendible hashing. REQUIRES: one open() at a time.
 template <size_t bucket_bytes>
 class PointerDirectory {
  public:
@@ -73,7 +74,7 @@ class PointerDirectory {
   }
 
  private:
-  // Buckets are parts of the pool's pages.
+  // Takes a bucket, which is a part of a page of the pool.
   Result<std::byte*> take() {
     if (left_ < bucket_bytes) {
       auto set = pool_->take(1);
@@ -116,7 +117,7 @@ class Bench {
  public:
   Bench(uint64_t keys, Samples& samples) : keys_(keys), samples_(samples) {}
 
-  // False: an insertion failed.
+  // Returns false if an insertion failed.
   template <class Table>
   bool measure(const std::string& what, Table& table) {
     double longest = 0, inserting = 0;

@@ -1,4 +1,4 @@
-// What does it cost to get one contiguous array of buckets, when nobody has counted the items?
+// What does a contiguous array of buckets cost if the items are not counted beforehand?
 //
 // Half a billion uniform 64-bit keys go to 2 to 1024 partitions by their leading bits, with one
 // thread:
@@ -10,12 +10,12 @@
 //   rewired    one pass, into pooled pages, of which one array is made in the end
 //
 // All of them run the same loop (sorting/scatter/lines.h: a line per partition in the cache, then
-// non-temporal stores). A row says what the paper's plain loop does in two passes. All memory but
-// the fresh is on huge pages that were touched before; the fresh gets huge pages, too.
+// non-temporal stores). A row has the paper's plain loop in two passes. All memory but the fresh is
+// on huge pages that were touched before; the fresh gets huge pages, too.
 //
 // Then the partitions are sorted: the rewired ones, which are plain memory, by std::sort and by
 // penstock::sort; the chunked ones through their directory, by std::sort on an iterator that looks
-// into it at each access. Of each partition the first 2^20 keys, and of all together 2^23.
+// into it at each access. The first 2^20 keys of each partition are sorted, 2^23 in total.
 //
 // Source: F. M. Schuhknecht, J. Dittrich, A. Sharma, "RUMA has it: Rewired User-space Memory Access
 // is Possible!" (VLDB 2016), section 5.2 and figure 10: rewired partitioning has 1.49 (2
@@ -65,7 +65,7 @@ std::unexpected<Error> wrong(const std::string& what) {
   return failure(ErrorCode::corrupt, "check the partitions", what);
 }
 
-// What of a partition does not depend on the order of its keys.
+// Properties of a partition that do not depend on the order of its keys.
 struct Content {
   uint64_t items = 0;
   uint64_t sum = 0;
@@ -77,13 +77,14 @@ Content content_of(std::span<const uint64_t> items) {
   return content;
 }
 
-// Pages of a partition in order, all full but the last.
+// The pages of a partition in order, all full but the last.
 struct Chunks {
   std::vector<uint64_t*> pages;
   uint64_t items = 0;
 };
 
-// Through the directory at each access, as one must who has a sort but not its code.
+// Goes through the directory at each access, which is the only way for a sort that cannot be
+// changed.
 class ChunkIterator {
  public:
   using iterator_category = std::random_access_iterator_tag;
@@ -137,7 +138,7 @@ class Bench {
   uint64_t hash() const { return hash_; }
   const RewiredPartitionStats& stats() const { return stats_; }
 
-  // Each returns seconds; with `check` it looks at every partition.
+  // Each returns seconds; with `check` it also checks every partition.
 
   Result<double> two_pass_fresh(bool check) { return two_pass_in_fresh(check, false); }
   Result<double> two_pass_warm(bool check) { return two_pass_in_pool(check, false); }
@@ -193,7 +194,7 @@ class Bench {
     return seconds;
   }
 
-  // ns a key: through the directory; directly; directly, by our own sort.
+  // ns a key: through the directory; directly; directly, by our sort.
   struct Sorted {
     double chunked, direct, ours;
   };
@@ -233,7 +234,7 @@ class Bench {
   static constexpr uint64_t sorted_items_each = 1 << 20;
   static constexpr uint64_t sorted_items = 1 << 23;
 
-  // Pages in a directory, one more when the last is full.
+  // Pages in a directory, which gets one more when the last is full.
   struct Chain {
     Chain(pool::PageStore& from, size_t partitions) : store(from), chunks(partitions) {}
     Chain(const Chain&) = delete;
@@ -261,7 +262,7 @@ class Bench {
     std::vector<PageId> taken;
   };
 
-  // An array each, which grows by a page.
+  // An array for each partition, which grows by a page.
   struct Arrays {
     struct Array {
       std::byte* begin = nullptr;
@@ -312,7 +313,7 @@ class Bench {
   }
 
   [[gnu::noinline]] std::vector<uint64_t> count() const {
-    // Four counters a partition: equal keys in a row do not wait for each other.
+    // Four counters a partition, so that equal keys in a row do not wait for each other.
     std::vector<uint64_t> counts(4 * expected_.size());
     const unsigned shift = 64 - bits_;
     for (size_t i = 0; i + 4 <= input_.size(); i += 4) {
@@ -326,7 +327,7 @@ class Bench {
     return sums;
   }
 
-  // Lines want starts that are multiples of theirs.
+  // Starts that are multiples of a line.
   std::vector<std::byte*> starts_in(std::byte* memory, const std::vector<uint64_t>& counts) const {
     std::vector<std::byte*> starts;
     for (const uint64_t items : counts) {
@@ -370,7 +371,7 @@ class Bench {
     return seconds;
   }
 
-  // From the machine, not from its host.
+  // Fresh memory that the machine, not its host, has to find.
   Result<double> two_pass_in_fresh(bool check, bool is_plain) {
     const uint64_t bytes = memory_bytes();
     if (auto touched = touch_machine(bytes); !touched) return std::unexpected(touched.error());
@@ -424,7 +425,7 @@ struct Contender {
 
 Result<Report> run_rewire_partition(const Options& options) try {
   const uint64_t items = options.quick ? 1 << 22 : 500'000'000;
-  // Of half a billion keys a run of all takes 25 s for each number of partitions.
+  // Half a billion keys take a run of all 25 s for each number of partitions.
   const std::vector<unsigned> all_bits =
       options.quick ? std::vector<unsigned>{1, 3, 6} : std::vector<unsigned>{1, 3, 5, 7, 9, 10};
   const unsigned bits_max = all_bits.back();
@@ -440,7 +441,7 @@ Result<Report> run_rewire_partition(const Options& options) try {
   auto* const keys = reinterpret_cast<uint64_t*>(input_memory->begin());
   for (uint64_t i = 0; i < items; ++i) keys[i] = mix64(i);
 
-  // Every chain ends in a page that is not full.
+  // Every chain ends in a page that may not be full.
   const uint64_t bytes = input_memory->bytes() + (page_bytes << bits_max) + 8 * page_bytes;
   auto pool = PagePool::open({.page_bytes = page_bytes,
                               .bytes_max = bytes,
@@ -474,7 +475,7 @@ Result<Report> run_rewire_partition(const Options& options) try {
       }
     }
     const auto k = fmt::format(", k = {}", 1 << bits);
-    // Round by round: a shared machine is faster in one minute than in the next.
+    // Round by round, because a shared machine's speed changes from minute to minute.
     std::map<std::string, double> over_ours;
     for (const Contender& contender : contenders) {
       report.add(contender.name + k, "ns/key", contender.ns_per_key);

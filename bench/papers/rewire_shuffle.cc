@@ -1,10 +1,10 @@
-// From which size on is it cheaper to rewire than to copy?
+// At which size does rewiring become cheaper than copying?
 //
 // An array is put into a random order of its chunks, by copying them to another array, or by
-// mapping their pages in that order. Copies go to fresh huge pages (as in the paper) and to memory
-// that was there before; rewired pages are of 4 KiB and 2 MiB, with or without the page table
-// filled at once. A chunk is a mapping, and a process may have vm.max_map_count of them, so for
-// chunks below 32 KiB only a part of the array is shuffled; all figures are for 1 GiB.
+// mapping their pages in that order. Copies go to fresh huge pages (as in the paper) and to touched
+// memory; rewired pages are of 4 KiB and 2 MiB, with or without filling the page table at once. A
+// chunk is a mapping, and a process may have vm.max_map_count of them, so for chunks below 32 KiB
+// only a part of the array is shuffled; all figures are for 1 GiB.
 //
 // Source: F. M. Schuhknecht, J. Dittrich, A. Sharma, "RUMA has it: Rewired User-space Memory Access
 // is Possible!" (VLDB 2016), section 4.5 and figure 6: at 4 KiB copying is cheaper; "as soon as we
@@ -43,7 +43,7 @@ std::vector<uint64_t> shuffled_chunks(uint64_t chunks) {
   return order;
 }
 
-// The number of each page, in its first word.
+// Writes the number of each page to its first word.
 void number_pages(std::byte* begin, uint64_t bytes) {
   for (uint64_t at = 0; at < bytes; at += 4 * KiB)
     *reinterpret_cast<uint64_t*>(begin + at) = at / (4 * KiB);

@@ -1,22 +1,21 @@
-// What does a vector's growing cost?
+// The cost of a vector's growth.
 //
 // 2^30 random 64-bit entries are inserted into vectors that begin with 2 MiB and double when they
 // are full; each batch of 100,000 is timed. All of them are on huge pages:
 //
-//   std::vector         copies what it has into twice the memory; its allocator asks for huge pages
+//   std::vector         copies its items into twice the memory; its allocator asks for huge pages
 //   mremap vector       moves its page tables; new pages are found and cleared by the system
 //   indirected vector   a directory of pooled pages of 2 MiB, and entry i at dir[i / c][i % c], as
-//                       in the paper; and, as a row, with a cursor that knows where its page ends
+//                       in the paper; and, as a row, with a cursor that knows its page's end
 //   rewired vector      pooled pages of 2 MiB behind each other
 //
-// The pool had memory before, as in the paper: that is what a pool is for. A row says what the
-// rewired vector does on a pool that had none. "one by one" is push_back(), "in batches" hands over
+// The pool's pages had memory before, as in the paper, because that is the purpose of a pool. A row
+// has the rewired vector on a pool without memory. "one by one" is push_back(), "in batches" passes
 // 100,000 at a time; the indirected vector then copies page by page. The ratios are those of one by
 // one, except bulk_*.
 //
 // Then the append window: a loop of 16-byte non-temporal stores through a plain pointer, into
-// memory that appears under it, against the same loop over an array on huge pages that were touched
-// before.
+// memory that appears under it, compared with the same loop over touched huge pages.
 //
 // Source: F. M. Schuhknecht, J. Dittrich, A. Sharma, "RUMA has it: Rewired User-space Memory Access
 // is Possible!" (VLDB 2016), section 5.1 and figure 8: 2.5 times std::vector's throughput, 1.4
@@ -54,9 +53,10 @@ constexpr size_t page_bytes = 2 * MiB;
 constexpr uint64_t page_items = page_bytes / sizeof(uint64_t);
 constexpr uint64_t batch_items = 100'000;
 
-// ---- memory of the rivals
+// ---- Memory of the rivals.
 
-// What suits std::vector best: mappings of its own, aligned to huge pages and asking for them.
+// The best allocator for std::vector: mappings of its own, aligned to huge pages and asking for
+// them.
 template <class T>
 struct HugeAllocator {
   using value_type = T;
@@ -72,7 +72,7 @@ struct HugeAllocator {
   bool operator==(const HugeAllocator&) const = default;
 };
 
-// ---- the vectors
+// ---- The vectors.
 
 class StdVector {
  public:
@@ -115,7 +115,8 @@ class MremapVector {
   [[gnu::noinline]] void grow() {
     const uint64_t bytes = capacity_bytes();
     const ptrdiff_t size = end_ - begin_;
-    // Where it is, if the addresses behind are free; else to others, which suit huge pages, too.
+    // In place, if the addresses behind are free; otherwise moved to an address aligned to huge
+    // pages.
     void* moved = ::mremap(begin_, bytes, 2 * bytes, 0);
     if (moved == MAP_FAILED)
       moved =
@@ -132,7 +133,7 @@ class MremapVector {
   uint64_t* limit_;
 };
 
-// The pages of both indirected vectors.
+// The directory of both indirected vectors.
 class Directory {
  public:
   explicit Directory(const PagePool& pool) : pool_(pool) { grow(); }
@@ -224,9 +225,9 @@ class Rewired {
   RewiredVector<uint64_t> items_;
 };
 
-// ---- inserting
+// ---- Insertion.
 
-// Entry i of all vectors; each batch is another part of what was made beforehand.
+// Entry i of all vectors; each batch is another part of an array made beforehand.
 class Entries {
  public:
   Entries() : numbers_(2 * batch_items) {
@@ -254,7 +255,7 @@ template <class Vector>
   }
 }
 
-// Seconds of each batch; the vector's end is not timed. Looks at some of the entries.
+// Seconds of each batch; the vector's destruction is not timed. Checks some of the entries.
 template <class Vector>
 Result<std::vector<double>> grow(const PagePool& pool, const Entries& entries, uint64_t items,
                                  How how) try {
@@ -282,9 +283,9 @@ struct Contender {
   std::string name;
   Grow grow;
   How how;
-  bool is_pool_blank = false;  // its pages lose their memory before
+  bool is_pool_blank = false;  // its pages lose their memory before the run
   std::vector<double> ns_per_entry = {};
-  std::vector<double> batches = {};  // of the fastest run
+  std::vector<double> batches = {};  // batches of the fastest run
   double fastest = 0;
 };
 
@@ -317,9 +318,9 @@ void add_batches(Report& report, const Contender& contender) {
   }
 }
 
-// ---- the append window
+// ---- The append window.
 
-// What a program does that knows of no vector: numbers, past the caches.
+// Code without knowledge of the vector: it stores numbers past the caches.
 [[gnu::noinline]] uint64_t* fill(uint64_t* to, uint64_t items) {
 #if defined(__SSE2__)
   __m128i pair = _mm_set_epi64x(1, 0);
@@ -385,7 +386,7 @@ Status measure_windows(const PagePool& pool, uint64_t items, unsigned runs, Repo
   return {};
 }
 
-// ---- all of it
+// ---- All of it.
 
 Result<Report> run_rewire_vector(const Options& options) {
   const uint64_t items = options.quick ? uint64_t{1} << 22 : uint64_t{1} << 30;
@@ -398,8 +399,8 @@ Result<Report> run_rewire_vector(const Options& options) {
       {.page_bytes = page_bytes, .bytes_max = bytes, .prefault_bytes = bytes, .name = "vectors"});
   if (!pool) return std::unexpected(pool.error());
   {
-    // What the rivals will take from the system: a virtual machine's first touch ever is the host's
-    // business.
+    // Touches the memory that the rivals take from the system, because a virtual machine's first
+    // touch is slow.
     const auto touched = grow<StdVector>(*pool, entries, items, How::in_batches);
     if (!touched) return std::unexpected(touched.error());
   }

@@ -1,16 +1,16 @@
 // When does a view of chosen pages pay?
 //
 // A table of 64-bit rows (512 MiB) in which some of the pages qualify; the sum over their rows is
-// wanted, once or several times. Four ways to it:
+// computed, once or several times, in four ways:
 //
 //   view        the pages side by side at other addresses (PageView), one loop over all
-//   copy        the pages copied to memory that was there before, one loop over all
+//   copy        the pages copied to touched memory, one loop over all
 //   list        a loop over the list of pages, and one over the rows of each
-//   all rows    a loop over the whole table that looks at each row, for who knows no pages
+//   all rows    a loop over the whole table that checks each row, without knowledge of pages
 //
-// with pages of 4 KiB, 64 KiB and 2 MiB, of which one in a hundred, one in ten and one in two
-// qualify. The list never loses to the view when the loop is one's own; the view is for code that
-// wants an array, and "view against copy" is what it gains when it is made and scanned once.
+// Pages have 4 KiB, 64 KiB or 2 MiB, of which one in a hundred, one in ten and one in two qualify.
+// The list never loses to the view if the loop is one's own; the view is for code that needs an
+// array, and "view against copy" is its gain when it is made and scanned once.
 //
 // Source: F. M. Schuhknecht, J. Dittrich, A. Sharma, "RUMA has it: Rewired User-space Memory Access
 // is Possible!" (VLDB 2016), section 6, which names views and gives no figures.
@@ -74,7 +74,7 @@ class Bench {
  private:
   Status select(const VirtualRange& table, uint64_t one_in, uint64_t* room) {
     const uint64_t page_rows = page_bytes_ / sizeof(uint64_t);
-    // Rows of pages that qualify are below all others.
+    // Rows of pages that qualify are below the limit, all others are not.
     constexpr uint64_t limit = 1000;
     std::vector<uint64_t> slots;
     auto* const rows = table.begin<uint64_t>();

@@ -2,13 +2,15 @@
 //
 // Vortex-C: one thread moves a block forward, block by block, on every mechanism; by hand, and with
 // a touch that faults and a handler that moves. Vortex-B: it commits a block of fresh pages,
-// touches each, and gives them back; by hand on small and on huge pages, and as GuardStream does
-// it, with two faults a block (the store's and the load's). All with the thread alone, and with the
-// other core computing in the same address space: then what takes a mapping away must interrupt it.
+// touches each, and releases them; by hand on small and on huge pages, and as GuardStream does it,
+// with two faults a block (the store's and the load's). All with the thread alone, and with the
+// other core computing in the same address space, which has to be interrupted when a mapping is
+// removed.
 //
-// vs_best_rival_SIZE: the best of C with faults beside the best of B by hand. vs_paper_linux_*: the
-// best, thread alone, blocks of 1 MiB or more, beside the paper's figures for Linux (275 GB/s, 228
-// with faults, and 5.9 for B, where ours is GuardStream's, faults included).
+// vs_best_rival_SIZE: the best of C with faults relative to the best of B by hand.
+// vs_paper_linux_*: the best, thread alone, blocks of 1 MiB or more, relative to the paper's
+// figures for Linux (275 GB/s, 228 with faults, and 5.9 for B, where ours is GuardStream's, faults
+// included).
 
 #include <fmt/format.h>
 
@@ -33,7 +35,7 @@
 namespace penstock::bench {
 namespace {
 
-// The block, and where it is.
+// The block and its position.
 class Slider final : public fault::Handler {
  public:
   Slider(pool::Pool& pool, std::byte* begin) : pool_(pool), begin_(begin), block_(pool.take()) {}
@@ -87,7 +89,7 @@ Result<double> slide(pool::Mechanism mechanism, const Shape& shape, bool faults)
         if (!faults) error = slider.slide_to(to);
         if (error == 0) *static_cast<volatile std::byte*>(to) = std::byte{1};
       }
-      if (error == 0) error = (*pool)->flush_unmaps();  // late is not never
+      if (error == 0) error = (*pool)->flush_unmaps();  // deferred unmaps count, too
     });
   }
   (*pool)->release(*range);
@@ -119,8 +121,8 @@ Result<double> commit_and_decommit(const Shape& shape, bool huge) {
   return static_cast<double>(shape.bytes()) / seconds / 1e9;
 }
 
-// Vortex-B as a stream, one thread being both sides: the load stays two blocks behind the store,
-// which is the least that guards allow.
+// Vortex-B as a stream, with one thread on both sides: the load stays two blocks behind the store,
+// the least that guards allow.
 Result<double> guard_stream(const Shape& shape) {
   auto pipe = GuardStream::open({.bytes = shape.bytes(),
                                  .block_bytes = shape.block_bytes,
@@ -139,7 +141,7 @@ Result<double> guard_stream(const Shape& shape) {
   return static_cast<double>(shape.bytes()) / seconds / 1e9;
 }
 
-// Keeps another core busy with code of this process that touches no memory, while it lives.
+// Keeps another core busy with code of this process that touches no memory, during its lifetime.
 class Companion {
  public:
   Companion()
@@ -151,8 +153,8 @@ class Companion {
   ~Companion() { stop_.store(true, std::memory_order_relaxed); }
 
  private:
-  std::atomic<bool> stop_ = false;  // the destructor's store, the loop's load: no data behind it
-  std::jthread thread_;             // last: it uses stop_
+  std::atomic<bool> stop_ = false;  // set by the destructor, read by the loop; publishes no data
+  std::jthread thread_;             // last member: it uses stop_
 };
 
 enum class Kind { b_by_hand, b_stream, c, c_with_faults };
@@ -192,13 +194,13 @@ std::string name_of(size_t block_bytes) {
 }
 
 // The best of each kind at one block size. The contenders take turns, so that a drift of the
-// machine meets all of them alike.
+// machine hits all of them alike.
 Result<std::map<Kind, double>> measure(size_t block_bytes, bool busy, const Options& options,
                                        Report& report) {
   const std::vector<Contender> all = contenders(block_bytes, options.quick);
   std::vector<std::vector<double>> samples(all.size());
-  // The first run does not count: a virtual machine gets memory it has never used at a tenth of the
-  // speed.
+  // The first run does not count: a virtual machine gets memory that it has never used at a tenth
+  // of the speed.
   for (unsigned run = 0; run <= options.runs_or(5); ++run) {
     for (size_t i = 0; i < all.size(); ++i) {
       std::optional<Companion> companion;

@@ -1,19 +1,20 @@
-// What does it cost to update a table of which somebody keeps a snapshot?
+// The cost of updating a table with a snapshot.
 //
-// A table of 1 GiB of 64-bit numbers is updated, in order or at random, and every so many updates a
-// snapshot is taken, when the one before has ended. The rival is fork(): a child that waits, and
-// the kernel copies what the parent writes. Its table is anonymous memory, once on small pages and
-// once on transparent huge ones; for each row the better of the two is what we are compared with,
-// the ends of its children are off the clock, and the end of our snapshots is not. (Since Linux 5.8
-// a write to a huge page that is shared after a fork copies 4 KiB of it, and leaves all of it on
-// small pages. So fork() copies less for a write here and there, and ends up with a table that
-// takes more misses of the TLB. Where huge pages of hugetlb are reserved, fork() copies 2 MiB as we
-// do; that is not measured.) Rewired tables are on pages of 2 MiB, with both kinds of detection.
+// A table of 1 GiB of 64-bit numbers is updated, in order or at random, and after a number of
+// updates a snapshot is taken, when the one before has ended. The rival is fork(): a child that
+// waits, and the kernel copies what the parent writes. Its table is anonymous memory, once on small
+// pages and once on transparent huge ones; each row compares with the better of the two; the end of
+// its children is not timed, and the end of our snapshots is. (Since Linux 5.8 a write to a huge
+// page that is shared after a fork copies 4 KiB of it, and leaves all of it on small pages. So
+// fork() copies less for a write here and there, and ends up with a table that takes more misses of
+// the TLB. On reserved huge pages of hugetlb, fork() copies 2 MiB as we do; that is not measured.)
+// Rewired tables are on pages of 2 MiB, with both kinds of detection.
 //
 // Rows of `table 3` are the costs of one page: a first write with its copy, and the copy alone
-// beside memcpy(). The paper has 594 us for fork() and 442 us for its rewired copy. Rows of `table
-// 4` are updates a second (the paper's gains: 14.5 to 96 % in order, 12 to 25 % at random; its
-// fork() was on kernels that copied huge pages whole). `aside`: what else is done with pages.
+// compared with memcpy(). The paper has 594 us for fork() and 442 us for its rewired copy. Rows of
+// `table 4` are updates a second (the paper's gains: 14.5 to 96 % in order, 12 to 25 % at random;
+// its fork() was on kernels that copied huge pages whole). Rows of `aside` are other uses of pages.
+// Source: tables 3 and 4 and figure 11 of the paper named in penstock/rewire.h.
 // Source: tables 3 and 4 and figure 11 of the paper named in penstock/rewire.h.
 
 #include <fmt/format.h>
@@ -44,16 +45,16 @@ namespace {
 constexpr size_t page_bytes = 2 * MiB;
 constexpr size_t page_items = page_bytes / sizeof(uint64_t);
 
-// ---- the contenders
+// ---- The contenders.
 
 // A table with one snapshot at a time.
 class Contender {
  public:
   virtual ~Contender() = default;
   virtual Status take_snapshot() = 0;
-  virtual void end_snapshot() = 0;     // on the clock
-  virtual void end_off_the_clock() {}  // what the contender need not wait for
-  // Word `at` as the snapshot has it, where this process can see it.
+  virtual void end_snapshot() = 0;     // timed
+  virtual void end_off_the_clock() {}  // not timed
+  // Word `at` in the snapshot, if this process can see it.
   virtual std::optional<uint64_t> frozen(uint64_t at) const = 0;
   uint64_t* live = nullptr;
 };
@@ -140,8 +141,8 @@ struct Entry {
   const char* name;
   std::function<Result<std::unique_ptr<Contender>>(uint64_t bytes)> open;
 };
-constexpr size_t forks = 2;    // the first two are the rival
-constexpr size_t rewired = 2;  // who is compared
+constexpr size_t forks = 2;    // the rival: the first two
+constexpr size_t rewired = 2;  // the contender that is compared
 const Entry entries[] = {
     {"fork, small pages", [](uint64_t bytes) { return Forked::open(bytes, false); }},
     {"fork, huge pages", [](uint64_t bytes) { return Forked::open(bytes, true); }},
@@ -312,7 +313,7 @@ Status measure_table_4(const Options& options, uint64_t bytes, Report& report) {
           : std::vector<Step>{{100'000, 5}, {1'000'000, 3}, {10'000'000, 3}, {100'000'000, 2}};
   const uint64_t items = bytes / sizeof(uint64_t);
   for (const Workload& workload : workloads) {
-    // Of each contender, for each step.
+    // Speeds of each contender, for each step.
     std::vector<std::vector<std::vector<double>>> speeds(
         std::size(entries), std::vector<std::vector<double>>(steps.size()));
     for (unsigned run = 0; run < options.runs_or(3); ++run) {

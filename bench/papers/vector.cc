@@ -1,15 +1,14 @@
 // How fast can an array grow, and how fast can it be drained again?
 //
-// Eight gibibytes of 16-byte items are written in order, with stores that pass by the caches, and
+// Eight gibibytes of 16-byte items are written in order, with stores that bypass the caches, and
 // then summed up. The ceiling is a buffer of the right size on huge pages that were touched before.
 // Rivals: std::vector, which copies as it grows, onto pages that the kernel has yet to find and
-// clear (with a quarter of the items: it holds two copies); and blocks of 1 MiB in a chain, from
-// memory touched before, behind an iterator. A vanishing array takes its blocks from a pool,
-// touched before, as it is written, and gives them back as it is read. Source: table 6 of the
-// paper.
+// clear (with a quarter of the items, because it holds two copies); and blocks of 1 MiB in a chain,
+// from touched memory, behind an iterator. A vanishing array takes its touched blocks from a pool
+// as it is written, and returns them as it is read. Source: table 6 of the paper.
 //
-// Memory that a virtual machine touches for the first time ever is the host's business and ten
-// times slower: all of it is touched once before anything is measured.
+// In a virtual machine the host serves the first touch of memory, ten times slower: all memory is
+// touched once before anything is measured.
 
 #include <fmt/format.h>
 
@@ -66,7 +65,7 @@ uint64_t hash_of(Item item) {
   return words[0] ^ words[1];
 }
 
-// The loops that plain pointers allow.
+// The loops that plain pointers permit.
 [[gnu::noinline]] void fill(Item* data, uint64_t items) {
   Item item = item_of(1, 2);
   const Item step = item_of(3, 5);
@@ -87,7 +86,7 @@ struct Speeds {
   uint64_t sum = 0;
 };
 
-// Touching the memory takes longer than using it, so each gets several passes.
+// Touching the memory takes longer than using it, so each phase has several passes.
 constexpr int passes = 3;
 
 template <class Fill, class Drain>
@@ -103,7 +102,7 @@ Speeds measure(uint64_t items, Fill fill_it, Drain drain_it) {
   return speeds;
 }
 
-// Memory on huge pages, touched.
+// Touched memory on huge pages.
 Result<os::Reservation> touched_memory(uint64_t bytes) {
   auto memory = os::Reservation::reserve(bytes);
   if (!memory) return memory;
@@ -137,7 +136,7 @@ Result<Speeds> growing_vector(uint64_t items) {
       [&] { return drain(data.data(), items); });
 }
 
-// Blocks in a chain, each taken when the one before it is full.
+// A chain of blocks, each taken when the one before is full.
 class Chain {
  public:
   static constexpr uint64_t block_items = 1 * MiB / sizeof(Item);
@@ -193,7 +192,7 @@ Result<Speeds> vanishing_array(uint64_t items, size_t block_bytes, Mechanism mec
   if (!pool) return std::unexpected(pool.error());
   auto array = VanishingArray::open(*pool, {.bytes = items * sizeof(Item)});
   if (!array) return std::unexpected(array.error());
-  std::vector<BlockPool::Block> touched;  // by the pool, when it is first taken
+  std::vector<BlockPool::Block> touched;  // by the pool, when a block is first taken
   for (uint64_t i = 0; i < blocks; ++i) {
     touched.push_back(pool->take());
     if (!touched.back())
@@ -217,8 +216,8 @@ Contender array_of(uint64_t items, size_t block_bytes, Mechanism mechanism) {
           items, [=](uint64_t n) { return vanishing_array(n, block_bytes, mechanism); }};
 }
 
-// Per block a fault and two moves, 10 to 25 us whatever the size: below 5 % of the time in which 16
-// MiB can be written or read, half of that at 32 MiB.
+// A block costs a fault and two moves, 10 to 25 us for any size: below 5 % of the time to write or
+// read 16 MiB, and half of that at 32 MiB.
 constexpr size_t best_block_bytes = 32 * MiB;
 
 Result<Report> run_vector(const Options& options) {

@@ -1,9 +1,10 @@
-// Is any other sort ahead of ours on a disk that is not here?
+// Is any other sort faster than ours on a disk that is not here?
 //
-// `penstock compare` runs each program under trace, and then takes all that it asked of the disk to another one: a model
-// of it (`devices`), or this one slowed down to it (`devices-emulated`). Ours is told which one it is, as a user tells
-// it by a profile; the others have no word for that. So it is the disk's time that is compared, without the
-// processor's. Inputs are half of the memory, and 2, 6 and 20 times as large.
+// `penstock compare` runs each program under trace, and then moves its disk requests to another
+// disk: a model of it (`devices`), or this one slowed down to it (`devices-emulated`). Ours knows
+// the disk by a profile, as a user would pass it; the others have no such option. So only the
+// disk's time is compared, without the processor's. Inputs are half of the memory, and 2, 6 and 20
+// times as large.
 
 #include <fmt/format.h>
 
@@ -86,7 +87,8 @@ class Bench {
       const auto told = nlohmann::json::parse(done->output, nullptr, false);
       if (told.is_discarded())
         return failure(ErrorCode::corrupt, "read what the comparison tells", "--json");
-      // One that is not installed, or cannot do with so little memory, has a problem and no time.
+      // A program that is not installed, or cannot work in so little memory, has a problem and no
+      // time.
       for (const auto& program : told.at("programs")) {
         if (program.contains("seconds"))
           seconds[program.at("program")].push_back(program.at("seconds"));
@@ -133,7 +135,7 @@ Result<Report> run(const Options& options, Grid grid, bool here) {
 const Registration simulated{
     "devices", "sorts on models of slower and faster disks, beside others' there",
     [](const Options& options) { return run(options, {.where = {"--simulate"}}, false); }};
-// Without the largest inputs, for which a hard disk takes minutes each.
+// The largest inputs are left out, because a hard disk takes minutes for each.
 const Registration emulated{
     "devices-emulated", "the same on this disk, slowed down to others", [](const Options& options) {
       return run(options,

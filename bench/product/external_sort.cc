@@ -1,23 +1,25 @@
-// How far is the external sort from what the disk allows, and from other people's sorts?
+// How far is the external sort from the disk's limit, and from other sorts?
 //
-// Numbers: 8 GiB of uniform u64 with a budget of 1 GiB, and as many times of a year, in microseconds. The bound is two reads and two writes of
-// the data at the speed of the disk, measured before and after each run (a shared disk has better
-// and worse minutes); times may take less, because their temporaries are packed. Lines: 20,000,000 ASCII records of the Sort Benchmark with 512 MiB, beside
-// GNU sort with the same memory, threads and folder for temporaries; both outputs must be the same,
-// byte for byte.
+// Numbers: 8 GiB of uniform u64 with a budget of 1 GiB, and as many times of a year, in
+// microseconds. The bound is two reads and two writes of the data at the speed of the disk,
+// measured before and after each run (a shared disk has better and worse minutes); times may take
+// less, because their temporaries are packed. Lines: 20,000,000 ASCII records of the Sort Benchmark
+// with 512 MiB, compared with GNU sort with the same memory, threads and folder for temporaries;
+// both outputs must be the same, byte for byte.
 //
 // The numbers are also sorted by STXXL, DuckDB and polars with the same memory, once, after our
-// first run: they are several times slower, so that noise does not matter. Who fails, takes more
-// than ten minutes or is not installed has a row that says so.
+// first run: they are several times slower, so that noise does not matter. A rival that fails,
+// takes more than ten minutes or is not installed has a row that says so.
 //
-// external-sort-memory: 2 GiB of u64, kv64, records and lines, with 32 MiB to 4 GiB. More memory must not
-// make it slower, and each run must stay within what it was given.
+// external-sort-memory: 2 GiB of u64, kv64, records and lines, with 32 MiB to 4 GiB. More memory
+// must not make it slower, and each run must stay within its budget.
 //
-// external-sort-fast: a quarter of the numbers and records on /dev/shm, as a disk of many GB/s, without the databases;
-// the numbers also with one, two and, where there are more processors, four threads and so on.
+// external-sort-fast: a quarter of the numbers and records on /dev/shm, as a disk of many GB/s,
+// without the databases; the numbers also with one, two, four threads and so on, up to the
+// processors.
 //
-// Every program, ours and theirs, runs as a child, so that its memory is seen from outside, and
-// finds memory that the machine has touched just before.
+// Every program runs as a child, so that its memory is measured from outside, in memory that the
+// machine has touched just before.
 
 #include "files/sort/external_sort.h"
 
@@ -53,7 +55,7 @@ constexpr uint64_t record_bytes = 100;
 struct Sizes {
   uint64_t u64_bytes;
   uint64_t u64_memory_bytes;
-  uint64_t disk_bytes;  // what the disk's speed is measured with
+  uint64_t disk_bytes;  // for measuring the disk's speed
   uint64_t records;
   uint64_t records_memory_bytes;
   uint64_t sweep_bytes;
@@ -69,8 +71,8 @@ Result<items::Format> record_format() {
   return items::parse_format("record", 100, "0:10");
 }
 
-// In a quick run the budget is what the sort can just work with, so that it has to use the disk if
-// it can. A sanitized program is larger.
+// In a quick run the budget is the least that the sort works with, so that it has to use the disk
+// if it can. A sanitized program is larger.
 uint64_t least_memory_bytes(const items::Format& format) {
   external::SortOptions options;
   options.format = format;
@@ -128,16 +130,16 @@ class Bench {
                         std::vector<std::string> format, uint64_t memory_bytes,
                         unsigned threads = usual_threads) const;
   Result<nlohmann::json> check(const std::string& path, std::vector<std::string> format) const;
-  // Sorts items whose check said `before`, has the output verified, and removes it.
+  // Sorts items whose check returned `before`, has the output verified, and removes it.
   Result<ChildRun> sort_and_check(const std::string& input, const std::vector<std::string>& format,
                                   uint64_t memory_bytes, const nlohmann::json& before,
                                   unsigned threads = usual_threads) const;
   Result<nlohmann::json> make_input(const std::string& path, const std::vector<std::string>& format,
                                     uint64_t bytes) const;
-  // Sorts numbers that lie there, and tells how far that is from the disk's bound. With their rivals.
+  // Sorts the numbers in `input`, and compares the time with the disk's bound, and with rivals.
   Status race(const std::string& name, const std::string& input, const nlohmann::json& before,
               bool with_rivals);
-  // `our_seconds`: of the run beside which they are set.
+  // `our_seconds`: of the run to compare with.
   void rivals(const std::string& input, const nlohmann::json& checked, double our_seconds);
   Status compare(const std::string& one, const std::string& other) const;
   void hash_checksum(const nlohmann::json& checked) {
@@ -151,7 +153,7 @@ class Bench {
   const Scratch& scratch_;
   const bool with_rivals_;
   Report report_;
-  double slowdown_max_ = 0;  // of all sweeps
+  double slowdown_max_ = 0;  // over all sweeps
   double peak_share_max_ = 0;
 };
 
@@ -187,7 +189,7 @@ Status Bench::compare(const std::string& one, const std::string& other) const {
 void Bench::rivals(const std::string& input, const nlohmann::json& checked, double our_seconds) {
   const RivalJob job{.input = input,
                      .folder = scratch_.folder(),
-                     // None of them works with what a quick run gives us.
+                     // No rival works with the memory of a quick run.
                      .memory_bytes = std::max(sizes_.u64_memory_bytes, 256 * MiB),
                      .threads = usual_threads,
                      .seconds_max = options_.quick ? 60u : 600u,
@@ -217,7 +219,7 @@ void Bench::rivals(const std::string& input, const nlohmann::json& checked, doub
   }
 }
 
-// What `penstock check` says of the new file.
+// Returns the result of `penstock check` for the new file.
 Result<nlohmann::json> Bench::make_input(const std::string& path,
                                          const std::vector<std::string>& format,
                                          uint64_t bytes) const {
@@ -357,7 +359,7 @@ Status Bench::records() {
   return {};
 }
 
-// The numbers with more and more threads, by turns.
+// Sorts the numbers with more and more threads, in turns.
 Status Bench::speedups() {
   const std::string input = scratch_.file("input");
   Result<nlohmann::json> before = make_input(input, u64_words, sizes_.u64_bytes);
@@ -400,7 +402,7 @@ Status Bench::memory_sweep(const std::string& name, const std::vector<std::strin
   }
   fs::remove(input);
 
-  // The fastest with less memory, and how much slower the slowest step upwards is than that.
+  // The fastest run with less memory, and the largest slowdown of a step upwards relative to it.
   double fastest = 0;
   double slowdown_max = 0;
   for (size_t i = 0; i < memories.size(); ++i) {
@@ -432,7 +434,7 @@ Result<Report> run(const Options& options, bool sweeps, bool in_memory) {
   Result<Sizes> sizes = sizes_of(options.quick);
   if (!sizes) return std::unexpected(sizes.error());
   if (in_memory && !options.quick) {
-    // All of it is memory.
+    // All files are in memory.
     for (uint64_t* bytes : {&sizes->u64_bytes, &sizes->u64_memory_bytes, &sizes->disk_bytes,
                             &sizes->records, &sizes->records_memory_bytes})
       *bytes /= 4;
@@ -440,7 +442,7 @@ Result<Report> run(const Options& options, bool sweeps, bool in_memory) {
   Result<Scratch> scratch = Scratch::make(options.directory);
   if (!scratch) return std::unexpected(scratch.error());
   Bench bench(options, *sizes, *scratch, !in_memory);
-  // A quick run is a test, of everything.
+  // A quick run is a test of everything.
   if (sweeps || options.quick) {
     if (Status done = bench.memory_sweeps(); !done) return std::unexpected(done.error());
   }

@@ -1,11 +1,11 @@
-// What does it cost to sort what is in order already?
+// The cost of sorting sorted data.
 //
-// external-sorted: 2 GiB of numbers in order beside `cp` and `sync` of them, as the output of a sort is
-// on the disk when it ends. Eight sorted files of numbers merged
-// (`sort -m`), and eight of pairs, beside the time that the disk takes for as many bytes, measured just
-// before; and eight of lines, 0.9 GB in all, beside GNU sort -m, with the same bytes out.
+// external-sorted: 2 GiB of numbers in order compared with `cp` and `sync` of them, because the
+// output of a sort is on the disk when it ends. Eight sorted files of numbers merged (`sort -m`),
+// and eight of pairs, compared with the disk's time for as many bytes, measured just before; and
+// eight of lines, 0.9 GB in all, compared with GNU sort -m, with the same bytes out.
 //
-// Every program runs as a child, and finds memory that the machine has touched just before.
+// Every program runs as a child, in memory that the machine has touched just before.
 
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ class Bench {
         scratch_(scratch),
         bytes_(options.quick ? 64 * MiB : 2 * GiB),
         lines_(options.quick ? 200'000 : 20'000'000),
-        // In a quick run what the sort can just work with. A sanitized program is larger.
+        // In a quick run, the least memory that the sort works with. A sanitized program is larger.
         memory_bytes_(options.quick ? external::minimum_memory_bytes(external::SortOptions{}) +
                                           (os::shadowed ? 16 * MiB : 0)
                                     : 256 * MiB) {}

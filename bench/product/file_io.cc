@@ -1,17 +1,17 @@
-// What does a file cost behind a plain pointer? (Table 3 of the paper.)
+// The cost of a file behind a plain pointer. (Table 3 of the paper.)
 //
 // Reading sums the 64-bit numbers of a file up, writing stores 0, 1, 2, ... ; each contender is a
 // process of its own. The ceilings do nothing with the data: fio (io_uring, direct, 8 requests of 2
-// MiB), where it is installed, as it comes and with its buffers on huge pages, and our own engine
-// in a loop without a stream, which needs fewer requests. Each has its ratios, `vs_NAME_read` and
-// so on. Disks drift: the ceilings and the contenders that are held against them take turns, and a
-// ratio is the median of those of neighbours.
+// MiB), if it is installed, by default and with its buffers on huge pages, and our own engine in a
+// loop without a stream, which needs fewer requests. Each has its ratios, `vs_NAME_read` and so on.
+// Disks drift: the ceilings and the contenders that are compared with them take turns, and a ratio
+// is the median of those of neighbours.
 //
 // "cold": the file is not in the page cache; direct I/O is cold by nature. "hot": all of it is. A
 // buffered write counts as done when it is in the page cache (hot), or on the disk (cold).
-// Processor time is user and system, `cpu_vs_*` is ours less the loop's own over plain memory,
-// beside the ceiling's. Memory is what the process has resident beyond what it had before, page
-// cache only where it is mapped.
+// Processor time is user and system; `cpu_vs_*` is ours, minus the time of the loop over plain
+// memory, relative to the ceiling's. Memory is the growth of resident memory, including the page
+// cache only if it is mapped.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ struct Place {
 
 using Work = std::function<Result<uint64_t>(const Place&, Probe&)>;
 
-// ---- what is measured
+// ---- The contenders.
 
 constexpr size_t block_bytes = 2 * MiB;
 
@@ -65,10 +65,9 @@ Result<os::Reservation> plain_blocks(unsigned blocks) {
   return memory;
 }
 
-// Overlapped direct requests over a whole file, block i at address(i): what is behind the ceiling
-// of our own, and behind the RemapStream's side threads. `ready(i)` is called before block i's
-// request starts, when that of block i - requests has ended; `ended(i)` when a request has ended,
-// in order.
+// Overlapped direct requests over a whole file, block i at address(i): the loop of our own ceiling,
+// and of the RemapStream's side threads. `ready(i)` is called before block i's request starts, when
+// that of block i - requests has ended; `ended(i)` when a request has ended, in order.
 struct Overlapped {
   io::Operation operation;
   unsigned requests;
@@ -99,7 +98,7 @@ Status run_overlapped(const io::File& file, uint64_t bytes, const Overlapped& pl
   return {};
 }
 
-// Direct writes: what fio and the others do not wait for, nobody does.
+// Direct writes without a sync, because fio and the others do not wait for one.
 const io::OutputOptions unsynced{.rules = {.sync = false}};
 
 Status engine_loop(io::Operation operation, unsigned requests, const io::File& file,
@@ -125,8 +124,8 @@ Work engine_without_stream(bool write, unsigned requests) {
   };
 }
 
-// The loop alone: its processor time is no stream's fault. As few blocks as the streams have, and
-// as warm.
+// The loop alone, whose processor time is subtracted, with as few and as warm blocks as the streams
+// have.
 Result<uint64_t> loop_over_memory(const Place& place, bool write) {
   constexpr unsigned blocks = 3;
   auto memory = plain_blocks(blocks);
@@ -176,7 +175,7 @@ Result<uint64_t> read_by_pull_stream(const Place& place, Probe&) {
   return loops.sum(stream->begin(), place.bytes);
 }
 
-// B and C hand the file's blocks to the loop, or take them from it, in a thread of their own.
+// B and C: a thread of its own passes the file's blocks to the loop, or takes them from it.
 template <class Stream>
 Result<uint64_t> through_threads(Stream& stream, const std::function<Status()>& transfer,
                                  Side transfer_side, const std::function<uint64_t()>& loop) {
@@ -242,7 +241,7 @@ Result<uint64_t> write_by_guard_stream(const Place& place, Probe&) {
   });
 }
 
-// The requests in flight lie in the blocks that the side may still come back to.
+// The requests in flight use the blocks that the side may still come back to.
 constexpr uint32_t remap_requests = 3;
 
 RemapStream::Options remap_options(uint64_t bytes, Side transfer_side) {
@@ -256,7 +255,7 @@ RemapStream::Options remap_options(uint64_t bytes, Side transfer_side) {
           .name = "file"};
 }
 
-// The pages of a pool that shows them at several addresses.
+// Bytes of a pool's pages that are mapped at several addresses.
 uint64_t shared_bytes(const RemapStream& stream) {
   return stream.mechanism() == Mechanism::shared ? stream.memory_bytes() : 0;
 }
@@ -334,19 +333,19 @@ Status write_mapped(const PlainFile& file) {
   return write_by_mmap(file, advice);
 }
 
-// ---- how it is measured
+// ---- The measurement.
 
 struct Contender {
   std::string name;
-  Work work;  // nothing: fio
+  Work work;  // null: fio
   bool sums = true;
   bool huge_fio = false;
-  unsigned share = 1;  // only the 1/share-th part of the bytes is moved, and extrapolated
+  unsigned share = 1;  // only this part of the bytes is moved, and extrapolated
 };
 
 struct Measured {
   double bytes_per_s;
-  double cpu_seconds;  // of all bytes
+  double cpu_seconds;  // for all bytes
   double peak_bytes;
 };
 
@@ -359,7 +358,7 @@ class Experiment {
   Experiment(bool write, uint64_t bytes, const Scratch& scratch, Report& report)
       : write_(write), bytes_(bytes), scratch_(scratch), report_(report) {}
 
-  // All of them in turns. Adds their rows, and returns their samples in the same order.
+  // Runs the contenders in turns. Adds their rows, and returns their samples in the same order.
   Result<std::vector<Samples>> compare(const std::vector<Contender>& contenders, Heat heat,
                                        unsigned runs);
 
@@ -377,7 +376,7 @@ class Experiment {
   std::map<std::string, bool> verified_;
 };
 
-// Before writing: no file, and nothing of the file before on its way.
+// Before writing: removes the file, and waits for its pending writes.
 Status Experiment::set_up(Heat heat) {
   if (!write_) return heat == Heat::hot ? bring_into_cache(path()) : forget_cached(path());
   std::error_code ignored;
@@ -407,7 +406,8 @@ Result<Measured> Experiment::run_once(const Contender& contender, Heat heat) {
                   run->cpu_seconds * contender.share, static_cast<double>(run->peak_bytes)};
 }
 
-// A file is read back once for each contender: the first number of each block, and the sum of all.
+// The file is read back once for each contender: the first number of each block, and the sum of
+// all.
 Status Experiment::verify(const Contender& contender, const Place& place, uint64_t total) {
   bool right = total == sum_of_numbers(place.bytes);
   if (write_) {
@@ -481,14 +481,14 @@ struct Question {
   bool write;
   std::vector<Contender> against_ceiling;  // the product
   std::vector<Contender> direct;
-  std::vector<Contender> cold, hot;  // through the page cache
+  std::vector<Contender> cold, hot;  // contenders that use the page cache
 };
 
 Status answer(const Question& question, uint64_t bytes, unsigned runs, const Scratch& scratch,
               Report& report) {
   Experiment experiment(question.write, bytes, scratch, report);
   std::vector<Contender> ceilings;
-  std::vector<std::string> names;  // in ratios
+  std::vector<std::string> names;  // names in ratios
   if (fio_is_installed()) {
     ceilings.push_back({.name = "fio, direct, 8 of 2 MiB", .work = {}, .sums = false});
     names.emplace_back("fio");
@@ -548,8 +548,8 @@ Question reading(unsigned fstream_share) {
           .hot = buffered};
 }
 
-// The loop's items are aligned, so nothing needs the block before: one is filled, two are on their
-// way.
+// The loop's items are aligned, so the block before is not needed: one is filled, two are being
+// written.
 constexpr FileWriterOptions three_blocks{
     .write_behind_blocks = 1, .comeback_blocks = 0, .sync = false};
 
@@ -584,7 +584,7 @@ Result<Report> run_file_io(const Options& options) {
   Report report;
   report.hash(sum_of_numbers(bytes));
 
-  // The file that is read, and the first touch of the disk's blocks.
+  // The input file; it also touches the disk's blocks first.
   const Place numbers{scratch->file("numbers"), bytes};
   auto made = run_isolated(
       [&](Probe& probe) { return write_by_file_writer(FileWriterOptions{})(numbers, probe); });

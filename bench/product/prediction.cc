@@ -1,15 +1,17 @@
 // Does a sort take as long as its plan said?
 //
-// A grid: formats, budgets from a sixteenth of the input to all of it in memory, and orders. Each cell is one run of the
-// program, whose statistics have what was predicted, before anything was written, beside what it took. The disk
-// is this one, a file system in memory, or an emulated slow one; each is a bench of its own.
+// A grid: formats, budgets from a sixteenth of the input to all of it in memory, and orders. Each
+// cell is one run of the program, whose statistics have the prediction, made before any write, and
+// the result. The disk is this one, a file system in memory, or an emulated slow one; each is a
+// bench of its own.
 //
-// A cell in which other programs took a fifth of a processor or more, or the host took so much, says nothing of the
-// plan: it is repeated, three times at most, and the row of the least disturbed one is kept. What others do to
-// a shared disk is not seen: one and the same cell takes 2.2 s and 3.1 s there. So a cell that is off by more than a
-// tenth is run twice more, and the median of the three counts.
+// A cell in which other programs took a fifth of a processor or more, or the host took as much,
+// says nothing about the plan: it is repeated, three times at most, and the row of the least
+// disturbed run is kept. Other users of a shared disk remain unseen: one and the same cell takes
+// 2.2 s and 3.1 s there. So a cell with an error of more than a tenth is run twice more, and the
+// median of the three counts.
 //
-// Every run finds memory that the machine has touched just before.
+// Every run is in memory that the machine has touched just before.
 
 #include <fmt/core.h>
 
@@ -33,7 +35,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the processors of the machine have done since it started, in seconds of one.
+// Processor seconds of the machine since it started.
 double machine_seconds() {
   std::ifstream stat("/proc/stat");
   std::string cpu;
@@ -61,7 +63,7 @@ Grid full_grid() {
           .orders = {"uniform", "sorted", "zipf", "rootdup"},
           .memory_bytes = {64 * MiB, 128 * MiB, 256 * MiB, 512 * MiB, 1 * GiB, 4 * GiB}};
 }
-// A test of the bench: of inputs so small the plan knows little.
+// A test of the bench: plans for inputs this small are inaccurate.
 Grid quick_grid() {
   return {.bytes = 48 * MiB,
           .formats = {"u64", "lines"},
@@ -81,7 +83,7 @@ class Bench {
   struct Cell {
     double predicted = 0;
     double seconds = 0;
-    double others = 0;  // processors that somebody else had
+    double others = 0;  // processors used by others
   };
 
   Result<Cell> sort(const std::string& format, uint64_t memory_bytes);
@@ -129,7 +131,7 @@ Status Bench::run() {
   std::vector<double> accuracies;
   for (const std::string& format : grid_.formats) {
     for (const std::string& order : grid_.orders) {
-      if (format == "lines" && order == "rootdup") continue;  // of numbers alone
+      if (format == "lines" && order == "rootdup") continue;  // only for numbers
       if (auto made = generate(options_.program, format, grid_.bytes, input_, order); !made)
         return std::unexpected(made.error());
       for (const uint64_t memory_bytes : grid_.memory_bytes) {

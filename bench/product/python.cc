@@ -1,9 +1,11 @@
-// How fast is the Python package, beside NumPy's memmap and sorts, and DuckDB's and polars' sorts of files?
+// How fast is the Python package, compared with NumPy's memmap and sorts, and DuckDB's and polars'
+// sorts of files?
 //
-// How fast is penstock.ray, beside Ray's own sort of datasets, and what does a cluster cost?
+// How fast is penstock.ray, compared with Ray's own sort of datasets, and what does a cluster cost?
 //
-// python/bench/bench.py (of the last question ray_sort.py) measures, part by part, with the Python of build/python and the extension of this
-// build; what it prints is reported here. It says which comparison gives whom an easier job.
+// python/bench/bench.py (ray_sort.py for the last question) measures, part by part, with the Python
+// of build/python and the extension of this build; its output is reported here. Its text says which
+// comparisons favour whom.
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -27,7 +29,7 @@ const fs::path packages = PENSTOCK_BINARY_DIR "/python";
 
 const std::vector<std::string> all_parts = {"sum", "arrays", "files", "tables"};
 
-// A line of the script's.
+// Adds a line of the script's output to the report.
 void add_line(const nlohmann::json& line, Report& report) {
   if (line.contains("ratio")) {
     report.ratio(line["ratio"], line["value"]);

@@ -1,4 +1,4 @@
-// How fast are arrays sorted, beside every other sort that this machine can have?
+// How fast are arrays sorted, compared with every other sort for this machine?
 //
 // For u64, u32, pairs of u64 and records of 100 bytes:
 //   large          2^27 uniform items (records: 2^23), one, two and, where there are more processors,
@@ -10,19 +10,19 @@
 //                  one behind the other in 64 MiB (records: 50 MiB)
 //
 // Rules. All contenders sort the same memory in the same run, one after the other, in several
-// rounds; everything is touched before. A call sorts an array and returns: whatever it has to set
-// up is in its time, but for the workspace of x86-simd-sort for pairs and records, which is touched
-// before: that favours this rival. malloc() is the same for all parts: from 32 MiB on, what it
-// gives is mapped and unmapped by the call. "Set-up done before" means that the sort has run once
-// on this input and that malloc() has kept what was freed, so that nobody waits for fresh pages.
-// Every result is verified: it is in order, and made of the items of the input. A rival whose
-// result is wrong is out, and named in a row; a wrong result of ours ends the bench.
+// rounds; everything is touched before. A call sorts an array and returns: its set-up is in its
+// time, except for the workspace of x86-simd-sort for pairs and records, which is touched before:
+// that favours this rival. malloc() is the same for all parts: from 32 MiB on, its memory is mapped
+// and unmapped by the call. "Set-up done before" means that the sort has run once on this input and
+// that malloc() has kept the freed memory, so that no sort waits for fresh pages. Every result is
+// verified: it is in order, and made of the items of the input. A rival whose result is wrong is
+// out, and named in a row; a wrong result of ours ends the bench.
 //
-// Who runs. Before each race all rivals sort an eighth of the items, once. Who takes more than
-// field_factor times as long as the best there stays out of the race, and of the later rounds who
-// took more than rounds_factor times as long as the best in the first.
+// Contenders. Before each race all rivals sort an eighth of the items, once. A rival that takes
+// more than field_factor times as long as the best one does not race, and one that took more than
+// rounds_factor times as long as the best in the first round is not in the later ones.
 //
-// The ratios compare with the fastest rival, whatever memory that one takes.
+// The ratios compare with the fastest rival, even if it takes more memory.
 
 #include "penstock/sort.h"
 
@@ -56,7 +56,7 @@
 namespace penstock::bench {
 namespace {
 
-// ---- the four kinds of items
+// ---- The four kinds of items.
 
 template <class T>
 struct Kind;
@@ -106,9 +106,9 @@ Result<items::Format> format_of() {
   return items::parse_format(Kind<T>::name);
 }
 
-// ---- ours
+// ---- Our sorts.
 
-Status our_status;  // of the calls since it was last looked at: the first error
+Status our_status;  // first error of the calls since it was last read
 
 template <class T>
 void ours(T* items, size_t count, unsigned threads) {
@@ -122,7 +122,7 @@ void ours(T* items, size_t count, unsigned threads) {
   if (!sorted && our_status) our_status = std::move(sorted);
 }
 
-// ---- memory
+// ---- Memory.
 
 enum class Pages { huge, small };
 
@@ -144,7 +144,7 @@ class Array {
   std::span<T> span() const { return {data(), count_}; }
   size_t count() const { return count_; }
 
-  // How much of it lies on huge pages, 0 to 1.
+  // The share of it on huge pages, 0 to 1.
   double huge_share() const {
     std::ifstream maps("/proc/self/smaps");
     const auto first = reinterpret_cast<uint64_t>(memory_.begin());
@@ -167,7 +167,7 @@ class Array {
   size_t count_;
 };
 
-// ---- inputs and results
+// ---- Inputs and results.
 
 template <class T>
 Status generate(generate::Distribution distribution, std::span<T> out) {
@@ -199,7 +199,7 @@ bool is_sorted(std::span<const T> items) {
   return sorted;
 }
 
-// ---- a race
+// ---- A race.
 
 constexpr double field_factor = 3;
 constexpr double rounds_factor = 1.5;
@@ -213,7 +213,7 @@ struct Time {
 };
 
 struct Standings {
-  std::vector<Time> times;  // of those who finished
+  std::vector<Time> times;  // contenders that finished
   const Time& ours() const { return *std::ranges::find(times, true, &Time::is_ours); }
   // The fastest first.
   std::vector<const Time*> rivals() const {
@@ -246,13 +246,13 @@ Names within(const Standings& standings, double factor, size_t count = ~size_t{0
 template <class T>
 struct Race {
   std::span<T> work;
-  std::function<Status()> restore;  // makes `work` the input again
-  uint64_t sum = 0;                 // of the input
+  std::function<Status()> restore;  // copies the input to `work`
+  uint64_t sum = 0;                 // sum of the input
   size_t part_items = 0;            // sorts parts of this size
   unsigned threads = 1;
   unsigned rounds = 1;
   bool warm_up = false;
-  std::optional<Names> field;  // who runs; nothing: all
+  std::optional<Names> field;  // the contenders; default: all
 };
 
 template <class T>
@@ -271,7 +271,7 @@ class Bench {
     Sorter<T> sorter;
     bool is_ours = false;
   };
-  // What all contenders sort, and where they do it.
+  // The input, and the memory to sort it in.
   struct Course {
     Array<T> input;
     Array<T> work;
@@ -285,11 +285,11 @@ class Bench {
     return std::is_same_v<T, uint64_t> ? name : name + "_" + Kind<T>::name;
   }
   static Result<Course> make_course(size_t items, Pages pages);
-  // The race over `items` freshly made items at the beginning of the course.
+  // Makes a race over `items` new items at the beginning of the course.
   Result<Race<T>> race_of(const Course& course, generate::Distribution distribution, size_t items,
                           unsigned threads) const;
   Result<Standings> run(const Race<T>& race);
-  // A pilot, then the race among those who are fast enough.
+  // Runs a pilot, then the race among the fast ones.
   Result<Standings> run_with_pilot(const Course& course, generate::Distribution distribution,
                                    unsigned threads, size_t part_items = 0);
   bool verify(const Race<T>& race) const;
@@ -301,7 +301,7 @@ class Bench {
   const Options& options_;
   Report& report_;
   std::vector<Contender> contenders_;
-  Standings pilot_;  // of the last run_with_pilot()
+  Standings pilot_;  // result of the last run_with_pilot()
 };
 
 template <class T>
@@ -364,7 +364,7 @@ Result<Standings> Bench<T>::run(const Race<T>& race) {
     if (race.field && !race.field->contains(sorter.name)) continue;
     lanes.push_back({contender, {sorter.name, contender.is_ours, {}}});
   }
-  // The seconds of one sort, or nothing if its result is wrong.
+  // Returns the seconds of one sort; nullopt if its result is wrong.
   auto measure = [&](const Lane& lane) -> Result<std::optional<double>> {
     if (Status done = race.restore(); !done) return std::unexpected(done.error());
     const Sorter<T>& sorter = lane.contender.sorter;
@@ -448,8 +448,8 @@ void Bench<T>::add_best(const std::string& what, const Standings& standings, siz
   }
 }
 
-// The limits that glibc's malloc() would come to by itself when blocks of that size have been
-// freed, were they not fixed by setting any of them: without this, the parts behind KeepFreedMemory
+// Sets the limits that glibc's malloc() would choose by itself after blocks of that size were
+// freed. Setting any limit fixes all of them, and without this, the parts behind KeepFreedMemory
 // would map every 128 KiB anew.
 void set_malloc_limits() {
   mallopt(M_MMAP_MAX, 65536);
@@ -457,7 +457,7 @@ void set_malloc_limits() {
   mallopt(M_TRIM_THRESHOLD, static_cast<int>(64 * MiB));
 }
 
-// glibc's malloc() keeps what was freed, and its pages, while this object lives.
+// glibc's malloc() keeps freed memory, and its pages, during this object's lifetime.
 class KeepFreedMemory {
  public:
   KeepFreedMemory() {
@@ -490,14 +490,14 @@ Status Bench<T>::large() {
     report_.add(row(power(items), "share of the array on huge pages"), "",
                 {course->work.huge_share()});
     std::vector<unsigned> counts = thread_counts(options_);
-    std::ranges::reverse(counts);  // one thread last: `fast` is of it
+    std::ranges::reverse(counts);  // one thread last: `fast` is for it
     for (unsigned threads : counts) {
       const std::string suffix = fmt::format(", {} thread{}", threads, threads == 1 ? "" : "s");
       auto standings = run_with_pilot(*course, uniform, threads);
       if (!standings) return std::unexpected(standings.error());
       add_all(power(items / pilot_share) + suffix + ", who runs on", pilot_, items / pilot_share);
       add_all(power(items) + suffix, *standings, items);
-      if (!standings->rivals().empty()) {  // not many have two threads
+      if (!standings->rivals().empty()) {  // few rivals have two threads
         report_.ratio(fmt::format("vs_best_rival_{}_{}t_{}", Kind<T>::name, threads, size),
                       standings->vs_best_rival());
       }
@@ -533,7 +533,7 @@ Status Bench<T>::large() {
   return {};
 }
 
-// The input is made anew for each sort, since a copy of it would not fit beside what a rival needs.
+// The input is generated for each sort, because a copy of it would not fit beside a rival's memory.
 template <class T>
 Status Bench<T>::huge() {
   if (Kind<T>::huge_log2 == 0 || options_.quick) return {};
@@ -600,7 +600,7 @@ Status Bench<T>::small() {
   return {};
 }
 
-// ---- the whole, and its parts by name
+// ---- All of it, and its parts by name.
 
 using Part = std::string;
 

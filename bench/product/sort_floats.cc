@@ -1,13 +1,14 @@
-// What does it cost that NaNs come last, and how fast are doubles sorted beside others?
+// The cost of sorting NaNs last, and the speed of sorting doubles compared with others.
 //
-// 2^25 doubles of both signs in random order, on one thread; of 0 % or 10 % NaN, half of these with a sign.
-// `<` is no order of NaNs: what compares by it is given the numbers alone, behind a std::partition() of the
-// array, whose time counts. Beside that, our sort of the same bits as u64: the order that costs nothing,
-// since a key is taken as it is. (That of doubles flips a sign or all bits of each key, and subtracts one
-// constant, for NaNs: src/sorting/scatter/key_order.h.)
+// 2^25 doubles of both signs in random order, on one thread; 0 % or 10 % are NaN, half of these
+// with a sign. `<` does not order NaNs: sorts that compare by it get only the numbers, after a
+// std::partition() of the array, whose time counts. For comparison, our sort of the same bits as
+// u64, whose order costs nothing, because keys are used unchanged. (That of doubles flips a sign or
+// all bits of each key, and subtracts one constant, for NaNs: src/sorting/scatter/key_order.h.)
 //
-// Every result is verified: numbers in order, -0 before 0, then NaNs, as many as before. A rival whose result
-// is wrong is out, with a row; a wrong result of ours ends the bench. (Of -0 and 0 rivals may keep any order.)
+// Every result is verified: numbers in order, -0 before 0, then NaNs, as many as before. A rival
+// whose result is wrong is out, with a row; a wrong result of ours ends the bench. (Rivals may keep
+// -0 and 0 in any order.)
 
 #include <fmt/core.h>
 

@@ -1,8 +1,8 @@
-// How fast are strings in memory sorted, beside other sorts?
+// How fast are strings in memory sorted, compared with other sorts?
 //
-// Views of 2^22 strings that lie one behind the other in one block, in random order: random hexadecimal
-// digits, addresses of pages that begin alike, words by Zipf's law (few distinct ones), and decimal numbers of
-// several lengths. On one thread, and on two. Every result is verified by comparing neighbours and by a sum
+// Views of 2^22 contiguous strings in random order: random hexadecimal digits, addresses of pages
+// with common beginnings, words by Zipf's law (few distinct ones), and decimal numbers of several
+// lengths. On one thread, and on two. Every result is verified by comparing neighbours and by a sum
 // over all strings.
 
 #include <fmt/core.h>
@@ -45,7 +45,7 @@ const Kind kinds[] = {
      }},
     {"words",
      [](Random& random) {
-       // (Of 2^20 words, the k-th with a probability of about 1 / k.)
+       // (One of 2^20 words, the k-th with a probability of about 1 / k.)
        const uint64_t bits = random.below(20);
        return word_of((uint64_t{1} << bits) + random.below(uint64_t{1} << bits));
      }},

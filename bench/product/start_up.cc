@@ -1,4 +1,4 @@
-// What a command costs that has nothing to do: scripts start programs by the thousand.
+// The time of a command without work: scripts start programs by the thousand.
 
 #include <utility>
 

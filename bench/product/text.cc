@@ -1,17 +1,18 @@
-// How fast is text sorted by each order of GNU sort, beside GNU sort itself, and the best of the others?
+// How fast is text sorted by each order of GNU sort, compared with GNU sort itself, and the best of the others?
 //
 // 1 GB of each kind of lines, -S 256M, two threads, all into a file and with the same folder for
-// temporaries. GNU sort's output must be ours, byte for byte. Then the same with memory for all of it
-// several times over, which must not make it slower. Rows of CSV with ends of lines in quotes GNU sort
-// cannot sort: there our output is checked, and the rivals are DuckDB and polars.
+// temporaries. GNU sort's output must be ours, byte for byte. Then the same with memory for all of
+// it several times over, which must not make it slower. GNU sort cannot sort rows of CSV with line
+// ends in quotes: there our output is checked, and the rivals are DuckDB and polars.
 //
-// A rival (rivals/text_rivals.h) that cannot run, fails, or writes other bytes has a row that says so, and
-// no part in the ratios. uutils' sort orders some versions and sizes as GNU sort does not.
+// A rival (rivals/text_rivals.h) that cannot run, fails, or writes other bytes has a row that says
+// so, and is not in the ratios. uutils' sort orders some versions and sizes differently from GNU
+// sort.
 //
-// GNU sort takes minutes for some kinds, and rivals take longer: what took 20 s does not run again. Each
-// kind is also a bench of its own.
+// GNU sort takes minutes for some kinds, and rivals take longer: a run of 20 s or more is not
+// repeated. Each kind is also a bench of its own.
 //
-// Programs run as children, and find memory that the machine has touched just before.
+// Programs run as children, in memory that the machine has touched just before.
 
 #include <fmt/format.h>
 
@@ -41,7 +42,7 @@ constexpr unsigned threads = 2;
 constexpr double repeated_seconds_max = 20;
 constexpr uint64_t vocabulary = 3000;
 
-// Words that are the same in every run: the n-th has 3 to 9 letters.
+// The n-th word, the same in every run: 3 to 9 letters.
 std::string word(uint64_t n) {
   Random random(n % vocabulary);
   std::string text;
@@ -60,11 +61,11 @@ const std::vector<std::string>& words() {
 }
 
 struct Kind {
-  const char* bench;  // of this kind alone
+  const char* bench;  // name of the bench for this kind only
   const char* name;
   std::vector<std::string> options;
-  std::function<void(Random&, std::string&)> append;  // a line, with its end
-  bool is_for_sort = true;  // GNU sort, and who takes its words, can do it
+  std::function<void(Random&, std::string&)> append;  // appends a line, with its end
+  bool is_for_sort = true;  // supported by GNU sort and programs with its options
 };
 
 std::vector<Kind> kinds() {
@@ -246,7 +247,7 @@ Status Bench::race(const Kind& kind) {
   return raced;
 }
 
-// `wanted`: what they should write.
+// `wanted` is the expected output.
 Status Bench::race_others(const Kind& kind, const std::string& wanted, double our_seconds) {
   const std::string output = scratch_.file("others");
   const std::vector<TextRival> rivals = kind.is_for_sort
@@ -304,7 +305,7 @@ Result<Report> run(const Options& options, const std::vector<Kind>& some) {
   // A sanitized program is larger.
   Sizes sizes{1'000'000'000, 256 * MiB, 4 * GiB};
   if (options.quick) sizes = {16 * MiB, 40 * MiB + (os::shadowed ? 16 * MiB : 0), 256 * MiB};
-  // Where the machine has not so much, all that it has but a quarter.
+  // On a machine with less memory, three quarters of it.
   sizes.more_memory_bytes = std::min(sizes.more_memory_bytes, os::limits().memory_bytes / 4 * 3);
   Result<Scratch> scratch = Scratch::make(options.directory);
   if (!scratch) return std::unexpected(scratch.error());

@@ -1,5 +1,5 @@
-// How fast a trace becomes a sequence of requests: 100 million of them, of a made-up merge of 64
-// files by four processes, in bounded memory.
+// The speed of converting a trace to a sequence of requests: 100 million of them, of a synthetic
+// merge of 64 files by four processes, in bounded memory.
 
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t files = 64;
 constexpr int processes = 4;
 
-// Each file is read in runs of requests where its descriptor stands; sometimes one is sought.
+// Each file is read in runs of requests from its descriptor's position, which sometimes seeks.
 Result<uint64_t> write_trace(const std::string& path, uint64_t requests) {
   auto writer = trace::TraceWriter::create(path, {.backend = trace::Backend::synthetic});
   if (!writer) return std::unexpected(writer.error());

@@ -1,6 +1,6 @@
-// What a traced call costs, and a call that is not traced: the same program plain, under each of
-// our backends, and under strace, one after the other in each run. And GNU sort, which makes calls
-// as programs do.
+// The cost of a traced call, and of a call that is not traced: the same program plain, under each
+// of our backends, and under strace, one after the other in each run. And GNU sort, as a program
+// with typical calls.
 
 #include <filesystem>
 #include <fstream>
@@ -18,7 +18,7 @@ namespace {
 constexpr const char* calls_program = PENSTOCK_BINARY_DIR "/bench/penstock-bench-calls";
 constexpr uint64_t file_bytes = 256 * 4096;
 
-// The backends that can run here; a test capture tells.
+// The backends that can run here, found by a test capture.
 std::vector<trace::Backend> backends(const Scratch& scratch) {
   std::vector<trace::Backend> usable;
   for (const auto backend : {trace::Backend::ptrace, trace::Backend::bpf}) {
@@ -43,7 +43,7 @@ Result<uint64_t> run_under(const Tracing& how, std::vector<std::string> words,
     return captured->totals.events;
   }
   if (how.name == "strace") {
-    // The calls that we watch for, with the filter in the kernel that makes others pass.
+    // The calls that we trace, with the kernel's filter that lets others pass.
     std::vector<std::string> strace = {"strace",          "-f", "--seccomp-bpf",           "-e",
                                        "trace=desc,file", "-o", scratch.file("strace.txt")};
     words.insert(words.begin(), strace.begin(), strace.end());
@@ -76,7 +76,7 @@ Status measure_calls(Report& report, const Options& options, const Scratch& scra
     std::vector<std::vector<double>> overhead_us(ways.size()), ns(ways.size());
     for (unsigned run = 0; run < options.runs_or(3); ++run) {
       for (size_t i = 0; i < ways.size(); ++i) {
-        // strace takes its time for each: fewer suffice.
+        // strace is slow, so fewer calls suffice.
         const uint64_t calls = call == "pread" && ways[i].name != "plain" ? count / 4 : count;
         auto taken = ns_a_call(ways[i], call, calls, scratch);
         if (!taken) return std::unexpected(taken.error());
@@ -105,7 +105,7 @@ Status measure_calls(Report& report, const Options& options, const Scratch& scra
 
 Status measure_sort(Report& report, const Options& options, const Scratch& scratch,
                     const std::vector<Tracing>& ways) {
-  const uint64_t lines = options.quick ? 20'000 : 20'000'000;  // of 100 bytes
+  const uint64_t lines = options.quick ? 20'000 : 20'000'000;  // 100 bytes each
   const std::string input = scratch.file("lines"), output = scratch.file("sorted");
   {
     std::ofstream file(input);

@@ -1,8 +1,8 @@
 #pragma once
 
-// A queue of blocks, used by a tight loop a block at a time, as a program does that takes on the
-// blocks itself; and the paper's iterator over it (Algorithms 3 and 4), which asks at each item
-// whether its block is at an end.
+// A queue of blocks, used a block at a time by a tight loop, in programs that handle the blocks
+// themselves; and the paper's iterator over it (Algorithms 3 and 4), which checks at each item for
+// the end of its block.
 
 #include <cstddef>
 #include <cstdint>
@@ -73,7 +73,7 @@ class Iterator {
     }
     return item;
   }
-  // What is in the last block, which need not be full.
+  // Passes on the last block, which need not be full.
   void close() {
     queue_.give_full();
     queue_.close();

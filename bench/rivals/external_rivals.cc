@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 const fs::path columns_script = PENSTOCK_SOURCE_DIR "/bench/rivals/external/columns.py";
 const fs::path python = PENSTOCK_SOURCE_DIR "/build/rivals/bin/python";
 
-// Files that are gone when it is.
+// Files that are removed with this object.
 class Files {
  public:
   explicit Files(fs::path folder) : folder_(std::move(folder)) { fs::create_directories(folder_); }
@@ -33,7 +33,7 @@ class Files {
   fs::path folder_;
 };
 
-// What a run has to say for itself when it did not do its work.
+// The reason why a run failed.
 std::string problem_of(const Result<ChildRun>& run, unsigned seconds_max) {
   if (!run) {
     const std::string alarm = fmt::format("signal {}", SIGALRM);
@@ -47,7 +47,7 @@ std::string problem_of(const Result<ChildRun>& run, unsigned seconds_max) {
              : run->output.substr(run->output.rfind('\n', run->output.size() - 2) + 1);
 }
 
-// Runs the sort, has its output verified, and notes what came out.
+// Runs the sort, has its output verified, and records the result.
 void race(const RivalJob& job, const std::vector<std::string>& words,
           const std::vector<std::string>& environment, const std::function<Status()>& verify,
           RivalRun& rival) {

@@ -1,13 +1,13 @@
 #pragma once
 
-// Other people's sorts of data larger than memory, for the bench external-sort: STXXL (a program
-// built from external/stxxl_sort.cc where libstxxl-dev is installed), DuckDB and polars
-// (external/columns.py, in the virtual environment that tools/setup.sh bench makes).
+// Other sorts of data larger than memory, for the bench external-sort: STXXL (a program built from
+// external/stxxl_sort.cc if libstxxl-dev is installed), DuckDB and polars (external/columns.py, in
+// the virtual environment that tools/setup.sh bench makes).
 //
-// Each is given the memory, threads and folder that we have, through options of its own. None of
-// them promises to stay within the memory, so the peaks stand beside the times. STXXL reads and
-// writes the plain file; the others their best format, a Parquet file without compression, made
-// before the clock starts.
+// Each gets our memory, threads and folder, through its own options. None of them promises to stay
+// within the memory, so the peaks are reported with the times. STXXL reads and writes the plain
+// file; the others their best format, a Parquet file without compression, made before the clock
+// starts.
 
 #include <cstdint>
 #include <functional>
@@ -21,8 +21,8 @@
 namespace penstock::bench {
 
 struct RivalJob {
-  std::string input;   // of u64
-  std::string folder;  // for everything that they write
+  std::string input;   // path of a file of u64
+  std::string folder;  // for all of their files
   uint64_t memory_bytes = 0;
   unsigned threads = 0;
   unsigned seconds_max = 600;
@@ -33,11 +33,11 @@ struct RivalJob {
 struct RivalRun {
   std::string name;             // "STXXL 1.4.1"
   std::string ratio;            // "vs_stxxl_u64"
-  std::optional<ChildRun> run;  // of the sort alone, its output verified
-  std::string problem;          // why there is none: not installed, killed, too slow, wrong
+  std::optional<ChildRun> run;  // the sort's run, with its output verified
+  std::string problem;          // the reason for no run: not installed, killed, too slow, wrong
 };
 
-// Leaves nothing behind in the folder.
+// Runs the rivals, and removes their files from the folder.
 std::vector<RivalRun> sort_with_rivals(const RivalJob& job);
 
 }  // namespace penstock::bench

@@ -1,7 +1,6 @@
 #pragma once
 
-// fio with io_uring and direct I/O: what the disk gives to a program that does nothing with the
-// data.
+// fio with io_uring and direct I/O: the disk's speed for a program that does nothing with the data.
 
 #include <cstdint>
 #include <optional>
@@ -13,14 +12,14 @@ namespace penstock::bench {
 
 struct FioRun {
   double bytes_per_s = 0;
-  double cpu_seconds = 0;  // of its job, by its own account: starting up does not count
+  double cpu_seconds = 0;  // time of its job by its own account, without the start
 };
 
 struct FioJob {
   std::string file;
   uint64_t bytes = 0;
   bool write = false;
-  // Its 8 buffers of 2 MiB lie on transparent huge pages, where glibc can be told so.
+  // Puts its 8 buffers of 2 MiB on transparent huge pages, if glibc supports it.
   bool huge_pages = false;
 };
 

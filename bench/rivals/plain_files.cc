@@ -15,7 +15,7 @@ namespace penstock::bench {
 namespace {
 
 constexpr size_t buffer_bytes = 1 * MiB;
-struct alignas(64) Line {  // as the loops want it
+struct alignas(64) Line {  // for the loops' alignment
   std::byte bytes[64];
 };
 
@@ -58,7 +58,7 @@ class Mapping {
   uint64_t bytes_;
 };
 
-// With `populate` the pages of each piece are brought in by one call instead of a fault each.
+// Maps the pages of each piece by one call (`populate`), instead of a fault each.
 void bring_in(char* piece, size_t bytes, Advice advice, int populate) {
   if (advice == Advice::populate) ::madvise(piece, bytes, populate);
 }

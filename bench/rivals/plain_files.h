@@ -1,7 +1,7 @@
 #pragma once
 
-// Files as everybody reads and writes them. Each reader returns the sum of the file's 64-bit
-// numbers, each writer stores 0, 1, 2, ... ; `sync` waits until they are on the disk.
+// The usual ways to read and write files. Each reader returns the sum of the file's 64-bit numbers,
+// each writer stores 0, 1, 2, ... ; `sync` waits until they are on the disk.
 
 #include <cstdint>
 #include <string>
@@ -29,7 +29,7 @@ enum class Advice { none, sequential, populate };
 Result<uint64_t> read_by_mmap(const PlainFile& file, Advice advice);
 Status write_by_mmap(const PlainFile& file, Advice advice);
 
-// Untimed helpers. The file's pages leave the page cache; all of them come into it.
+// Untimed helpers, which remove the file's pages from the page cache, or read all of them into it.
 Status forget_cached(const std::string& path);
 Status bring_into_cache(const std::string& path);
 

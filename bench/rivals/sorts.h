@@ -1,11 +1,10 @@
 #pragma once
 
-// Other people's sorts of memory, each behind one kind of call.
+// Other sorts of memory, behind a common function type.
 //
-// Some are compiled into this program, as far as their libraries are installed (the CMake lines
-// in bench/CMakeLists.txt). Others come as source packages: they are fetched and built into shared
-// libraries in the build folder when they are first asked for. What is not to be had is named in
-// `missing`, with the reason.
+// Some are compiled into this program, if their libraries are installed (bench/CMakeLists.txt).
+// Others are source packages: they are fetched and built into shared libraries in the build folder
+// on first use. `missing` names the unavailable ones, with the reason.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +25,8 @@ template <class T>
 struct Sorter {
   std::string name;
   void (*sort)(T* items, size_t count, unsigned threads) = nullptr;
-  // Called before, not timed: touches the memory that a sort of this size takes beside the array.
+  // Called before the clock starts: touches the memory that a sort of this size takes beside the
+  // array.
   void (*prepare)(size_t count) = nullptr;
   unsigned threads_min = 1;
   unsigned threads_max = 1;
@@ -38,11 +38,12 @@ struct Sorters {
   std::vector<std::string> missing;
 };
 
-// For uint32_t, uint64_t, double (without NaNs), KeyValue64 and Record. The first call may take minutes: it builds.
+// For uint32_t, uint64_t, double (without NaNs), KeyValue64 and Record. The first call may take
+// minutes, for building.
 template <class T>
 Sorters<T> rival_sorts();
 
-// The two halves of it.
+// The two halves of rival_sorts().
 template <class T>
 void add_compiled_sorts(Sorters<T>& sorters);
 template <class T>

@@ -1,4 +1,4 @@
-// The sorts that this program is compiled with: headers and libraries of the system.
+// Sorts that are compiled into this program: headers and libraries of the system.
 
 #include <algorithm>
 #include <cstring>
@@ -28,7 +28,7 @@
 
 namespace penstock::bench {
 
-using std::iter_swap;  // boost's string_sort looks for it beside the items
+using std::iter_swap;  // boost's string_sort looks for it in the items' namespace
 
 namespace {
 
@@ -56,7 +56,7 @@ void std_sort(T* items, size_t count, unsigned) {
 #if PENSTOCK_HAS_BOOST_SORT
 template <class T>
 void pdqsort(T* items, size_t count, unsigned) {
-  // The branchless kind, which it chooses by itself only for std::less.
+  // The branchless kind, which pdqsort() chooses only for std::less.
   if constexpr (plain<T>) {
     boost::sort::pdqsort_branchless(items, items + count, Less<T>{});
   } else {
@@ -89,8 +89,8 @@ void block_indirect_sort(T* items, size_t count, unsigned threads) {
 #endif
 
 #if PENSTOCK_HAS_TBB
-// One limit for all kinds of items: TBB obeys the least of those that there are. Setting it costs
-// more than a small sort.
+// One limit for all kinds of items, because TBB obeys the least of the existing ones. Setting it
+// costs more than a small sort.
 void limit_tbb(unsigned threads) {
   static std::optional<tbb::global_control> limit;
   static unsigned limit_threads = 0;
@@ -109,7 +109,8 @@ void tbb_sort(T* items, size_t count, unsigned threads) {
 #endif
 
 #if PENSTOCK_HAS_HIGHWAY
-// It chooses by itself when it is first called, among what PENSTOCK_CPU leaves it: the better a target, the lower is its bit.
+// Highway chooses its target at the first call, among those that PENSTOCK_CPU permits: a better
+// target has a lower bit.
 bool limit_highway() {
   if (os::cpu_tier() == os::CpuTier::avx2) hwy::DisableTargets(HWY_AVX2 - 1);
   if (os::cpu_tier() == os::CpuTier::portable) hwy::DisableTargets(2 * HWY_AVX2 - 1);
@@ -159,7 +160,7 @@ void add_compiled_sorts(Sorters<T>& sorters) {
 #else
   sorters.missing.emplace_back("IPS4o (libips4o-dev is not installed)");
 #endif
-  // Of pairs, Highway 1.0.3 loses payloads.
+  // Highway 1.0.3 loses payloads of pairs.
   if constexpr (plain<T>) {
 #if PENSTOCK_HAS_HIGHWAY
     found.push_back({"Highway vqsort", vqsort<T>});

@@ -1,5 +1,5 @@
-// The sorts that come as source packages: NumPy's x86-simd-sort, and two crates. They are built by
-// the first bench that asks, as timely dataflow is (see bench/papers/pipe.cc), and loaded.
+// Sorts from source packages: NumPy's x86-simd-sort, and two crates. The first bench that needs
+// them builds them, like timely dataflow (see bench/papers/pipe.cc), and loads them.
 
 #include <dlfcn.h>
 #include <fmt/core.h>
@@ -34,7 +34,7 @@ bool is_newer(const fs::path& file, const fs::path& than) {
   return !missing && time > fs::last_write_time(than);
 }
 
-// A library that stays loaded, or why there is none.
+// A library that stays loaded, or the reason why there is none.
 struct Library {
   void* handle = nullptr;
   std::string problem;
@@ -45,7 +45,7 @@ Library load(const fs::path& path) {
   return {handle, handle == nullptr ? "it does not load" : ""};
 }
 
-// What a compiler calls the processor that PENSTOCK_CPU makes of this one. Each has libraries of its own.
+// A compiler's name of the processor as PENSTOCK_CPU limits it. Each has libraries of its own.
 const char* machine() {
   switch (os::cpu_tier()) {
     case os::CpuTier::portable:
@@ -73,7 +73,7 @@ Library build_rust_sorts() {
   return load(library);
 }
 
-// Of NumPy's source package only a folder of headers is used.
+// Fetches NumPy's source package, of which only a folder of headers is used.
 std::string fetch_x86_simd_sort(const fs::path& headers) {
   if (fs::exists(headers / "src/x86simdsort-static-incl.h")) return {};
   const std::string package = fmt::format("numpy-{}", numpy_version);
@@ -104,7 +104,7 @@ Library build_x86_simd_sort(bool parallel) {
     }
     std::error_code problem;
     fs::create_directories(library.parent_path(), problem);
-    // With g++ it is 10 to 30 % faster than with clang.
+    // g++ makes it 10 to 30 % faster than clang.
     std::vector<std::string> words = {
         "g++",   "-std=c++17", "-O3", fmt::format("-march={}", machine()),
         "-fPIC", "-shared",    "-w",  "-fvisibility=hidden"};

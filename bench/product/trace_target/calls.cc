@@ -1,10 +1,10 @@
 // A program that makes one call a great many times, for bench trace-overhead:
 //
 //   calls pread FILE COUNT RESULT     4 KiB from FILE, at changing offsets
-//   calls getppid FILE COUNT RESULT   a call that nobody traces
+//   calls getppid FILE COUNT RESULT   a call that is not traced
 //
-// RESULT gets the nanoseconds that a call took: the median of a thousand averages, so that what
-// else the machine does now and then is left out.
+// RESULT gets the nanoseconds of a call: the median of a thousand averages, so that occasional
+// disturbances do not count.
 
 #include <fcntl.h>
 #include <sys/syscall.h>

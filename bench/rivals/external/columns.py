@@ -1,10 +1,10 @@
 """Rivals for the bench external-sort: DuckDB and polars sort a Parquet file of one column of u64.
 
-columns.py pack INPUT.u64 OUTPUT.parquet             the numbers as they like them best: plain, not compressed
+columns.py pack INPUT.u64 OUTPUT.parquet             the numbers in their fastest form: plain, not compressed
 columns.py duckdb|polars INPUT OUTPUT MEMORY_BYTES THREADS FOLDER SECONDS_MAX
 columns.py unpack INPUT.parquet OUTPUT.u64
 
-What goes wrong is told on stdout, with exit code 1. SIGALRM ends a sort after SECONDS_MAX.
+Errors are printed to stdout, with exit code 1. SIGALRM ends a sort after SECONDS_MAX.
 """
 
 import os
@@ -31,7 +31,7 @@ def unpack(source, target):
     import pyarrow.parquet
 
     with open(target, "wb") as numbers:
-        # Not a row group at a time: one may be the whole file.
+        # Not by row groups: one may be the whole file.
         parquet = pyarrow.parquet.ParquetFile(source, pre_buffer=False, buffer_size=4 * MIB)
         for batch in parquet.iter_batches(ROWS_AT_ONCE):
             column = batch.column(0)
@@ -50,8 +50,7 @@ def sort_with_duckdb(source, target, memory_bytes, threads, folder):
 
 
 def sort_with_polars(source, target, memory_bytes, threads, folder):
-    # Read when the library is loaded. Its names for a budget have changed with its versions; these
-    # are of 2.1.
+    # polars reads these when the library is loaded. The names for a budget have changed with its versions; these are of 2.1.
     os.environ.update({
         "POLARS_MAX_THREADS": str(threads), "POLARS_TEMP_DIR": folder, "POLARS_OOC_SPILL_DIR": folder,
         "POLARS_OOC_MEMORY_BUDGET_MB": str(memory_bytes // 1000000),

@@ -1,9 +1,9 @@
-"""Rivals for the bench text: DuckDB and polars sort rows of CSV without a header by their second column as a number, and where that
-is equal by the first, third and fourth.
+"""Rivals for the bench text: DuckDB and polars sort rows of CSV without a header by their second column as a number, and among equals by
+the first, third and fourth.
 
 csv_rows.py duckdb|polars INPUT OUTPUT MEMORY_BYTES THREADS FOLDER
 
-What goes wrong is told on stdout, with exit code 1.
+Errors are printed to stdout, with exit code 1.
 """
 
 import os
@@ -24,7 +24,7 @@ def sort_with_duckdb(source, target, memory_bytes, threads, folder):
 
 
 def sort_with_polars(source, target, memory_bytes, threads, folder):
-    # Read when the library is loaded (columns.py).
+    # polars reads these when the library is loaded (columns.py).
     os.environ.update({
         "POLARS_MAX_THREADS": str(threads), "POLARS_TEMP_DIR": folder, "POLARS_OOC_SPILL_DIR": folder,
         "POLARS_OOC_MEMORY_BUDGET_MB": str(memory_bytes // 1000000), "POLARS_OVERRIDE_TOTAL_MEMORY_MB": str(memory_bytes // 1000000)})

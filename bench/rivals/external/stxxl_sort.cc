@@ -1,10 +1,10 @@
 // A rival for the bench external-sort: STXXL sorts a file of u64.
 //
-// stxxl_sort INPUT OUTPUT MEMORY_BYTES SECONDS_MAX. Reads the input through a vector over the file,
+// stxxl_sort INPUT OUTPUT MEMORY_BYTES SECONDS_MAX reads the input through a vector over the file,
 // sorts it as a stream (runs, then merges), and writes a vector over the output file, with
-// MEMORY_BYTES for all of it, direct I/O, and its parallel sort. Where its own disk lies says the
-// file that STXXLCFG names. What goes wrong is told on stdout, with exit code 1; SIGALRM ends it
-// after SECONDS_MAX.
+// MEMORY_BYTES for all of it, direct I/O, and its parallel sort. The file that STXXLCFG names has
+// the place of its own disk. Errors are printed to stdout, with exit code 1; SIGALRM ends it after
+// SECONDS_MAX.
 
 #include <unistd.h>
 
@@ -31,7 +31,8 @@ constexpr unsigned block_bytes = 2 << 20;
 using Numbers = stxxl::vector<uint64_t, 1, stxxl::lru_pager<4>, block_bytes>;
 constexpr uint64_t vector_bytes = uint64_t{4} * block_bytes;
 
-// With STXXL_SORT_SYSTEM_CALLS in the environment by plain system calls, which a trace can see.
+// If STXXL_SORT_SYSTEM_CALLS is in the environment, it makes plain system calls, which a trace can
+// see.
 std::unique_ptr<stxxl::file> open_file(const char* path, int mode) {
   mode |= stxxl::file::DIRECT;
   if (std::getenv("STXXL_SORT_SYSTEM_CALLS") != nullptr)
@@ -48,7 +49,7 @@ int complain(const char* what) {
 
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
-  // Its advice and its messages; ours go to stdout.
+  // Discards STXXL's messages; ours go to stdout.
   if (std::freopen("/dev/null", "w", stderr) == nullptr) return 2;
   const uint64_t memory_bytes = std::strtoull(argv[3], nullptr, 10);
   alarm(static_cast<unsigned>(std::strtoul(argv[4], nullptr, 10)));

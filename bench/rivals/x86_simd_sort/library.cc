@@ -1,11 +1,11 @@
 // x86-simd-sort, the sort of NumPy, as a library of C calls. Built twice: plain, and with OpenMP,
 // which its sorts use when they find it (XSS_USE_OPENMP).
 //
-// Its sort of pairs has keys and values in two arrays. Ours are pairs side by side, as everybody
-// else gets them, so that they are taken apart before and put together afterwards. Records are
-// sorted as one would with NumPy, whose sort is of numbers alone: pairs of the key's first 8 bytes
-// and the record's index are sorted, then the records are fetched in that order, and copied back.
-// The memory for this is made, touched and kept by prepare_sort_TYPE(), which nobody times.
+// Its sort of pairs has keys and values in two arrays. Our pairs are side by side, as for all
+// contenders, so they are split before and joined afterwards. Records are sorted as with NumPy,
+// which only sorts numbers: pairs of the key's first 8 bytes and the record's index are sorted,
+// then the records are fetched in that order, and copied back. The memory for this is made, touched
+// and kept by prepare_sort_TYPE(), which is not timed.
 
 #include <sys/mman.h>
 
@@ -42,7 +42,7 @@ void use_threads([[maybe_unused]] uint32_t threads) {
 #endif
 }
 
-// Touched memory on huge pages, which grows and stays.
+// Touched memory on huge pages, which grows and is kept.
 template <class T>
 class Buffer {
  public:
@@ -121,7 +121,7 @@ __attribute__((visibility("default"))) void sort_record(Record* records, size_t 
     order[i] = i;
   }
   x86simdsortStatic::keyvalue_qsort(prefixes, order, count);
-  // The two bytes that the prefix lacks.
+  // Sort by the two bytes that the prefix lacks.
   for (size_t begin = 0, end = 0; begin < count; begin = end) {
     for (end = begin + 1; end < count && prefixes[end] == prefixes[begin];) ++end;
     if (end - begin == 1) continue;

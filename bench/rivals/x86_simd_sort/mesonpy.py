@@ -1,8 +1,8 @@
 """Stands in for the build backend of NumPy's source package while pip downloads it.
 
 To fetch a source package, pip asks its build backend for the name and the version, and NumPy's backend answers only
-after it has configured the whole build, which takes minutes. Only a folder of headers is wanted here, so this answers
-instead, with what stands in the package's PKG-INFO.
+after it has configured the whole build, which takes minutes. Only a folder of headers is needed here, so this backend
+answers from the package's PKG-INFO.
 """
 
 import os

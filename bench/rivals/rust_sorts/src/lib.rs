@@ -1,4 +1,4 @@
-// The sorts of Rust's world behind C calls: NAME_TYPE(items, count, threads).
+// Sorts of Rust as C functions: NAME_TYPE(items, count, threads).
 use rdst::{RadixKey, RadixSort};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ impl Radixable<u128> for Record {
     }
 }
 
-// As many threads, made once for each number of them.
+// A pool of `threads` threads, made once for each number.
 fn pool(threads: usize) -> Arc<rayon::ThreadPool> {
     static POOLS: Mutex<BTreeMap<usize, Arc<rayon::ThreadPool>>> = Mutex::new(BTreeMap::new());
     let mut pools = POOLS.lock().expect("no thread that holds it ends");
@@ -98,19 +98,19 @@ fn sort_by_rdst<T: RadixKey + Copy + Send + Sync>(items: &mut [T], threads: usiz
 macro_rules! sorts {
     ($type:ty, $std:ident, $rdst:ident, $voracious:ident, $less:expr) => {
         /// # Safety
-        /// `items` are `count` items that nobody else uses.
+        /// `items` are `count` items that no one else uses.
         #[no_mangle]
         pub unsafe extern "C" fn $std(items: *mut $type, count: usize, _threads: u32) {
             std::slice::from_raw_parts_mut(items, count).sort_unstable_by($less);
         }
         /// # Safety
-        /// The same.
+        /// `items` are `count` items that no one else uses.
         #[no_mangle]
         pub unsafe extern "C" fn $rdst(items: *mut $type, count: usize, threads: u32) {
             sort_by_rdst(std::slice::from_raw_parts_mut(items, count), threads as usize);
         }
         /// # Safety
-        /// The same.
+        /// `items` are `count` items that no one else uses.
         #[no_mangle]
         pub unsafe extern "C" fn $voracious(items: *mut $type, count: usize, threads: u32) {
             let items = std::slice::from_raw_parts_mut(items, count);
@@ -125,7 +125,7 @@ macro_rules! sorts {
 
 sorts!(u32, std_u32, rdst_u32, voracious_u32, |a, b| a.cmp(b));
 sorts!(u64, std_u64, rdst_u64, voracious_u64, |a, b| a.cmp(b));
-// Without NaN: those are put aside before.
+// NaNs are put aside before.
 sorts!(f64, std_f64, rdst_f64, voracious_f64, |a, b| a.total_cmp(b));
 sorts!(Pair, std_kv64, rdst_kv64, voracious_kv64, |a, b| a.key.cmp(&b.key));
 sorts!(Record, std_record, rdst_record, voracious_record, |a, b| a.key().cmp(b.key()));

@@ -47,7 +47,7 @@ fn main() {
                 first = end;
                 round += 1;
                 input.advance_to(round);
-                // At most a few batches on their way, as a bounded pipe has them.
+                // At most a few batches are in flight, as in a bounded pipe.
                 while round > 4 && probe.less_than(&(round - 4)) {
                     worker.step();
                 }
