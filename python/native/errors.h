@@ -33,9 +33,9 @@ inline std::string bytes_of(const nb::bytes& bytes) {
 
 // The JSON of an operation's result.
 template <class T>
-Result<std::string> json_of(const Result<T>& told) {
-  if (!told) return std::unexpected(told.error());
-  return to_json(*told);
+Result<std::string> json_of(const Result<T>& result) {
+  if (!result) return std::unexpected(result.error());
+  return to_json(*result);
 }
 
 // Registers the functions of each file here.

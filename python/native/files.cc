@@ -37,7 +37,7 @@ std::vector<std::string> strings_of(const std::vector<nb::bytes>& all) {
 
 // Progress and notices of a run's threads, until the thread that waits for the run passes them on.
 // Thread safety: any threads.
-class Told {
+class RunMessages {
  public:
   void set_progress(const FilesProgress& progress) {
     const std::lock_guard lock(mutex_);
@@ -48,7 +48,7 @@ class Told {
     notices_.push_back(notice);
   }
   // REQUIRES: the GIL. The mutex is not held while callbacks run, so that none can wait for it.
-  void hand_on(const nb::object& progress, const nb::object& notice) {
+  void deliver(const nb::object& progress, const nb::object& notice) {
     std::optional<FilesProgress> now;
     std::vector<std::string> notices;
     {
@@ -72,27 +72,29 @@ template <class Operation>
 auto run(FilesOptions files, const nb::object& progress, const nb::object& notice,
          Operation operation) {
   std::atomic<bool> cancel{false};
-  Told told;
+  RunMessages messages;
   files.cancel = &cancel;
-  files.progress = [&](const FilesProgress& now) { told.set_progress(now); };
-  files.notice = [&](const std::string& text) { told.add_notice(text); };
+  files.progress = [&](const FilesProgress& now) { messages.set_progress(now); };
+  files.notice = [&](const std::string& text) { messages.add_notice(text); };
   return value_of(in_background([&] { return operation(files); }, [&] { cancel = true; },
-                                [&] { told.hand_on(progress, notice); }));
+                                [&] { messages.deliver(progress, notice); }));
 }
 
 // Defines a Python function of the files and the operation's own options that returns JSON.
 // `checks`: it checks the output.
-template <class Told, class Options>
+template <class Statistics, class Options>
 void bind_operation(nb::module_& module, const char* name,
-                    Result<Told> (*operation)(const FilesOptions&, const Options&),
+                    Result<Statistics> (*operation)(const FilesOptions&, const Options&),
                     bool checks = false) {
   module.def(
       name,
       [=](const FilesOptions& files, const Options& options, const nb::object& progress,
           const nb::object& notice) {
         return run(files, progress, notice, [&](const FilesOptions& all) {
-          auto told = [&](const FilesOptions& each) { return json_of(operation(each, options)); };
-          return checks ? checked(all, told) : told(all);
+          auto run_as_json = [&](const FilesOptions& each) {
+            return json_of(operation(each, options));
+          };
+          return checks ? checked(all, run_as_json) : run_as_json(all);
         });
       },
       nb::arg("files"), nb::arg("options"), nb::arg("progress").none(), nb::arg("notice"));

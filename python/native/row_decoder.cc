@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t rows_at_once = 1024;
 
-uint64_t take_length(const uint8_t*& from) {
+uint64_t read_length(const uint8_t*& from) {
   uint64_t length = 0;
   for (int shift = 0;; shift += 7) {
     const uint8_t byte = *from++;
@@ -44,17 +44,17 @@ void count(Gathered& to, bool valid) {
 
 // ---- One value.
 
-const uint8_t* take(Gathered& to, const uint8_t* from);
-void take_null(Gathered& to);
+const uint8_t* read(Gathered& to, const uint8_t* from);
+void append_null(Gathered& to);
 
-const uint8_t* take_items(Gathered& items, uint64_t count, const uint8_t* from) {
+const uint8_t* read_items(Gathered& items, uint64_t count, const uint8_t* from) {
   const uint8_t* const bits = from;
   from += bytes_of_bits(count);
   for (uint64_t i = 0; i < count; ++i) {
     if (bit_at(bits, i)) {
-      from = take(items, from);
+      from = read(items, from);
     } else {
-      take_null(items);
+      append_null(items);
     }
   }
   return from;
@@ -77,7 +77,7 @@ void put_view(Gathered& to, uint64_t offset, uint64_t length) {
 }
 
 // Reads a value that is not null.
-const uint8_t* take_value(Gathered& to, const uint8_t* from) {
+const uint8_t* read_value(Gathered& to, const uint8_t* from) {
   switch (to.column->layout) {
     case Layout::nothing:
       return from;
@@ -90,34 +90,34 @@ const uint8_t* take_value(Gathered& to, const uint8_t* from) {
       return from + to.column->width;
     case Layout::text32:
     case Layout::text64: {
-      const uint64_t bytes = take_length(from);
+      const uint64_t bytes = read_length(from);
       if (bytes > 0) std::memcpy(to.text.extend(bytes), from, bytes);
       put_offset(to, to.text.size());
       return from + bytes;
     }
     case Layout::list32:
     case Layout::list64: {
-      const uint64_t count = take_length(from);
-      from = take_items(to.children[0], count, from);
+      const uint64_t count = read_length(from);
+      from = read_items(to.children[0], count, from);
       put_offset(to, to.children[0].length);
       return from;
     }
     case Layout::view32:
     case Layout::view64: {
-      const uint64_t count = take_length(from);
+      const uint64_t count = read_length(from);
       put_view(to, to.children[0].length, count);
-      return take_items(to.children[0], count, from);
+      return read_items(to.children[0], count, from);
     }
     case Layout::fixed_list:
-      return take_items(to.children[0], to.column->width, from);
+      return read_items(to.children[0], to.column->width, from);
     case Layout::structure: {
       const uint8_t* const bits = from;
       from += bytes_of_bits(to.children.size());
       for (size_t field = 0; field < to.children.size(); ++field) {
         if (bit_at(bits, field)) {
-          from = take(to.children[field], from);
+          from = read(to.children[field], from);
         } else {
-          take_null(to.children[field]);
+          append_null(to.children[field]);
         }
       }
       return from;
@@ -126,12 +126,12 @@ const uint8_t* take_value(Gathered& to, const uint8_t* from) {
   return from;
 }
 
-const uint8_t* take(Gathered& to, const uint8_t* from) {
+const uint8_t* read(Gathered& to, const uint8_t* from) {
   count(to, true);
-  return take_value(to, from);
+  return read_value(to, from);
 }
 
-void take_null(Gathered& to) {
+void append_null(Gathered& to) {
   count(to, false);
   switch (to.column->layout) {
     case Layout::nothing:
@@ -155,10 +155,10 @@ void take_null(Gathered& to) {
       put_view(to, 0, 0);
       break;
     case Layout::fixed_list:
-      for (size_t i = 0; i < to.column->width; ++i) take_null(to.children[0]);
+      for (size_t i = 0; i < to.column->width; ++i) append_null(to.children[0]);
       break;
     case Layout::structure:
-      for (Gathered& child : to.children) take_null(child);
+      for (Gathered& child : to.children) append_null(child);
       break;
   }
 }
@@ -166,20 +166,20 @@ void take_null(Gathered& to) {
 // ---- Values of keys.
 
 template <class Bits>
-void take_number(Order order, const uint8_t* from, uint8_t flip, uint8_t* to) {
+void read_number(Order order, const uint8_t* from, uint8_t flip, uint8_t* to) {
   auto bits = std::byteswap(items::load<Bits>(from));
   if (flip != 0) bits = static_cast<Bits>(~bits);
   if (order == Order::signed_number) bits = items::SignedCodec<Bits>::decode(bits);
   std::memcpy(to, &bits, sizeof bits);
 }
 
-void take_fixed(const Column& column, const uint8_t* from, uint8_t flip, uint8_t* to) {
+void read_fixed(const Column& column, const uint8_t* from, uint8_t flip, uint8_t* to) {
   const size_t width = column.width;
   if (column.order != Order::bytes) {
-    if (width == 8) return take_number<uint64_t>(column.order, from, flip, to);
-    if (width == 4) return take_number<uint32_t>(column.order, from, flip, to);
-    if (width == 2) return take_number<uint16_t>(column.order, from, flip, to);
-    if (width == 1) return take_number<uint8_t>(column.order, from, flip, to);
+    if (width == 8) return read_number<uint64_t>(column.order, from, flip, to);
+    if (width == 4) return read_number<uint32_t>(column.order, from, flip, to);
+    if (width == 2) return read_number<uint16_t>(column.order, from, flip, to);
+    if (width == 1) return read_number<uint8_t>(column.order, from, flip, to);
   }
   for (size_t i = 0; i < width; ++i) to[i] = from[i] ^ flip;
   if (column.order == Order::bytes) return;
@@ -189,7 +189,7 @@ void take_fixed(const Column& column, const uint8_t* from, uint8_t flip, uint8_t
 
 // Reads a text that ends before `end`, or at `end` if it is the last of a key, and returns the
 // position behind it. Returns nullptr if the text does not end.
-const uint8_t* take_text(const uint8_t* from, const uint8_t* end, bool is_last, uint8_t flip,
+const uint8_t* read_text(const uint8_t* from, const uint8_t* end, bool is_last, uint8_t flip,
                          Buffer& to) {
   const auto left = static_cast<size_t>(end - from);
   if (is_last) {
@@ -368,10 +368,10 @@ Result<size_t> RowDecoder::add(std::span<const std::byte> data) {
     }
     if (at_hand_.empty()) return done;
     for (size_t number = 0; number < keys_.size(); ++number) {
-      if (!take_key(number)) return damaged();
+      if (!read_key(number)) return damaged();
     }
     for (size_t number = 0; number < payload_.size(); ++number)
-      take_column(payload_[number], number);
+      read_column(payload_[number], number);
     gathered_->length += at_hand_.size();
     if (std::ranges::any_of(
             at_hand_, [](const Row& row) { return row.key != row.bits || row.at != row.end; }))
@@ -380,44 +380,44 @@ Result<size_t> RowDecoder::add(std::span<const std::byte> data) {
 }
 
 // Returns false if the values do not end where the key ends.
-bool RowDecoder::take_key(size_t number) {
+bool RowDecoder::read_key(size_t number) {
   const SortKey& key = keys_[number];
   Gathered& to = gathered_->children[key.column];
   const Column& column = *to.column;
   const bool is_text = column.layout == Layout::text32 || column.layout == Layout::text64;
   const bool is_last = number + 1 == keys_.size() && !key.descending;
-  const bool tells = key_tells(column);
+  const bool in_key = key_contains_value(column);
   const uint8_t flip = key.descending ? 0xff : 0;
   const size_t width = is_text || column.layout == Layout::nothing ? 0 : column.width;
   for (Row& row : at_hand_) {
     if (row.key == row.bits) return false;
     const bool valid = *row.key++ == 1;
     if (valid && static_cast<size_t>(row.bits - row.key) < width) return false;
-    if (tells && !valid) take_null(to);
+    if (in_key && !valid) append_null(to);
     if (!valid) continue;
-    if (tells) count(to, true);
+    if (in_key) count(to, true);
     if (is_text) {
-      row.key = take_text(row.key, row.bits, is_last, flip, to.text);
+      row.key = read_text(row.key, row.bits, is_last, flip, to.text);
       if (row.key == nullptr) return false;
       put_offset(to, to.text.size());
       continue;
     }
-    if (tells && column.layout == Layout::boolean)
+    if (in_key && column.layout == Layout::boolean)
       put_bit(to.values, to.length - 1, *row.key != flip);
-    else if (tells)
-      take_fixed(column, row.key, flip, to.values.extend(width));
+    else if (in_key)
+      read_fixed(column, row.key, flip, to.values.extend(width));
     row.key += width;
   }
   return true;
 }
 
-void RowDecoder::take_column(size_t column, size_t number) {
+void RowDecoder::read_column(size_t column, size_t number) {
   Gathered& to = gathered_->children[column];
   for (Row& row : at_hand_) {
     if (bit_at(row.bits, number)) {
-      row.at = take(to, row.at);
+      row.at = read(to, row.at);
     } else {
-      take_null(to);
+      append_null(to);
     }
   }
 }

@@ -93,8 +93,8 @@ class RowDecoder {
   };
   struct Spare;
 
-  bool take_key(size_t number);
-  void take_column(size_t column, size_t number);
+  bool read_key(size_t number);
+  void read_column(size_t column, size_t number);
   void begin(const Gathered* before);
 
   std::unique_ptr<const Column> table_;

@@ -366,15 +366,15 @@ std::unexpected<Error> unsupported(std::string attempted, std::string subject, s
 
 }  // namespace
 
-bool key_tells(const Column& column) {
+bool key_contains_value(const Column& column) {
   return column.layout != Layout::nothing && column.order != Order::floating;
 }
 
 std::vector<size_t> payload_columns(const Column& table, const std::vector<SortKey>& keys) {
   std::vector<size_t> columns;
   for (size_t number = 0; number < table.children.size(); ++number) {
-    const bool told =
-        key_tells(table.children[number]) && std::ranges::count(keys, number, &SortKey::column) > 0;
+    const bool told = key_contains_value(table.children[number]) &&
+                      std::ranges::count(keys, number, &SortKey::column) > 0;
     if (!told) columns.push_back(number);
   }
   return columns;

@@ -35,7 +35,7 @@ struct SortKey {
 };
 
 // Whether the value can be recovered from the key.
-bool key_tells(const Column& column);
+bool key_contains_value(const Column& column);
 // The columns whose values are in the payload.
 std::vector<size_t> payload_columns(const Column& table, const std::vector<SortKey>& keys);
 

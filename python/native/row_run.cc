@@ -74,33 +74,33 @@ class RowRun::BatchSink final : public Sink {
 
   Status write(std::span<const std::byte> from) override {
     if (rest_.empty()) {
-      const auto done = take(from);
+      const auto done = decode(from);
       if (!done) return std::unexpected(done.error());
       rest_.assign(from.begin() + static_cast<ptrdiff_t>(*done), from.end());
       return {};
     }
     rest_.insert(rest_.end(), from.begin(), from.end());
-    const auto done = take(rest_);
+    const auto done = decode(rest_);
     if (!done) return std::unexpected(done.error());
     rest_.erase(rest_.begin(), rest_.begin() + static_cast<ptrdiff_t>(*done));
     return {};
   }
   Status close() override {
-    return decoder_.rows() > 0 ? run_.give(Batch(decoder_.finish())) : Status{};
+    return decoder_.rows() > 0 ? run_.deliver(Batch(decoder_.finish())) : Status{};
   }
   void cancel() override { run_.stop_sink(); }
 
  private:
   // Decodes whole rows, and returns their bytes.
-  Result<size_t> take(std::span<const std::byte> data) {
+  Result<size_t> decode(std::span<const std::byte> data) {
     size_t all = 0;
     for (;;) {
       const auto done = decoder_.add(data.subspan(all));
       if (!done) return done;
       all += *done;
       if (!decoder_.is_full()) return all;
-      if (Status given = run_.give(Batch(decoder_.finish())); !given)
-        return std::unexpected(given.error());
+      if (Status delivered = run_.deliver(Batch(decoder_.finish())); !delivered)
+        return std::unexpected(delivered.error());
     }
   }
 
@@ -220,7 +220,7 @@ const ArrowArray* RowRun::wait_for_batch(size_t source, bool done_with_first) {
   return fed.stopped || fed.batches.empty() ? nullptr : &fed.batches.front().array();
 }
 
-Status RowRun::give(Batch batch) {
+Status RowRun::deliver(Batch batch) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return sink_stopped_ || given_.size() < given_max; });
   if (sink_stopped_) return cancelled();

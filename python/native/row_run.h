@@ -77,7 +77,7 @@ class RowRun {
 
   // ---- Called by the operation's threads.
   const ArrowArray* wait_for_batch(size_t source, bool done_with_first);
-  Status give(Batch batch);
+  Status deliver(Batch batch);
   void stop_source(size_t source);
   void stop_sink();
   bool is_stopped(size_t source);

@@ -80,19 +80,19 @@ nb::list keys_of_rows(const Rows& rows, const nb::object& capsule) {
 
 // Defines a Python function of the files, the operation's own options, the rows, and the number of
 // tables. `sink`: it returns batches; `checks`: it checks them.
-template <class Told, class Options>
+template <class Statistics, class Options>
 void bind_operation(nb::module_& module, const char* name,
-                    Result<Told> (*operation)(const FilesOptions&, const Options&), bool sink,
+                    Result<Statistics> (*operation)(const FilesOptions&, const Options&), bool sink,
                     bool checks = false) {
   module.def(
       name,
       [=](const FilesOptions& files, const Options& options, const Rows& rows, size_t sources) {
         return new RowRun(files, rows.table, rows.keys, sources, sink, rows.limits,
                           [=](const FilesOptions& all) {
-                            auto told = [&](const FilesOptions& each) {
+                            auto run_as_json = [&](const FilesOptions& each) {
                               return json_of(operation(each, options));
                             };
-                            return checks ? checked(all, told) : told(all);
+                            return checks ? checked(all, run_as_json) : run_as_json(all);
                           });
       },
       nb::arg("files"), nb::arg("options"), nb::arg("rows"), nb::arg("sources"));
