@@ -1,7 +1,6 @@
 #pragma once
 
-// Runs a piece of work in a process of its own, to measure its time, its processor time and its
-// memory separately.
+// Runs work in a process of its own, to measure its time, processor time and memory separately.
 
 #include <cstdint>
 #include <functional>

@@ -13,8 +13,7 @@ using Item [[gnu::vector_size(16)]] = uint64_t;  // item of Loops and of iterato
 
 struct Loops {
   const char* name;
-  // REQUIRES for both: alignment to an item, and `bytes` is a multiple of its size. `first` is the
-  // first number.
+  // REQUIRES for both: alignment to an item, whole items. `first` is the first number.
   void (*fill)(void* to, uint64_t bytes, uint64_t first);
   uint64_t (*sum)(const void* from, uint64_t bytes);
 };

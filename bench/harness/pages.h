@@ -37,8 +37,7 @@ Status prepare_machine(uint64_t memory_bytes, const std::string& input);
 enum class Order { sequential, random };
 const char* name_of(Order order);
 
-// The pages of a set, in order, or shuffled in pieces of `piece_pages`. The shuffle is always the
-// same.
+// The pages of a set, in order or shuffled (always alike) in pieces of `piece_pages`.
 std::vector<PageId> pages_of(const PageSet& set, Order order, uint32_t piece_pages = 1);
 
 // Samples of all rows, in the order in which their names first appeared.

@@ -42,8 +42,7 @@ void remove_current() EXCLUDES_LOCK(mutex) {
   current.clear();
 }
 
-// The lock of a folder, or -1 if another process has it. It is released with the last process that
-// has it.
+// The lock of a folder, or -1 if another process has it. The last process that has it releases it.
 int lock_folder(const fs::path& folder) {
   const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;

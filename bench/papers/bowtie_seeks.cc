@@ -5,8 +5,7 @@
 // approximation of nsort (smaller blocks, partly merged twice). Only the phase after the sorted
 // runs, or before the sorted buckets, is counted. The device is the paper's array, as far as it can
 // be reconstructed (src/files/bowtie/device_profile.cc); the predicted rate is beside the measured one of
-// table III, and a row says if the model with its constant switch delay is faster. Nothing is
-// timed.
+// table III; a row says if the model with its constant switch delay is faster. Nothing is timed.
 //
 // Source: "On High-Latency Bowtie Data Streaming", section VII.B.
 

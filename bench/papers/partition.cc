@@ -282,8 +282,7 @@ struct Contender {
   std::vector<double> ns_per_key = {};
 };
 
-// Measures the contenders in turns, so that a disturbance hits all. Returns medians, in their
-// order.
+// Measures the contenders in turns, so that a disturbance hits all. Returns ordered medians.
 Result<std::vector<double>> measure(std::vector<Contender>& contenders, unsigned runs,
                                     const std::string& prefix, Report& report) {
   for (unsigned run = 0; run < runs; ++run) {

@@ -62,8 +62,7 @@ struct Pipe {
 };
 using Opener = std::function<Result<std::unique_ptr<Pipe>>()>;
 
-// Touched huge pages. Reserved instead of allocated, so that every contender has the same kind of
-// pages.
+// Touched huge pages, reserved instead of allocated, so that all contenders have the same kind.
 Result<os::Reservation> plain_memory(uint64_t bytes) {
   auto memory = os::Reservation::reserve(bytes);
   if (!memory) return memory;
@@ -381,8 +380,7 @@ struct Contender {
   std::vector<double> samples = {};
 };
 
-// Runs `pipes` of them at once. Returns GB/s of all together; nullopt if this system lacks the
-// contender.
+// Runs `pipes` of them at once. Returns GB/s of all together; nullopt without the contender.
 Result<std::optional<double>> run_once(const Contender& contender, const Shape& shape,
                                        unsigned pipes) {
   std::vector<std::unique_ptr<Pipe>> open;
@@ -430,8 +428,7 @@ Result<std::vector<double>> run_all(std::vector<Contender> contenders, const Sha
   return medians;
 }
 
-// Options for aligned loops, which need no comebacks: all memory but the reader's block is
-// read-ahead.
+// Options for aligned loops, without comebacks: all memory but the reader's block is read-ahead.
 template <class Options>
 Options aligned(const Shape& shape, bool strict = true) {
   Options options;

@@ -4,8 +4,7 @@
 // of each page is written. Anonymous memory faults "hard": the kernel finds a page and clears it. A
 // page of a pool is present, and only its entry is made ("soft"); or, with a private mapping, it is
 // copied (of a huge one, today's kernels copy the 4 KiB that are written). "populated" is the time
-// of the mapping call itself, which then leaves no fault at all (MAP_POPULATE), as the library does
-// it.
+// of the mapping call itself, which leaves no fault at all (MAP_POPULATE), as the library does it.
 //
 // Source: F. M. Schuhknecht, J. Dittrich, A. Sharma, "RUMA has it: Rewired User-space Memory Access
 // is Possible!" (VLDB 2016), section 4.4 and table 1 (2 GiB; ns a page): anonymous huge 600,251.

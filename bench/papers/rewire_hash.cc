@@ -12,8 +12,7 @@
 // them into a pool of huge pages, which only an array of pointers can do with buckets that small.
 // If the kernel's mappings do not suffice, a row is missing.
 //
-// A table that grows by splitting never waits for a whole copy: "longest insertion" is the worst of
-// all.
+// A table that grows by splitting never waits for a whole copy: see "longest insertion".
 //
 // Source: F. M. Schuhknecht, J. Dittrich, A. Sharma, "RUMA has it: Rewired User-space Memory Access
 // is Possible!" (VLDB 2016), section 6, which names hash tables and gives no figures.

@@ -83,8 +83,7 @@ struct Chunks {
   uint64_t items = 0;
 };
 
-// Goes through the directory at each access, which is the only way for a sort that cannot be
-// changed.
+// Goes through the directory at each access, the only way for a sort that cannot be changed.
 class ChunkIterator {
  public:
   using iterator_category = std::random_access_iterator_tag;

@@ -55,8 +55,7 @@ constexpr uint64_t batch_items = 100'000;
 
 // ---- Memory of the rivals.
 
-// The best allocator for std::vector: mappings of its own, aligned to huge pages and asking for
-// them.
+// The best allocator for std::vector: own mappings, aligned to huge pages and asking for them.
 template <class T>
 struct HugeAllocator {
   using value_type = T;
@@ -115,8 +114,7 @@ class MremapVector {
   [[gnu::noinline]] void grow() {
     const uint64_t bytes = capacity_bytes();
     const ptrdiff_t size = end_ - begin_;
-    // In place, if the addresses behind are free; otherwise moved to an address aligned to huge
-    // pages.
+    // In place, if the addresses behind are free; otherwise to an address aligned to huge pages.
     void* moved = ::mremap(begin_, bytes, 2 * bytes, 0);
     if (moved == MAP_FAILED)
       moved =
@@ -399,8 +397,7 @@ Result<Report> run_rewire_vector(const Options& options) {
       {.page_bytes = page_bytes, .bytes_max = bytes, .prefault_bytes = bytes, .name = "vectors"});
   if (!pool) return std::unexpected(pool.error());
   {
-    // Touches the memory that the rivals take from the system, because a virtual machine's first
-    // touch is slow.
+    // Touches the rivals' memory before, because a virtual machine's first touch is slow.
     const auto touched = grow<StdVector>(*pool, entries, items, How::in_batches);
     if (!touched) return std::unexpected(touched.error());
   }

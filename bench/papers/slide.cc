@@ -199,8 +199,7 @@ Result<std::map<Kind, double>> measure(size_t block_bytes, bool busy, const Opti
                                        Report& report) {
   const std::vector<Contender> all = contenders(block_bytes, options.quick);
   std::vector<std::vector<double>> samples(all.size());
-  // The first run does not count: a virtual machine gets memory that it has never used at a tenth
-  // of the speed.
+  // The first run does not count: a virtual machine gets new memory at a tenth of the speed.
   for (unsigned run = 0; run <= options.runs_or(5); ++run) {
     for (size_t i = 0; i < all.size(); ++i) {
       std::optional<Companion> companion;

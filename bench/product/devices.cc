@@ -87,8 +87,7 @@ class Bench {
       const auto told = nlohmann::json::parse(done->output, nullptr, false);
       if (told.is_discarded())
         return failure(ErrorCode::corrupt, "read what the comparison tells", "--json");
-      // A program that is not installed, or cannot work in so little memory, has a problem and no
-      // time.
+      // A program that is missing, or cannot work in so little memory, has a problem and no time.
       for (const auto& program : told.at("programs")) {
         if (program.contains("seconds"))
           seconds[program.at("program")].push_back(program.at("seconds"));

@@ -124,8 +124,7 @@ Work engine_without_stream(bool write, unsigned requests) {
   };
 }
 
-// The loop alone, whose processor time is subtracted, with as few and as warm blocks as the streams
-// have.
+// The loop alone, whose processor time is subtracted, with blocks like the streams'.
 Result<uint64_t> loop_over_memory(const Place& place, bool write) {
   constexpr unsigned blocks = 3;
   auto memory = plain_blocks(blocks);
@@ -406,8 +405,7 @@ Result<Measured> Experiment::run_once(const Contender& contender, Heat heat) {
                   run->cpu_seconds * contender.share, static_cast<double>(run->peak_bytes)};
 }
 
-// The file is read back once for each contender: the first number of each block, and the sum of
-// all.
+// Reads the file back once for each contender: the first number of each block, and the sum.
 Status Experiment::verify(const Contender& contender, const Place& place, uint64_t total) {
   bool right = total == sum_of_numbers(place.bytes);
   if (write_) {
@@ -548,8 +546,7 @@ Question reading(unsigned fstream_share) {
           .hot = buffered};
 }
 
-// The loop's items are aligned, so the block before is not needed: one is filled, two are being
-// written.
+// The loop's items are aligned: one block is filled, two are being written.
 constexpr FileWriterOptions three_blocks{
     .write_behind_blocks = 1, .comeback_blocks = 0, .sync = false};
 

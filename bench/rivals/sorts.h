@@ -25,8 +25,7 @@ template <class T>
 struct Sorter {
   std::string name;
   void (*sort)(T* items, size_t count, unsigned threads) = nullptr;
-  // Called before the clock starts: touches the memory that a sort of this size takes beside the
-  // array.
+  // Called before the clock starts: touches the memory that a sort of this size takes.
   void (*prepare)(size_t count) = nullptr;
   unsigned threads_min = 1;
   unsigned threads_max = 1;

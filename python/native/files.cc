@@ -1,5 +1,4 @@
-// Operations on files. penstock/_files.py sets the options by name; a run returns the text of its
-// JSON.
+// Operations on files. penstock/_files.py sets the options by name; a run returns JSON.
 
 #include "penstock/files.h"
 

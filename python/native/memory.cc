@@ -93,8 +93,7 @@ void sort_record_array(Bytes records, size_t key_bytes, const SortOptions& optio
   check(status);
 }
 
-// ---- Pairs. Keys are passed as unsigned numbers in the same order, encoded as in the library's
-// files.
+// ---- Pairs. Keys are unsigned numbers in the same order, encoded as in the library's files.
 
 template <class Key>
 using Bits = std::conditional_t<sizeof(Key) == 4, uint32_t, uint64_t>;

@@ -1,5 +1,4 @@
-// The extension module penstock._penstock: the C++ part of the package, which users do not call
-// themselves.
+// The extension module penstock._penstock: the C++ part of the package, not called by users.
 
 #include "errors.h"
 

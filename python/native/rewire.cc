@@ -66,8 +66,7 @@ void bind_rewire(nb::module_& module) {
       .def("snapshot", [](RewiredTable& table) {
         std::optional<Result<Snapshot>> snapshot;
         {
-          // Other threads may write meanwhile: they may hold the GIL while they wait for the
-          // snapshot.
+          // Threads that write meanwhile may hold the GIL while they wait for the snapshot.
           const nb::gil_scoped_release released;
           snapshot = table.snapshot();
         }

@@ -10,8 +10,7 @@
 #include "items/codec.h"
 #include "penstock/files.h"
 
-// Decodes column by column, in the order of encoding: all rows at hand yield their first value, and
-// then their second.
+// Decodes column by column, in the order of encoding: each column of all rows, then the next.
 
 namespace penstock::python {
 namespace {

@@ -18,8 +18,7 @@ struct BatchLimits {
   size_t bytes = 8 * MiB;  // bytes of the rows in a batch
 };
 
-// A vector that grows without zeroing memory that is overwritten, and keeps its memory when it is
-// emptied.
+// A vector that grows without zeroing, and keeps its memory when it is emptied.
 class Buffer {
  public:
   Buffer() = default;
@@ -76,8 +75,7 @@ class RowDecoder {
   RowDecoder(const Column& table, const std::vector<SortKey>& keys, const BatchLimits& limits);
   RowDecoder(RowDecoder&&) = default;
 
-  // Adds the whole rows at the front of `data`, until the batch is full, and returns their bytes.
-  // Errors: corrupt.
+  // Adds whole rows of `data` until the batch is full, and returns their bytes. Errors: corrupt.
   Result<size_t> add(std::span<const std::byte> data);
   size_t rows() const { return gathered_->length; }
   bool is_full() const { return full_; }

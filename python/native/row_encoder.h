@@ -5,15 +5,15 @@
 // so the encoding needs no version.
 //
 // Key: for each key column one byte, 1 for a value, and for a null 0 (nulls first) or 2 (last); then the value:
-//   numbers    the key of an item of a file (items/codec.h), big-endian, with one NaN and -0.0 as 0.0, as in
-//              docs/stability.md for columns
-//   texts      byte by byte, 0 as 1 1 and 1 as 1 2, and 0 behind the last one, so that a text comes before longer
-//              ones that begin with it. The last key of a row is not escaped if it is ascending.
+//   numbers    the key of an item of a file (items/codec.h), big-endian, with one NaN and -0.0 as
+//              0.0, as in docs/stability.md for columns
+//   texts      byte by byte, 0 as 1 1 and 1 as 1 2, and 0 behind the last one, so that a text comes
+//              before longer ones with this beginning. A row's last key, if ascending, is not escaped.
 //   descending all bytes of the value complemented.
 //
-// Payload: a group of the values of those columns that the key does not contain exactly: all that are not keys, and
-// floats. A group is a bit for each value, the lowest bit of the first byte first, 1 if it is not null; and then the
-// values that are not null:
+// Payload: a group of the values of the columns that the key does not contain exactly: all that are
+// not keys, and floats. A group is a bit for each value, the lowest bit of the first byte first, 1
+// if it is not null; and then the values that are not null:
 //   boolean    a byte                      fixed       unchanged
 //   text       its length, its bytes       list        its length, a group of its items
 //   fixed list a group of its items        structure   a group of its fields
@@ -46,8 +46,7 @@ class RowEncoder {
   // column has one key at most.
   static Result<RowEncoder> make(Column table, std::vector<SortKey> keys);
 
-  // The number of rows written and their bytes; if there was no room, 0 rows and the bytes of the
-  // first one.
+  // Written rows and their bytes; without room, 0 rows and the bytes of the first one.
   struct Encoded {
     size_t rows = 0;
     size_t bytes = 0;

@@ -31,8 +31,7 @@ class FedSource final : public Source {
   bool cancelled_ = false;
 };
 
-// Runs operation(files) and checks its output on the way; returns {"run": .., "check": ..}, each as
-// the operation's JSON.
+// Runs operation(files), checks its output on the way, and returns {"run": .., "check": ..}.
 template <class Operation>
 Result<std::string> checked(FilesOptions files, Operation operation) {
   std::shared_ptr<Sink> to = files.sink;

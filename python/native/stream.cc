@@ -258,8 +258,7 @@ void bind_stream(nb::module_& module) {
       nb::arg("descriptor"), nb::arg("name"), nb::arg("head"), nb::arg("memory_bytes"),
       nb::arg("decompresses"));
   module.def("is_compressed", is_compressed, nb::arg("path"));
-  // Installs the fault handlers in front again, if another one (faulthandler's) was installed
-  // since.
+  // Installs the fault handlers in front again, if another one came since (faulthandler's).
   module.def("serve_faults", [] { check(fault::install()); });
 }
 

@@ -237,7 +237,7 @@ def test_ctrl_c_ends_a_run(tmp_path, endless):
     assert sorted(os.listdir(tmp_path)) == ["pipe"]
 
 
-def test_what_progress_raises_ends_the_run(tmp_path, endless):
+def test_an_exception_of_progress_ends_the_run(tmp_path, endless):
     path, _ = endless
 
     def progress(phase, done, total):

@@ -96,7 +96,7 @@ def test_schemas_refuse_what_is_wrong(number, change):
     assert "ValidationError" in type(refused.value).__name__
 
 
-def test_what_the_files_name_is_there():
+def test_names_in_the_files_exist():
     [claim, cluster], [job] = objects("cluster.yaml"), objects("job.yaml")
     assert job["spec"]["clusterSelector"]["ray.io/cluster"] == cluster["metadata"]["name"]
     assert yaml.safe_load(job["spec"]["runtimeEnvYAML"]) == {"env_vars": {"RAY_ADDRESS": "auto"}}

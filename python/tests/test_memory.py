@@ -210,7 +210,7 @@ def test_partition_by_hash_and_range():
     (np.zeros(3, [("x", ">u2")]), "newbyteorder"),
     (np.zeros(3, "V4"), "argsort"),
 ])
-def test_what_cannot_be_sorted_says_what_to_do(a, hint):
+def test_an_error_of_an_unsortable_array_has_a_hint(a, hint):
     for call in (lambda: penstock.sort(a), lambda: penstock.argsort(a), lambda: penstock.top_k(a, 1)):
         with pytest.raises(TypeError, match=hint):
             call()

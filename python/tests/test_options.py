@@ -157,7 +157,7 @@ def test_an_option_that_is_no_value_of_its_list_names_the_others(tmp_path):
         penstock.sort_file(tmp_path / "in", tmp_path / "out", compression="sometimes")
 
 
-def test_what_the_table_gave_to_python_has_its_effect(tmp_path):
+def test_options_of_the_table_take_effect(tmp_path):
     (tmp_path / "in").write_text("b\nA\na\nB\n")
     penstock.sort_file(tmp_path / "in", tmp_path / "out.gz", compressed="gzip", locale="C", mechanism="mremap", compression="always")
     import gzip

@@ -13,7 +13,7 @@ import penstock
 SOURCE = pathlib.Path(os.environ.get("PENSTOCK_SOURCE", pathlib.Path(__file__).parents[2]))
 
 
-def test_all_names_are_there_and_told():
+def test_all_names_exist_and_are_documented():
     for name in penstock.__all__:
         thing = getattr(penstock, name)
         assert thing.__doc__, name

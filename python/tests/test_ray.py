@@ -244,7 +244,7 @@ def test_a_full_disk_is_named(tmp_path, disk):
 
 @pytest.mark.parametrize("output", ["folder", "memory://raises/out"])
 @pytest.mark.parametrize("phase, last", [("distribute", False), ("gather", False), ("gather", True)])
-def test_what_progress_raises_leaves_nothing(tmp_path, output, phase, last):
+def test_an_exception_of_progress_leaves_nothing(tmp_path, output, phase, last):
     if output == "folder":
         output = str(tmp_path / "out")
     else:
@@ -411,7 +411,7 @@ def test_s3_has_parts_that_are_whole_whatever_upload_is_refused_once(store, monk
     store.check_numbers(manifest, numbers)
 
 
-def test_what_fails_leaves_nothing_in_s3(store):
+def test_a_failed_job_leaves_nothing_in_s3(store):
     s3, numbers = store.bucket("fails"), NUMBERS["zipf"]
     s3.pipe_file("fails/in.u64", numbers.tobytes())
     store.refused += ["PUT part-00004.u64"] * 9
@@ -463,7 +463,7 @@ def test_a_machine_of_many_processors_has_addresses_for_each_of_its_tasks(tmp_pa
     check_numbers(manifest, NUMBERS["uniform"])
 
 
-def test_of_two_drivers_the_one_that_began_last_has_the_job(tmp_path):
+def test_the_later_of_two_drivers_has_the_job(tmp_path):
     job = types.SimpleNamespace(folder=str(tmp_path), journal=str(tmp_path / ".penstock-0123456789ab"), to_json=lambda: b"{}")
     first, second, third, late = (penstock.ray.driver.Journal(job) for _ in range(4))
     first.begin(resumed=False)
@@ -625,7 +625,7 @@ def test_a_lost_node_has_its_groups_done_again(nodes, tmp_path, stage):
 
 
 @pytest.mark.parametrize("point", ["distribute-3", "gather-5"])
-def test_of_a_task_that_is_slow_a_second_copy_wins(nodes, tmp_path, monkeypatch, point):
+def test_the_second_copy_of_a_slow_task_wins(nodes, tmp_path, monkeypatch, point):
     monkeypatch.setattr(penstock.ray.driver, "STRAGGLER_SECONDS", 0.5)
     manifest = clustered(nodes, tmp_path, NUMBERS["uniform"], _faults={f"{point}@0.0": "hang"})  # for a minute
     told = manifest.stages[point.partition("-")[0]]

@@ -197,7 +197,7 @@ def test_pipes_sockets_and_files_from_where_they_stand(path, numbers):
             assert s.array[0] == 1
 
 
-def test_what_cannot_be_opened(tmp_path):
+def test_errors_of_open(tmp_path):
     (tmp_path / "x.gz").write_bytes(gzip.compress(b"abc"))
     with gzip.open(tmp_path / "x.gz") as packed, pytest.raises(TypeError, match="gzip.GzipFile"):
         penstock.open(packed)

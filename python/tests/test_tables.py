@@ -347,7 +347,7 @@ class Producer:
 BY = ["name", ("zipf", "descending", "nulls first")]
 
 
-def test_what_memory_does_not_hold_is_spilled(tmp_path):
+def test_a_table_larger_than_memory_is_spilled(tmp_path):
     table = wide(500_000, 1)
     with penstock.sort_batches(Producer(table), by=BY, memory="128M", temp=tmp_path) as batches:
         found = pa.Table.from_batches(list(batches))
@@ -505,7 +505,7 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_of_files_that_are_written_together_a_name_that_is_refused_leaves_those_before_it(tmp_path):
+def test_a_refused_name_among_files_written_together_leaves_those_before_it(tmp_path):
     with pytest.raises(IsADirectoryError), penstock._written.Written() as written:
         for name in "abc":
             with open(written.begin(tmp_path / name), "w") as file:

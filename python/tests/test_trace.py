@@ -23,7 +23,7 @@ def test_trace(tmp_path):
     assert str(tmp_path / "data") in (tmp_path / "run.csv").read_text()
 
 
-def test_what_cannot_be_traced(tmp_path):
+def test_errors_of_trace(tmp_path):
     with pytest.raises(OSError, match="was not traced"):
         penstock.trace([str(tmp_path / "missing")], tmp_path / "run.trace", stderr=-3)
     with pytest.raises(TypeError, match="list"):

@@ -31,8 +31,7 @@ constexpr unsigned block_bytes = 2 << 20;
 using Numbers = stxxl::vector<uint64_t, 1, stxxl::lru_pager<4>, block_bytes>;
 constexpr uint64_t vector_bytes = uint64_t{4} * block_bytes;
 
-// If STXXL_SORT_SYSTEM_CALLS is in the environment, it makes plain system calls, which a trace can
-// see.
+// Makes plain system calls, which a trace can see, if STXXL_SORT_SYSTEM_CALLS is set.
 std::unique_ptr<stxxl::file> open_file(const char* path, int mode) {
   mode |= stxxl::file::DIRECT;
   if (std::getenv("STXXL_SORT_SYSTEM_CALLS") != nullptr)

@@ -100,8 +100,7 @@ void Execution::wait_for_device(Wait wait) {
 
 // ---- Inputs.
 
-// Maps the input's next block at its address. Returns false if the input has ended or the run has
-// failed.
+// Maps the input's next block. Returns false if the input has ended or the run has failed.
 bool Execution::map_next(uint32_t input) noexcept {
   if (is_cancelled()) return false;
   const InputPlace& place = input_places_[input];
@@ -521,8 +520,8 @@ stream::Failure Execution::first_failure() noexcept {
   return {failed_.code, failed_.attempted, failed_.subject, failed_.system_errno};
 }
 
-// After an error, ErrorPolicy::zeros shows zeros in the last few blocks touched: more than one
-// instruction can touch.
+// After an error, ErrorPolicy::zeros shows the last few blocks as zeros: enough for any
+// instruction.
 fault::Outcome Execution::after_error(std::byte* block_address,
                                       const fault::Fault& fault) noexcept {
   if (stream::fail(options_.on_error, first_failure(), fault.context)) return fault::Outcome::retry;

@@ -27,8 +27,7 @@ namespace penstock::bowtie {
 inline constexpr size_t batch_items_max = 256;
 
 // Consecutive items that are passed to a function in one call, because a call per item would cost
-// more than the work of most functions. Lines include their newlines, except for a last one that
-// lacks it.
+// more than the work of most functions. Only a last line may lack its newline.
 class Items {
  public:
   // Items of a fixed size, from `data` on.
@@ -52,8 +51,7 @@ class Items {
                        : static_cast<size_t>(lines_.back().data() + lines_.back().size() -
                                              lines_[0].data());
   }
-  // The field of row `i` in the wanted column number `column`: a view of the row, or of `room` if
-  // it had to be unquoted.
+  // The field of row `i` in the wanted column number `column`: a view of the row or of `room`.
   std::string_view field(size_t i, size_t column, std::string& room) const {
     return rows_->field(i, column, lines_[i], room);
   }
@@ -66,13 +64,11 @@ class Items {
   const items::RowIndex* rows_ = nullptr;
 };
 
-// Returns the whole items at the front of [begin, end), at most a batch. `lines` is storage for
-// them.
+// Returns the whole items at the front of [begin, end), at most a batch, with room in `lines`.
 Items items_at(const items::Format& format, const std::byte* begin, const std::byte* end,
                std::vector<std::string_view>& lines);
 
-// Append bytes, or an item with the line end it may lack, to an output. Return false after an
-// error.
+// Append bytes, or an item with the line end it may lack. Return false after an error.
 bool append(OutputStream& output, std::string_view bytes);
 bool append_item(OutputStream& output, const items::Format& format, std::string_view item);
 
@@ -165,8 +161,7 @@ Computation merge(const items::Format& format, const MergeOptions& options = {})
 // Memory of a merge beside the blocks of its streams.
 uint64_t merge_memory_bytes(const items::Format& format);
 
-// ---- Distribute: n inputs, read one after the other, and m outputs; the items of each output keep
-// that order.
+// ---- Distribute: n inputs, read one after the other, to m outputs, which keep that order.
 //
 // A ToOutput writes to `outputs` which output each item belongs to, a number below the number of
 // outputs (else: invalid_argument, from the run).

@@ -197,8 +197,7 @@ TEST(Merge, NumbersAreSortedStablyForAnyWindowSize) {
   }
 }
 
-// The unsorted input is found wherever in its blocks the disorder is, unless items_max ends the
-// merge before it.
+// The disorder is found wherever in its blocks it is, unless items_max ends the merge before.
 TEST(Merge, ReportsTheUnsortedInputOfNumbers) {
   Random random(5);
   const items::Format format = *items::parse_format("u64");

@@ -220,8 +220,7 @@ class Experiment {
 
   Status run(Job& job);
   Status scan(unsigned zone, Operation operation);
-  // The zones that a repetition scans. All zones get scanned, whether there are more zones or more
-  // repetitions.
+  // The zones that a repetition scans. All zones get scanned, for any numbers of both.
   std::vector<unsigned> zones_of(uint32_t repetition) const;
   uint64_t bytes_of(const Job& job) const { return job.pattern.visits * job.pattern.run_bytes; }
   void count(uint64_t bytes, double read_share);
@@ -296,8 +295,7 @@ Status Experiment::fill() {
   return {};
 }
 
-// Runs every pattern once with as few visits as possible, to learn how many visits fill a sample's
-// time.
+// Runs every pattern once with few visits, to learn how many visits fill a sample's time.
 Status Experiment::rehearse() {
   for (Job& job : jobs_) {
     report_progress("rehearse");

@@ -32,9 +32,9 @@
 // Check of the fit: patterns that were not fitted (other n, m and L) are predicted from the
 // profile, as a planner would, and measured in the same repetitions.
 //
-// Invariants: what is written cannot be compressed, and no two sectors are alike; what is read was
-// written before; nothing goes through the page cache. Costs: `bytes` of disk space, 16 MiB of
-// memory; a minute and some 40 GB written on a disk of 2 GB/s, several minutes on a hard disk.
+// Invariants: written data cannot be compressed, and no two sectors are alike; data are written
+// before they are read; nothing goes through the page cache. Costs: `bytes` of disk space, 16 MiB
+// of memory; a minute and some 40 GB written on a disk of 2 GB/s, several minutes on a hard disk.
 //
 // Limits: streams lie within `bytes`, so jumps are short compared with those over a whole disk.
 // Caches that hold a good part of `bytes` hide reads. A virtual machine's disk may be slowed down
@@ -89,8 +89,7 @@ struct Pattern {
   uint64_t visits = 0;
 
   uint32_t streams() const { return inputs + outputs; }
-  // Visits of each side in a row before the other side's turn, and the share of bytes that are
-  // read.
+  // Visits of each side in a row before the other side's turn, and the share of bytes read.
   uint32_t inputs_in_a_row() const { return inputs < 2 ? inputs : 2; }
   uint32_t outputs_in_a_row() const { return outputs < 2 ? outputs : 2; }
   uint32_t period() const { return inputs_in_a_row() + outputs_in_a_row(); }
@@ -201,8 +200,7 @@ class FileDevice : public MeasuredDevice {
   // read and written past the page cache.
   static Result<std::unique_ptr<FileDevice>> open(const FileDeviceOptions& options);
 
-  // The place of a zone on the device, once it is written; nullopt if the file system does not
-  // report it.
+  // The place of a zone on the device, once written; nullopt if the file system does not report it.
   struct ZoneExtent {
     uint64_t begin = 0;   // offset on the device
     uint64_t pieces = 0;  // 1: contiguous

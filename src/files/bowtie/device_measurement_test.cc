@@ -150,8 +150,7 @@ TEST(Measure, FindsTheSpeedsAndTheDelaysOfAnArray) {
   const auto measured = measure(device, MeasurementPlan::full());
   ASSERT_TRUE(measured.has_value()) << measured.error().message();
   ASSERT_EQ(measured->zones.size(), 4u);
-  // The zones have 1, 0.9, 0.8 and 0.7 of the speed, and the first two are scanned twice; the mean
-  // is over time.
+  // The zones have 1, 0.9, 0.8 and 0.7 of the speed; the first two are scanned twice.
   const double mean = 6 / (2 / 1.0 + 2 / 0.9 + 1 / 0.8 + 1 / 0.7);
   EXPECT_NEAR(measured->read_bytes_per_s, 3.55e9 * mean, 3.55e9 * 0.03);
   EXPECT_NEAR(measured->write_bytes_per_s, 3e9 * mean, 3e9 * 0.03);
@@ -274,8 +273,7 @@ TEST(FileDevice, IsFilledScannedAndInterleaved) {
   EXPECT_TRUE(!extent || extent->pieces >= 1);
 }
 
-// A scan is timed while the queue is full, without the first and last requests, which have it to
-// themselves.
+// A scan is timed only while the queue is full.
 TEST(FileDevice, AScanHasTheSpeedOfTheDevice) {
   constexpr double speed = 100e6;
   auto device = FileDevice::open({.directory = folder(),

@@ -16,8 +16,7 @@ bool rises(const std::vector<uint32_t>& numbers) {
          std::adjacent_find(numbers.begin(), numbers.end()) == numbers.end();
 }
 
-// The position of a number of streams in a rising list: the point below it, and the distance to the
-// next point.
+// A position among rising numbers of streams: the point below, and the way to the next.
 struct GridPosition {
   size_t below;
   double part;  // share of the distance, from 0 to 1

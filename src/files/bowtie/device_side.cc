@@ -30,8 +30,7 @@ double now_seconds() {
 
 }  // namespace
 
-// Runs the device's side to its end. Requests in flight end before their buffers are freed, even if
-// an action fails.
+// Runs the device's side to its end. Requests in flight end before their buffers are freed.
 void Execution::work() {
   const auto carry_out = [this](void (Execution::*step)()) {
     const Status done = or_out_of_memory([&]() -> Status {
@@ -115,8 +114,7 @@ const View& Execution::look() {
         static_cast<uint64_t>(streams_.inputs_[i].position() - input_places_[i].blocks);
     const uint64_t here = std::min(level.submitted * block_bytes_, level.end_bytes);
     uint64_t consumed = std::min(std::max(position, level.touched_bytes), here);
-    // The piece of an item in front of a stalled computation does not let it go on: count it as
-    // consumed.
+    // A stalled computation cannot go on with the piece of an item: count it as consumed.
     if (now.stall == Stall::input && now.input == i) consumed = here;
     // Never less than before, because such a piece may have been counted.
     consumed = std::max(consumed, view_consumed_[i]);
@@ -257,8 +255,7 @@ void Execution::run_computation() {
   }
 }
 
-// REQUIRES: nothing is in flight, so that only the computation can change anything; the computation
-// runs.
+// REQUIRES: nothing is in flight, so that only the computation, which runs, can change anything.
 void Execution::wait_for_computation() {
   MutexLock lock(mutex_);
   const uint64_t seen = steps_;

@@ -122,8 +122,7 @@ Error no_room(uint32_t inputs, uint32_t outputs, const RunOptions& options, size
 
 }  // namespace
 
-// Divides the memory by the scheduler's layout: its bytes become blocks, plus half a block for each
-// stream.
+// Divides the memory by the scheduler's layout: bytes become blocks, plus half a block per stream.
 Result<Division> divide(uint32_t inputs, uint32_t outputs, const RunOptions& options) {
   Division division;
   const size_t block_bytes = options.block_bytes != 0
@@ -399,8 +398,7 @@ uint64_t Execution::held(uint32_t input) const {
   return in_[input].submitted - in_[input].released;
 }
 
-// The blocks that an input holds or, if more, may need at once; for an input read to its end, the
-// blocks that it holds.
+// The blocks that an input holds or, if more, may need at once; at its end, those that it holds.
 uint64_t Execution::reserve(uint32_t input) const {
   const InputLevel& level = in_[input];
   const uint64_t left = blocks_of(level) - level.submitted;

@@ -150,8 +150,7 @@ Result<double> Files::time(uint64_t runs, uint64_t ramp_runs, NextRun&& next_run
     left_bytes -= request.bytes;
     ring_.submit(request);
   };
-  // Waits for the requests in flight, whose buffers and files are used again, and returns the
-  // error.
+  // Waits for the requests in flight, which use the buffers and files, and returns the error.
   const auto failed = [&](Error error) -> Result<double> {
     (void)ring_.wait_all();
     return std::unexpected(std::move(error));

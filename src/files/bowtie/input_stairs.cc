@@ -154,8 +154,7 @@ double InputStairs::horizon_max(const View& view, std::span<const uint32_t> grou
   return horizon(view, others.back()) + cycle_bytes * share;
 }
 
-// Divides `bytes` among a group so that its horizons become equal; each input gets its reserve at
-// least.
+// Divides `bytes` among a group to equal horizons; each input gets its reserve at least.
 std::vector<Load> InputStairs::share_out(const View& view, std::span<const uint32_t> group,
                                          double bytes, double horizon_max) const {
   std::vector<double> held(group.size());
@@ -196,8 +195,7 @@ std::vector<Load> InputStairs::share_out(const View& view, std::span<const uint3
 }
 
 std::vector<Load> InputStairs::preload(const View& view) {
-  // All horizons are zero, so `order` is the inputs' order; after the reversal the last inputs stay
-  // lowest.
+  // All horizons are zero, so `order` is the inputs' order; reversed, the last stay lowest.
   Stairs stairs = this->stairs(view);
   std::reverse(stairs.order.begin(), stairs.order.end());
   measure(stairs, static_cast<double>(options_.memory_bytes));

@@ -53,8 +53,7 @@
 // Cost of random items: they move the stairs against each other, and a stair is 1 / n^2 of the
 // memory high. While that is many items (16 GB and 250 inputs), one or two per cent of the run
 // length are lost; with 100 MB and 250 inputs, where the noise is as high as a stair, a tenth.
-// Filling to more than one stair, however little, makes it worse: then the doubling above begins
-// again.
+// Filling to more than one stair, however little, makes it worse, by the doubling above.
 //
 // Groups that do not divide n: ceil(n / c) groups whose sizes differ by one at most. Only those
 // that would run empty within half a step are loaded together; without noise these are the groups.

@@ -6,8 +6,7 @@
 
 namespace penstock::bowtie {
 
-// Whether merging in batches is faster than a tree: only for numbers, and not for very many inputs
-// with small windows.
+// Whether batches are faster than a tree: for numbers, unless many inputs have small windows.
 bool merges_batches(const Streams& streams, const items::Format& format);
 
 // merge() in batches. REQUIRES: merges_batches(); one output.

@@ -45,8 +45,7 @@ class MergeTree {
   std::string_view key() const { return key_of(leaves_[winner_]); }
   const items::ItemOrder& order() const { return order_; }
 
-  // Advances past the winner, which has been written. Errors: its input is not in order, or could
-  // not be read.
+  // Advances past the winner, which has been written. Errors: unsorted, or those of reading.
   Status next() {
     Leaf& leaf = leaves_[winner_];
     if (!advance(leaf)) {
@@ -90,8 +89,7 @@ class MergeTree {
     return order_.format().numeric() ? 0 : order_.compare_keys(a, b);
   }
 
-  // Moves to the next item, or the end. Returns false if that item is out of order, or after an
-  // error.
+  // Moves to the next item, or the end. Returns false if it is out of order, or after an error.
   bool advance(Leaf& leaf) const {
     const uint64_t before = leaf.prefix;
     if (!makes_keys_) {

@@ -154,8 +154,7 @@ struct Prediction {
   // The traffic is no more than a few steps: the steady state hardly begins, and the first fill and
   // the last flush weigh more than the theorems say.
   bool too_short_for_steady_state = false;
-  // A run is shorter than a block of the schedule could be: the memory does not suffice for this
-  // many streams.
+  // A run is shorter than a block could be: the memory does not suffice for this many streams.
   bool run_below_block = false;
 
   // Whether a cache of this many bytes hides switches, by the paper's condition (n + m) L < C.

@@ -25,8 +25,7 @@ TEST(Model, GroupsThatDoNotDivide) {
         const uint32_t size = group_size(m, groups, g);
         EXPECT_LE(size, c);
         EXPECT_GE(size + 1, (m + groups - 1) / groups);
-        // The group written last in the round has filled for all of it, the others since their
-        // turns.
+        // The group written last has filled for the whole round, the others since their turns.
         stairs += size * (before + size) / static_cast<double>(m) / m;
         before += size;
       }

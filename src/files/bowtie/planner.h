@@ -102,8 +102,7 @@ struct Alternative {
   double over_best = 0;  // seconds, relative to the best plan
 };
 // The alternatives k = 2; k = n; STXXL's rule, k = n^(1 / passes) for the fewest passes that blocks
-// of 2 MiB allow; and, for merges and distributions, STXXL's rule with its block-wise schedule
-// instead of ours.
+// of 2 MiB allow; and, for merges and distributions, STXXL's rule with its own schedule.
 std::vector<Alternative> alternatives(const PlanRequest& request, const Plan& best);
 
 }  // namespace penstock::bowtie

@@ -32,8 +32,7 @@ namespace penstock::bowtie {
 //
 // An input without offsets (`in_order`), a pipe or compressed data (files/source/in_order.h), is not read
 // by the device but by a thread of its own (SourceStream), from the computation's first request
-// until it has ended. To the scheduler it is an input that has ended. It can only be used in
-// windows.
+// until it has ended. To the scheduler it has ended already. It can only be used in windows.
 struct Input {
   const io::File* file = nullptr;  // open for reading; a pipe is read from its position
   // Opened when the device first needs it. The executor closes it in between if descriptors are

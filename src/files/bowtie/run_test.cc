@@ -67,8 +67,7 @@ struct Script {
   size_t item_bytes_max = 1;
   bool bursts = false;  // stays with one input and one output for a while
 
-  // Calls move(i, j, bytes) to move bytes from input i to output j; left(i) is what is left of
-  // input i.
+  // Calls move(i, j, bytes) to move bytes from input i to output j; left(i) is i's rest.
   template <class Left, class Move>
   void play(uint32_t inputs, uint32_t outputs, Left left, Move move) const {
     Random random(seed);

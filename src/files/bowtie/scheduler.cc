@@ -45,8 +45,7 @@ Action read_action(const Load& load) {
 Result<std::unique_ptr<StairScheduler>> StairScheduler::open(const Schedule& schedule,
                                                              const Options& options) {
   const Bowtie& bowtie = schedule.bowtie;
-  // A block for each input, and one more to read ahead into; two for the bytes on their way to the
-  // outputs.
+  // A block for each input, and one more to read ahead into; two for bytes to the outputs.
   const uint64_t inputs_min =
       bowtie.inputs == 0 ? 0 : (uint64_t{bowtie.inputs} + 1) * options.block_bytes;
   const uint64_t outputs_min = bowtie.outputs == 0 ? 0 : 2 * options.block_bytes;

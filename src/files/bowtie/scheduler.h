@@ -145,8 +145,7 @@ class Scheduler {
 // advances, until all of them have passed.
 //
 // Streams that end, or were empty from the start, drop out of the staircase and the others share
-// its memory. n = 0 or m = 0 need no special case beyond the table above; a single stream makes one
-// run.
+// its memory. n = 0 or m = 0 need no special case; a single stream makes one run.
 class StairScheduler final : public Scheduler {
  public:
   struct Options {

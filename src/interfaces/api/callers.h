@@ -19,8 +19,7 @@ namespace penstock::api {
 // Thread safety: one thread.
 class Callers {
  public:
-  // From now on the options' sources report their errors to this object. REQUIRES: the options
-  // outlive it.
+  // The options' sources report their errors to this object. REQUIRES: the options outlive it.
   explicit Callers(FilesOptions& options);
   Callers(const Callers&) = delete;
   Callers& operator=(const Callers&) = delete;
@@ -51,8 +50,7 @@ class Callers {
 // Replaces a compressed output by a sink that compresses.
 Status make_sink(FilesOptions& options);
 
-// Returns `interrupted` if the caller's `cancel` flag ended the run: the errors of its sources and
-// sink are consequences.
+// Returns `interrupted` if the caller's `cancel` flag ended the run, and caused its other errors.
 template <class Done>
 Result<Done> or_interrupted(Result<Done> done, const FilesOptions& given) {
   const bool has_callers = !given.sources.empty() || given.sink != nullptr;

@@ -26,8 +26,7 @@
 namespace penstock {
 namespace {
 
-// Wraps a callback so that it runs outside of the run: memory of the caller's code is not the
-// run's.
+// Runs a callback outside of the run: memory of the caller's code is not the run's.
 template <class Argument>
 std::function<void(const Argument&)> outside(std::function<void(const Argument&)> callback) {
   if (!callback) return callback;
@@ -60,8 +59,7 @@ Result<files::FilesOptions> options_at_once(const FilesOptions& given,
   return files_options(given, rules);
 }
 
-// The result of a run over these files; the error of a malformed row gets the row's place in its
-// file.
+// The result of a run over these files; a malformed row's error gets the row's place.
 template <class Done>
 Result<Done> placed(Result<Done> done, const files::FilesOptions& files) {
   if (done) return done;

@@ -268,8 +268,7 @@ TEST_F(PublicFiles, SourcesAreInputsToo) {
   EXPECT_EQ(numbers("out"), all);
 }
 
-// The data before the error are a whole number of items, so only the error shows that some are
-// missing.
+// The data before the error are whole items, so only the error shows that some are missing.
 TEST_F(PublicFiles, ASourceThatFailsIsNoEndOfItsData) {
   write("out", std::string("before"));
   for (const char* operation : {"sort", "merge", "partition", "group", "check"}) {

@@ -41,8 +41,7 @@ Result<items::Format> record_format(const ItemFormat& items) {
   return format;
 }
 
-// The first option that only applies to lines, as the command line spells it, for messages; nullptr
-// if there is none.
+// The first option that only applies to lines, for messages; nullptr if there is none.
 const char* text_option(const ItemFormat& items) {
   if (items.zero_terminated) return "-z";
   if (items.csv) return "--csv";

@@ -24,8 +24,7 @@ inline constexpr unsigned plan_of_size = 32;     // penstock plan --size
 inline constexpr unsigned tables = 64;           // --by
 inline constexpr unsigned cluster = 128;         // --engine ray
 inline constexpr unsigned cluster_tables = 256;  // --engine ray --by
-// Accepted with -c, -m and --debug without effect, if the program is called `sort`, as GNU sort
-// does.
+// Accepted with -c, -m and --debug without effect, by the program `sort`, as GNU sort does.
 inline constexpr unsigned as_gnu = 512;
 
 // Sorts, their plans, and merges.

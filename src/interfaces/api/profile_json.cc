@@ -203,8 +203,7 @@ Json measurement_json(const Measurement& measurement) {
 Result<ProfileFile> parse_profile(const std::string& text, const std::string& subject) {
   Reader reader(subject);
   const Json json = Json::parse(text, nullptr, false);
-  // find() instead of value(), which copies: untrusted JSON may be nested deeper than the stack
-  // allows.
+  // Not value(), which copies: untrusted JSON may be nested deeper than the stack allows.
   const auto kind_of = json.find("kind");
   if (!json.is_object() || kind_of == json.end() || *kind_of != kind) {
     reader.complain("it is none");

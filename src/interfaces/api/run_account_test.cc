@@ -38,8 +38,7 @@ struct Figures {
   explicit Figures(const PartitionFilesResult& result) : Figures(result.stats) {}
 };
 
-// Requests of one run's threads may change places, in a run alone too: the seeks of a phase vary by
-// `seeks_apart`.
+// Requests of a run's threads may change places: the seeks of a phase vary by `seeks_apart`.
 void expect_equal(const Figures& got, const Figures& expected, uint64_t seeks_apart) {
   EXPECT_EQ(got.bytes_read, expected.bytes_read);
   EXPECT_EQ(got.bytes_written, expected.bytes_written);

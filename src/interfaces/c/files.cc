@@ -48,8 +48,7 @@ std::shared_ptr<Sink> sink_of(const penstock_sink& sink) {
   });
 }
 
-// ---- Fields of C converted to options by the table (interfaces/api/options.def). 0 and NULL keep the
-// default.
+// ---- Fields of C converted to options by interfaces/api/options.def. 0 and NULL keep the default.
 
 Status assign(bool& to, int from) {
   to = from != 0;
