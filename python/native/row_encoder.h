@@ -4,11 +4,12 @@
 // order, and all columns as the payload. row_decoder.h decodes them; both are used within one call,
 // so the encoding needs no version.
 //
-// Key: for each key column one byte, 1 for a value, and for a null 0 (nulls first) or 2 (last); then the value:
+// Key: for each key column one byte, 1 for a value, and for a null 0 (nulls first) or 2 (last);
+// then the value:
 //   numbers    the key of an item of a file (items/codec.h), big-endian, with one NaN and -0.0 as
 //              0.0, as in docs/stability.md for columns
 //   texts      byte by byte, 0 as 1 1 and 1 as 1 2, and 0 behind the last one, so that a text comes
-//              before longer ones with this beginning. A row's last key, if ascending, is not escaped.
+//              before longer ones with this beginning. A row's last ascending key is not escaped.
 //   descending all bytes of the value complemented.
 //
 // Payload: a group of the values of the columns that the key does not contain exactly: all that are
