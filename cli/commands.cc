@@ -31,9 +31,9 @@ std::vector<Command> commands_for(std::string_view word, Parser& program) {
   program.add_subcommand("help", "explain the program, or one of its commands")
       .footer(
           "penstock help COMMAND\n"
-          "penstock help --man [COMMAND] | man -l -          the same as a manual page\n"
-          "source <(penstock help --completion bash)        or zsh, fish: let the shell complete\n"
-          "penstock help --write FOLDER                     all of it, as an installation has it");
+          "penstock help --man [COMMAND] | man -l -          show it as a manual page\n"
+          "source <(penstock help --completion bash)        complete words in bash (or zsh, fish)\n"
+          "penstock help --write FOLDER                     write manual pages and completions");
   return added;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The commands of the program, and its command line as its parser takes it.
+// The commands of the program, and the words of its command line as the parser takes them.
 
 #include <span>
 #include <string>
@@ -17,13 +17,13 @@ struct CommandDeclaration {
 };
 std::span<const CommandDeclaration> all_commands();
 
-// The command that `word` names, alone: the options of the others cost a millisecond, and their names may be
-// those of files. All commands where it names none, for the help and for the words near a wrong one.
+// Adds only the command that `word` names: the options of the others cost a millisecond, and a file may have the
+// name of another command. Adds all commands if `word` names none, for the help and for "did you mean".
 std::vector<Command> commands_for(std::string_view word, Parser& program);
 
-// The words of a command line, without the program's name, for the commands that commands_for() has made: a
-// traced program stands behind "--", and forms of GNU sort's options that the parser does not know are put in
-// those that it knows.
+// Returns the words of a command line, without the program's name, for the commands that commands_for() added:
+// inserts "--" in front of a traced program, and rewrites the forms of GNU sort's options that the parser does not
+// know.
 std::vector<std::string> words_of(int argc, const char* const* argv,
                                   const std::vector<Command>& commands);
 

@@ -32,10 +32,9 @@ namespace penstock::cli {
 
 namespace {
 
-// "penstock help [COMMAND]", for those who do not think of --help. It is taken before the parser
-// sees it, which would read the topic as a command to run. "penstock help --man [COMMAND]" and
-// "penstock help --completion SHELL" print what is installed beside the program, and
-// "penstock help --write FOLDER" writes all of it.
+// "penstock help [COMMAND]". It bypasses the parser, which would take the topic for a command to
+// run. "penstock help --man [COMMAND]" prints a manual page, "penstock help --completion SHELL" a
+// completion script, and "penstock help --write FOLDER" writes all of them.
 int explain(const CommandLine& line, const std::vector<std::string>& words) {
   const std::string first = words.empty() ? "" : words[0];
   const std::string second = words.size() < 2 ? "" : words[1];
@@ -59,7 +58,7 @@ int explain(const CommandLine& line, const std::vector<std::string>& words) {
   return exit_ok;
 }
 
-// "penstock --version --json": what was built, and what it uses of this machine.
+// "penstock --version --json": the build, and the instructions used on this machine.
 int tell_version() {
 #ifdef NDEBUG
   constexpr bool assertions = false;
@@ -79,7 +78,7 @@ bool is_called_sort(const char* name) {
   return path.substr(path.rfind('/') + 1) == "sort";
 }
 
-// Under the name "sort" there are no subcommands.
+// Runs the program under the name "sort", which has no subcommands.
 int run_sort(int argc, char** argv) {
   call_me_sort();
   CommandLine line("sort", "Sorts, merges or checks files, as GNU sort does.",
@@ -128,15 +127,15 @@ int run(int argc, char** argv) {
 
 namespace {
 
-// What comes over a command in whichever thread, and is no error that anybody returns: memory that
-// the system does not give, or a stream's block. Nothing is unwound, for threads may wait for the
-// one that would have to end. Temporaries have no names, and an output none yet, so the system
-// removes them with the process. (Where a file system knows named files alone, the next run does.)
+// Failures that no function returns, in any thread: the system refuses memory, or a stream cannot
+// deliver a block. The process ends without unwinding, because other threads may wait for the
+// failed one. Temporaries have no names, and an output none yet, so the system removes them with the
+// process. (On a file system without nameless files, the next run removes them.)
 
 const char* program_name = "penstock";
 const char* command_name = "";
 
-// May stand in a signal handler.
+// Async-signal-safe enough for a fault handler: snprintf() and write() only.
 [[noreturn]] void end_with(const char* what) noexcept {
   char text[1024];
   const char* gap = *program_name == 0 || *command_name == 0 ? "" : " ";
@@ -181,17 +180,17 @@ int main(int argc, char** argv) {
   }
   std::set_terminate(end_uncaught);
   penstock::stream::set_stopping(end_for_stream);
-  penstock::fault::unblock_faults();  // whatever mask the program was started with
+  penstock::fault::unblock_faults();  // the inherited signal mask may block them
   penstock::os::keep_heap_trimmed();
   penstock::os::occupy_standard_streams();
   penstock::os::write_on_after_signals(stdout);
   penstock::cli::take_file_limits_as_errors();
-  // A merge opens all of its inputs at once. A traced program gets the limit that it would have.
+  // A merge opens all of its inputs at once. A traced program keeps the limit that it would have.
   if (argc < 2 || std::string_view(argv[1]) != "trace") {
     (void)penstock::os::raise_open_files_limit();
   }
-  // Output that could not be written is an error even when it fails as late as here. What the buffer
-  // holds behind a write that failed goes nowhere.
+  // A failed write of the output is an error even as late as here. After one, the rest of the buffer
+  // is discarded.
   int code = penstock::cli::run(argc, argv);
   const bool written = std::ferror(stdout) == 0 && std::fflush(stdout) == 0;
   if (!written) ::__fpurge(stdout);

@@ -1,5 +1,4 @@
-// Words reach the commands as they were typed, whatever they look like: every text option, and every word without a name,
-// of every command.
+// Tests that words reach the commands as they were typed: for every text option and positional word of every command.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +16,7 @@ const std::vector<std::string> odd_words = {
     "[notes]", "[]", "[a,b]", "[[x]]", "[^a][^b]", "{}",       "a,b", "\"a\"", "'a b'",
     "a b",     " ",  "%s",    "%%",    "a=b",      "=",        "\\n", "*?",    "\xff\xfe[\x80]",
     "(a)",     "#",  "sort",  "+1",    "[+1]",     "name=[v]", "\n",  "true"};
-// Those that look like options, which only "--" or an option in front makes words.
+// Words that look like options; only "--" or an option in front makes them values.
 const std::vector<std::string> odd_options = {"-x", "--", "--a=",   "--key=[a]",
                                               "-3", "-",  "--help", "-[a]"};
 
@@ -27,9 +26,9 @@ class Words : public testing::TestWithParam<CommandDeclaration> {
   Words()
       : line_("penstock", "", ""), program_(line_.parser()), command_(GetParam().add(program_)) {}
 
-  // Parses "COMMAND WORDS" and returns what the text option of that name holds then. (Without a name: the positional.)
+  // Parses "COMMAND WORDS" and returns the value of the text option `name`, or of the positional word if `name` is empty.
   std::vector<std::string> parse(const std::string& name, std::vector<std::string> words) {
-    // The other options that must be there stand in front.
+    // Other required options go in front.
     for (const TextOption& option : options_) {
       if (!option.is_required || is(option, name)) continue;
       words.insert(words.begin(), option.is_checked ? "auto" : "x");
@@ -73,7 +72,7 @@ TEST_P(Words, ReachOptionsAsTheyWereTyped) {
         const std::string in_one = name + (is_long ? "=" : "") + value;
         SCOPED_TRACE(in_one);
         if (option.is_flag) {
-          // "{}" is CLI11's word for no value.
+          // CLI11 uses "{}" for "no value".
           if (is_long && value != "{}") {
             EXPECT_EQ(joined(parse(name, {in_one})), joined({value}));
           }
@@ -92,8 +91,7 @@ TEST_P(Words, ReachOptionsAsTheyWereTyped) {
 TEST_P(Words, ReachCommandsAsTheyWereTyped) {
   for (const TextOption& option : options_) {
     if (!option.names.empty()) continue;
-    const bool is_trace =
-        GetParam().name == "trace";  // what stands behind PROGRAM is the program's
+    const bool is_trace = GetParam().name == "trace";  // passes on all words after PROGRAM
     for (const std::string& word : odd_words) {
       SCOPED_TRACE(word);
       // A key in GNU sort's older form.

@@ -512,7 +512,7 @@ class Manual(Case):
     def test_progress_is_shown_where_it_is_asked_for(self):
         path = self.write("in", struct.pack("<3Q", 3, 1, 2))
         for words in ([], ["--progress=never"], ["--progress=always"]):
-            self.assertIn("has bytes that text has not (try: --format u64", run("sort", *words, path).stderr.decode())
+            self.assertIn("but contains NUL bytes (try: --format u64", run("sort", *words, path).stderr.decode())
         for words in (["--progress", "always", "--format", "u64"], ["--progress=always", "--quiet"],
                       ["--progress=always", "-z"]):
             self.assertEqual(run("sort", *words, path).stderr, b"", words)

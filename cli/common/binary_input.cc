@@ -18,7 +18,7 @@ std::vector<std::string> or_stdin(const std::vector<std::string>& inputs) {
   return inputs.empty() ? std::vector<std::string>{"-"} : inputs;
 }
 
-// Bytes that stand in memory.
+// A source that reads `bytes` from memory.
 std::unique_ptr<Source> source_of(std::string bytes) {
   return callback_source([bytes = std::move(bytes),
                           at = size_t{0}](std::span<std::byte> into) mutable -> Result<size_t> {
@@ -38,7 +38,7 @@ std::string binary_notice(const std::vector<std::string>& inputs, const ItemForm
   for (const std::string& input : or_stdin(inputs)) {
     std::string head = io::file_ends(input).head;
     if (head.find('\0') == head.npos) continue;
-    // Compressed data have NULs; their text is what counts.
+    // Compressed data contain NULs; only their text counts.
     const auto text = input == "-" ? decompress(source_of(head), input, source)
                                    : open_source(input, source).value_or(nullptr);
     if (text == nullptr) continue;
@@ -46,11 +46,11 @@ std::string binary_notice(const std::vector<std::string>& inputs, const ItemForm
     head.resize(bytes ? *bytes : 0);
     if (head.find('\0') == head.npos) continue;
     const char* const encoding = items::wide_encoding(head);
-    if (encoding != nullptr && items.csv) return {};  // rows of it are refused, with this hint
-    return fmt::format("{} is read as lines of text, and has bytes that text has not (try: {})",
+    if (encoding != nullptr && items.csv) return {};  // such rows are refused, with this hint
+    return fmt::format("{} is read as lines of text, but contains NUL bytes (try: {})",
                        input == "-" ? "standard input" : input,
                        encoding == nullptr
-                           ? "--format u64 or another one; -z for lines that end with NUL"
+                           ? "--format u64 or another format; -z for lines that end with NUL"
                            : items::hint_of_encoding(encoding));
   }
   return {};

@@ -1,6 +1,6 @@
 #pragma once
 
-// Inputs that are to be read as lines, and hold what lines of text do not.
+// Binary inputs that are about to be read as lines.
 
 #include <string>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace penstock::cli {
 
-// A notice about the first input that is to be read as lines and has NULs near its beginning; empty where none has,
-// and where an input is refused (interfaces/api/binary_input.h).
+// A notice about the first input that is to be read as lines and has NULs near its beginning; empty if none has, or
+// if an input is refused (interfaces/api/binary_input.h).
 std::string binary_notice(const std::vector<std::string>& inputs, const ItemFormat& items,
                           const SourceOptions& source);
 

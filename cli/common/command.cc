@@ -7,7 +7,7 @@
 namespace penstock::cli {
 namespace {
 
-// What to try where nobody below knew better.
+// A hint for an error that came without one.
 const char* hint_for(const Error& error) {
   switch (error.code) {
     case ErrorCode::out_of_space:
@@ -16,13 +16,13 @@ const char* hint_for(const Error& error) {
     case ErrorCode::permission:
       return "a place that you may use, or ask its owner";
     case ErrorCode::io:
-      return "the same on another disk; the system's log (dmesg) may tell more";
+      return "another disk; the system's log (dmesg) may tell more";
     default:
       return "";
   }
 }
 
-bool is_called_sort = false;  // from main() on
+bool is_called_sort = false;  // set once, by main()
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void call_me_sort() {
 
 int report(std::string_view command, const Error& error) {
   Error told = error;
-  // Of the system's many ways to say "input/output", the general hint fits one.
+  // The general hint about disks fits only EIO, one of many system errors with the code `io`.
   const bool other_io =
       told.code == ErrorCode::io && told.system_errno != EIO && told.system_errno != 0;
   if (told.hint.empty() && !other_io) told.hint = hint_for(told);

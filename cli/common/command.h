@@ -1,7 +1,7 @@
 #pragma once
 
-// How a subcommand joins the program: one file each, which parses into options of its own and
-// prints. What it does lies in src/.
+// The interface of a subcommand. Each has one file, which declares its options and prints; the work
+// is done in src/.
 
 #include <cstdint>
 #include <functional>
@@ -17,8 +17,8 @@ namespace penstock::cli {
 // Exit codes, as GNU sort's.
 inline constexpr int exit_ok = 0;
 inline constexpr int exit_disorder = 1;    // -c, -C: the input is not sorted
-inline constexpr int exit_incomplete = 1;  // a part could not be read or done: the rest was
-inline constexpr int exit_error = 2;  // anything that kept the program from doing what was asked
+inline constexpr int exit_incomplete = 1;  // a part could not be read or done; the rest was
+inline constexpr int exit_error = 2;       // any other failure
 
 // A subcommand that was added to the program: run() is called after parsing when `parser` was chosen,
 // and returns the program's exit code.
@@ -43,20 +43,19 @@ Command add_plan(Parser& program);
 Command add_replay(Parser& program);
 Command add_report(Parser& program);
 Command add_sort(Parser& program);
-// The program is sort, and nothing else: what GNU sort is where it was started under that name.
+// Makes the program itself the sort command, for a program that was started under the name "sort".
 Command make_sort(Parser& program);
 Command add_trace(Parser& program);
 
-// The words of "trace", with a "--" in front of the program that it is to run, whose own options are none of ours. `trace` is
-// its parser.
+// Returns the words of "trace" with a "--" in front of the traced program, so that its options are not taken for ours.
+// `trace` is the parser of the command.
 std::vector<std::string> mark_traced_program(std::vector<std::string> words, const Parser& trace);
 
-// What messages begin with: "penstock COMMAND", or after call_me_sort() "sort".
+// The beginning of each message: "penstock COMMAND", or "sort" after call_me_sort().
 std::string called(std::string_view command);
 void call_me_sort();
 
-// Prints "penstock COMMAND: what the error says" on stderr; returns exit_error, for `return
-// report(...)`.
+// Prints "penstock COMMAND: MESSAGE" on stderr; returns exit_error, for `return report(...)`.
 int report(std::string_view command, const Error& error);
 
 }  // namespace penstock::cli

@@ -1,6 +1,6 @@
 #pragma once
 
-// -Z, of every command that writes one output.
+// The option -Z, for all commands that write one output.
 
 #include <algorithm>
 #include <iterator>
@@ -23,19 +23,19 @@ inline void add_compressed_word(Parser& parser, std::string& word) {
       });
 }
 
-// Of an output of that name. Nothing: it is not compressed.
+// The format that `word` (the value of -Z) selects for an output of that name; nullopt: not compressed.
 inline Result<std::optional<CompressedFormat>> compressed_format(const std::string& word,
                                                                  const std::string& output) {
   if (word.empty()) return std::nullopt;
   if (word != "true")
     return api::value_of_word<CompressedFormat>(word, "compress in this way", "--compressed=");
   if (const auto named = compressed_format_of_name(output)) return named;
-  return misuse("tell by its name how to compress the output", "-o " + output,
+  return misuse("choose a compression format by this name", "-o " + output,
                 "--compressed=gzip, zstd or lz4; or a name that ends in .gz, .zst or .lz4");
 }
 
-// A notice about an output that is not compressed though its name ends as those of compressed files do; empty otherwise.
-// `compresses`: whether the command has -Z.
+// A notice about an output that is not compressed though its name ends like a compressed file's; empty otherwise.
+// `compresses`: the command has -Z.
 inline std::string uncompressed_notice(const std::string& word, const std::string& output,
                                        bool compresses = true) {
   if (!word.empty()) return {};

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the bytes of the files are and how their items are ordered: --format, --record, --dtype, --key, and GNU sort's
-// options for text; the same for every subcommand that reads or writes items.
+// Options for the format of items and their order: --format, --record, --dtype, --key, and GNU sort's options for
+// text; the same for all subcommands that read or write items.
 
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@ struct FormatOptions {
   std::vector<std::string> keys;
   TextWords text;
 
-  // As the library has them, or what is wrong with the words.
+  // Converts the options to the library's struct. Errors: a word is wrong.
   Result<ItemFormat> items(bool descending = false) const;
 };
 

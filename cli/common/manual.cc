@@ -24,7 +24,7 @@ const CommandText* find(const std::vector<CommandText>& texts, std::string_view 
 constexpr size_t help_columns = 100;
 constexpr size_t help_indent = 30;
 
-// `text` in lines that begin behind `indent` blanks; the first one stands where the caller is.
+// Wraps `text` into lines indented by `indent` blanks; the first line is not indented.
 std::string wrapped(std::string_view text, size_t indent) {
   std::string result;
   size_t column = indent;
@@ -54,7 +54,7 @@ std::string help_entry(std::string names, std::string_view help) {
   return names + wrapped(help, help_indent) + "\n";
 }
 
-// Whether its choices stand in the help anyway, with what each of them is.
+// Whether the help already names all choices, usually with an explanation of each.
 bool says_choices(const OptionText& option) {
   return std::ranges::all_of(option.choices, [&](const std::string& choice) {
     return option.help.find(choice) != std::string::npos;
@@ -71,7 +71,7 @@ std::string help_entry(const OptionText& option) {
   return help_entry(std::move(names), help);
 }
 
-// A footer has lines of its own; those that are too long are cut.
+// Keeps the footer's own lines; wraps those that are too long.
 std::string footer_lines(std::string_view footer) {
   std::string lines;
   while (!footer.empty()) {
@@ -83,7 +83,7 @@ std::string footer_lines(std::string_view footer) {
   return lines;
 }
 
-// What belongs together stands together, in the order in which groups first appear. What is in none comes last.
+// The groups in the order of their first option; options without a group come last.
 std::vector<std::string> groups_of(const CommandText& text) {
   std::vector<std::string> groups;
   for (const OptionText& option : text.options) {
@@ -94,14 +94,14 @@ std::vector<std::string> groups_of(const CommandText& text) {
   return groups;
 }
 
-// "[FILE]...", and "[PATTERN FILE...]" as it is.
+// "[FILE]..." for FILE; a word that already ends with "..." gets only the brackets.
 std::string in_synopsis(std::string_view word, std::string_view written) {
   return fmt::format(" [{}]{}", written, word.ends_with("...") ? "" : "...");
 }
 
 // ---- man(7)
 
-// No character is a command: backslashes, hyphens as they are typed, and a dot or an apostrophe that begins a line.
+// Escapes everything that man(7) treats as a command: backslashes, hyphens, apostrophes, and a dot that begins a line.
 std::string roff(std::string_view text) {
   std::string result;
   bool begins = true;

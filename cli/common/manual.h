@@ -1,7 +1,6 @@
 #pragma once
 
-// What the program says of itself, all of it made of the texts that its options were declared with: the help, manual pages, and
-// what shells complete.
+// The help, manual pages and shell completions, all made from the texts that the options were declared with.
 
 #include <optional>
 #include <string>
@@ -13,20 +12,20 @@
 
 namespace penstock::cli {
 
-// Of the program (an empty name) or one of its commands, in lines of at most 100 characters. Nothing where there is no such
-// command, as below.
+// The help of a command, or of the program if `command` is empty, in lines of at most 100 characters. This and the
+// functions below return nullopt if there is no such command or shell.
 std::optional<std::string> help_text(const std::vector<CommandText>& texts,
                                      std::string_view command);
 
-// A manual page in section 1 in the language of man(7).
+// A manual page of section 1 in the man(7) format.
 std::optional<std::string> manual_page(const std::vector<CommandText>& texts,
                                        std::string_view command, std::string_view version);
 
-// What `shell` reads to complete the program's words: bash, zsh or fish.
+// The completion script for `shell`: bash, zsh or fish.
 std::optional<std::string> completion(const std::vector<CommandText>& texts,
                                       std::string_view shell);
 
-// All of them, to where they are found when `folder` is the share/ of an installation.
+// Writes all manual pages and completions below `folder`, which has the layout of an installation's share/.
 Status write_manual(const std::vector<CommandText>& texts, std::string_view version,
                     const std::string& folder);
 

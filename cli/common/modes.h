@@ -1,6 +1,6 @@
 #pragma once
 
-// How messages name the modes of `penstock sort` and `penstock plan` (interfaces/api/option_table.h).
+// Names of the modes of `penstock sort` and `penstock plan` (interfaces/api/option_table.h) in messages.
 
 #include "cli/common/parser.h"
 #include "interfaces/api/option_table.h"

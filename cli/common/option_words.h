@@ -14,7 +14,7 @@
 
 namespace penstock::cli {
 
-// Empty if `text` is a whole number that can be counted to.
+// The message about a bad count; empty if `text` is a whole number of 64 bits.
 inline std::string what_is_wrong_with_a_count(const std::string& text) {
   uint64_t count = 0;
   const char* const end = text.data() + text.size();
@@ -35,18 +35,18 @@ Option add_option(Parser& parser, const api::OptionText& text, Value& value) {
   return described(parser.add_option(text.words, value, text.help), text);
 }
 
-// Declares it as a flag.
+// Declares the option `text` of the table as a flag.
 template <class Value>
 Option add_flag(Parser& parser, const api::OptionText& text, Value& value) {
   return described(parser.add_flag(text.words, value, text.help), text);
 }
 
-// Declares it as the flag that turns off what is on by default.
+// Declares the option `text` of the table as a flag that sets `value`, true by default, to false.
 inline Option add_flag_that_clears(Parser& parser, const api::OptionText& text, bool& value) {
   return described(parser.add_flag_that_clears(text.words, value, text.help), text);
 }
 
-// Declares the options of the struct Options whose values are flags, numbers, texts and lists. `options` must outlive the parsing.
+// Declares the options of the struct Options that are flags, numbers, texts or lists. `options` must outlive the parsing.
 template <class Options>
 void add_options(Parser& parser, Options& options) {
   api::for_each_option<Options>([&](const api::OptionText& text, auto field) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// What every command with an output says of it.
+// The options that all commands with an output share.
 
 #include <unistd.h>
 
@@ -18,8 +18,8 @@ inline void add_output_words(Parser& parser, OutputRules& rules) {
   add_flag_that_clears(parser, api::option<FilesOptions>("sync"), rules.sync);
 }
 
-// What a stopped run tells. A file is written anew, and the inputs stay what they are; what is
-// written as it is, is half written, and nothing more is known.
+// The messages of a stopped run. A new file appears only when it is complete, and the inputs stay
+// intact; an output that is written in place (a device, a pipe) is left half written.
 inline StopOptions stop_options(const std::string& command, const std::string& output,
                                 const OutputRules& rules) {
   const bool anew = !rules.overwrite_device && io::names_a_file(output);
@@ -28,7 +28,7 @@ inline StopOptions stop_options(const std::string& command, const std::string& o
                       .writes_stdout = io::output_descriptor(output) == STDOUT_FILENO};
   if (!anew) return options;
   options.outcome = "the input is untouched, no output was written";
-  // It may have been about to get its name.
+  // The run may have stopped just as the output got its name.
   options.outcome_at_once = "the output is there only if it is complete";
   return options;
 }

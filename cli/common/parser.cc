@@ -28,7 +28,7 @@ const CLI::Validator* choices_of(const CLI::Option& option) {
   }
 }
 
-// The help's words for values, the same in every command.
+// The help's names for values by option, the same in all commands.
 constexpr std::pair<std::string_view, const char*> value_names[] = {{"output", "FILE"},
                                                                     {"report", "FILE"},
                                                                     {"stats", "FILE"},
@@ -66,7 +66,7 @@ constexpr std::pair<std::string_view, const char*> value_names[] = {{"output", "
                                                                     {"a", "FILE"},
                                                                     {"v", "FILE"}};
 
-// The help's word for its value.
+// The help's name for the option's value.
 std::string value_of(const CLI::Option& option) {
   const std::string name = option.get_type_name();
   const std::string type = name.substr(0, name.find(':'));
@@ -78,7 +78,7 @@ std::string value_of(const CLI::Option& option) {
   return type == "TEXT" ? "WORD" : type == "UINT" || type == "INT" || type == "FLOAT" ? "N" : type;
 }
 
-// How many letters must be written, left out or changed, or change places with the next one, to make one of the other.
+// The edit distance (Damerau-Levenshtein): insertions, deletions, substitutions and swaps of neighbors.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
@@ -94,10 +94,10 @@ size_t distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
-// " (did you mean --output?)", or nothing where no name is near.
+// " (did you mean --output?)"; empty if no name is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& names) {
   std::string_view nearest;
-  size_t least = 1 + word.size() / 3;  // letters that may differ, and one more
+  size_t least = 1 + word.size() / 3;  // one more than the letters that may differ
   for (const std::string& name : names) {
     const size_t differ = distance(word, name);
     if (differ < least || (differ == least && nearest.empty() && name.starts_with(word))) {
@@ -117,11 +117,11 @@ const CLI::Option* find_option(const CLI::App& app, std::string_view name) {
   return nullptr;
 }
 
-// The next word is the value of this one, whatever it looks like.
+// Whether the next word is the value of this one, even if it looks like an option.
 bool takes_next_word(const CLI::App& app, const std::string& word) {
   if (word.size() < 2 || word.front() != '-') return false;
   const bool is_long = word.starts_with("--");
-  // Flags in one word: the first letter that takes a value takes what stands behind it.
+  // Several flags in one word: the first letter that takes a value takes the rest of the word.
   for (size_t at = 1; at < word.size(); ++at) {
     const CLI::Option* option =
         find_option(app, is_long ? std::string_view(word) : "-" + word.substr(at, 1));
@@ -132,11 +132,11 @@ bool takes_next_word(const CLI::App& app, const std::string& word) {
   return false;
 }
 
-// The words as CLI11 reads them so that they arrive as they were typed. A NUL, which no word of a command line holds, marks
-// those that it would take for something else; remove_marks() takes it away.
-// - "[a,b]" is a list for it: the NUL stands behind.
-// - Behind "--" it may go on with the program's own words: the NUL stands in front, and no "--" is needed.
-// - "--name=" takes the next word: it becomes two words, the second one empty.
+// Marks words that CLI11 would misread, so that they arrive as they were typed. The mark is a NUL, which no word of a
+// command line contains; remove_marks() removes it.
+// - CLI11 takes "[a,b]" for a list: the NUL follows the word.
+// - CLI11 may take words after "--" for subcommands: the NUL precedes each of them, and the "--" is dropped.
+// - CLI11 takes the next word as the value of "--name=": it becomes two words, the second one empty.
 std::vector<std::string> with_marks(const CLI::App& app, const std::vector<std::string>& words) {
   std::vector<std::string> marked;
   bool behind_mark = false;
@@ -167,7 +167,7 @@ void remove_marks(std::string& word) {
   if (word.starts_with('\0')) word.erase(0, 1);
 }
 
-// CLI11 takes "-3", and what is left of "-n3", for a word without a name. The message about the first one of those.
+// The message about the first negative number: CLI11 takes "-3", and the rest of "-n3", for a positional word.
 std::string negative_number(const CLI::App& app, const std::vector<std::string>& words) {
   const auto behind = std::ranges::find(words, "--");
   for (const CLI::Option* option :
@@ -175,13 +175,13 @@ std::string negative_number(const CLI::App& app, const std::vector<std::string>&
     for (const std::string& word : option->results()) {
       if (word.size() < 2 || word[0] != '-' || word[1] < '0' || word[1] > '9') continue;
       if (std::find(behind, words.end(), word) != words.end()) continue;
-      return fmt::format("no option {} (try: -- in front of a word that begins so)", word);
+      return fmt::format("no option {} (try: -- in front of a word that begins with -)", word);
     }
   }
   return {};
 }
 
-// The message about a flag's value that stands behind a blank, where it is a word of its own.
+// The message about a flag's optional value that follows a blank instead of "=".
 std::string detached_value(const CLI::App& app, const Declarations& declarations,
                            const std::vector<std::string>& words) {
   for (size_t i = 0; i + 1 < words.size() && words[i] != "--"; ++i) {
@@ -196,13 +196,13 @@ std::string detached_value(const CLI::App& app, const Declarations& declarations
     std::error_code ignored;
     if (std::filesystem::exists(words[i + 1], ignored)) continue;
     const std::string name = option->get_name();
-    return fmt::format("{}: its value stands behind '=' (try: {}={}, or a file's name as ./{})",
-                       word, name, words[i + 1], words[i + 1]);
+    return fmt::format("{}: its value must follow '=' (try: {}={}, or a file's name as ./{})", word,
+                       name, words[i + 1], words[i + 1]);
   }
   return {};
 }
 
-// Names that other programs have for options.
+// Names that other programs use for our options.
 constexpr std::pair<std::string_view, std::string_view> other_names[] = {
     {"--tmp", "temporary-directory"},
     {"--temp", "temporary-directory"},
@@ -220,7 +220,7 @@ constexpr std::pair<std::string_view, std::string_view> other_names[] = {
     {"--desc", "reverse"},
     {"--descending", "reverse"}};
 
-// Words that nothing takes: of `words` the first one of `left`.
+// The message about words that no option takes, `left`: it names the first of them in `words`.
 std::string unexpected(const CLI::App& app, bool is_program, const std::vector<std::string>& words,
                        const std::vector<std::string>& left) {
   const auto found = std::ranges::find_if(words, [&](const std::string& word) {
@@ -242,7 +242,7 @@ std::string unexpected(const CLI::App& app, bool is_program, const std::vector<s
         const CLI::Option* flag =
             find_option(app, "-" + whole.substr(whole.size() - word.size(), 1));
         if (flag != nullptr)
-          return fmt::format("{}: no value stands behind a letter (try: {}{})", whole,
+          return fmt::format("{}: a one-letter option takes no =VALUE (try: {}{})", whole,
                              flag->get_name(), word.substr(1));
       }
     }
@@ -253,7 +253,7 @@ std::string unexpected(const CLI::App& app, bool is_program, const std::vector<s
     }
     return fmt::format("no option {}{}", name, did_you_mean(name, names));
   }
-  if (!is_program) return fmt::format("no use for the word {}", word);
+  if (!is_program) return fmt::format("unexpected word {}", word);
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(command->get_name());
   return fmt::format("no command {}{}", word, did_you_mean(word, names));
@@ -341,7 +341,7 @@ template <typename T>
 Option Parser::add_option(const char* names, T& value, const std::string& help) {
   CLI::Option* const option = app_->add_option(names, value, help);
   remove_marks_of(*option);
-  // A list takes one word each time it is given: those behind it are something else.
+  // A list takes one word each time it is given; the next words are not its values.
   if (!option->get_positional()) option->allow_extra_args(false);
   Declared& declared = (*declarations_)[option];
   declared.words = words_in(value);
@@ -377,11 +377,10 @@ Option Parser::add_flag_that_clears(const char* names, bool& value, const char* 
 
 void Parser::refuse(const char* names, bool takes_value, const std::string& message) {
   const auto fail = [message] { throw CLI::ParseError(message, CLI::ExitCodes::InvalidError); };
-  CLI::Option* option =
-      takes_value
-          ? app_->add_option_function<std::string>(names, [fail](const std::string&) { fail(); })
-                ->expected(0, 1)  // without its value it is refused all the same
-          : app_->add_flag_callback(names, fail);
+  CLI::Option* option = takes_value ? app_->add_option_function<std::string>(
+                                              names, [fail](const std::string&) { fail(); })
+                                          ->expected(0, 1)  // refused also without a value
+                                    : app_->add_flag_callback(names, fail);
   option->group("");
 }
 
@@ -443,7 +442,7 @@ CommandLine::CommandLine(const char* name, const char* description, const char* 
     : app_(std::make_unique<CLI::App>(description, name)) {
   app_->set_help_flag("-h,--help", "print this help and exit");
   app_->set_version_flag("--version", version,
-                         "print the version and exit; with --json what it was built for");
+                         "print the version and exit; with --json also how it was built");
 }
 
 CommandLine::~CommandLine() = default;
@@ -464,7 +463,7 @@ std::optional<int> CommandLine::parse(std::vector<std::string> words) {
   std::string message;
   try {
     std::vector<std::string> marked = with_marks(*app, words);
-    std::ranges::reverse(marked);  // as CLI11 takes them
+    std::ranges::reverse(marked);  // CLI11 takes the words in reverse order
     app_->parse(std::move(marked));
     message = negative_number(*app, words);
     if (message.empty()) message = detached_value(*app, declarations_, words);
@@ -484,7 +483,7 @@ std::optional<int> CommandLine::parse(std::vector<std::string> words) {
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string text = error.what();
     message = text.substr(0, text.find(": ")) + (text.find("but received") != text.npos
-                                                     ? ": given more than once, and takes one value"
+                                                     ? ": given more than once, but takes one value"
                                                      : ": a value is missing");
   } catch (const CLI::RequiredError& error) {
     message = error.what();

@@ -1,9 +1,9 @@
 #pragma once
 
-// The options of the program and of its subcommands, as their files declare them.
+// The declaration and parsing of the options of the program and its subcommands.
 //
-// CLI11 parses them. It takes a compiler seconds for each file that includes it, so parser.cc alone does, and the types
-// that an option can have are listed there. Errors name the subcommand, and are exit code 2 (command.h).
+// CLI11 does the parsing. A file that includes it takes seconds to compile, so only parser.cc does, and lists the
+// types that an option can have. Errors name the subcommand, and have exit code 2 (command.h).
 
 #include <cstdint>
 #include <functional>
@@ -24,29 +24,29 @@ class Option;
 
 namespace penstock::cli {
 
-// A way in which a command runs, which some of its options choose and others have no meaning in: a bit, and how a message
-// names it, as in "with --size".
+// A mode of a command: some options choose it, and others have no meaning in it. `text` is its name in messages, such
+// as "with --size".
 struct Mode {
   unsigned bit;
   const char* text;
 };
 
-// The mode of an option that names none: the command's plain run.
+// The mode of options that name none: the command's plain run.
 inline constexpr unsigned plain_mode = 1;
 
-// A declaration beside what CLI11 knows of an option.
+// The properties of an option that CLI11 does not store.
 struct Declared {
   unsigned modes = plain_mode;
-  // The words that the option's variable holds; empty where the variable is no text.
+  // Returns the words that the option's variable holds; null if the variable is not text.
   std::function<std::vector<std::string>()> words;
   bool is_list = false;
   bool (*looks_like_value)(const std::string&) = nullptr;  // Option::values_like()
 };
 
-// The declarations of a command line. CLI11's options are their keys.
+// The declarations of a command line, by CLI11's option.
 using Declarations = std::unordered_map<const CLI::Option*, Declared>;
 
-// An option that was added, to say more of it. A handle: copies are the same option.
+// A handle to an added option, to declare more properties of it. Copies are the same option.
 class Option {
  public:
   Option(CLI::Option* option, Declared* declared) : option_(option), declared_(declared) {}
@@ -56,16 +56,16 @@ class Option {
   Option in(unsigned modes);
   Option one_of(std::initializer_list<const char*> words);
   Option within(int64_t least, int64_t most);
-  // `what_is_wrong` gives the message for a bad word, and an empty text for a good one.
+  // `what_is_wrong` returns the message for a bad word, and an empty text for a good one.
   Option check(std::string (*what_is_wrong)(const std::string&));
-  // How the values of a flag look, which stand behind "=" alone: such a word behind the flag is a mistake, unless it is the
-  // name of a file.
+  // For a flag with an optional value, which must follow "=": recognizes such a value. A next word that looks like one
+  // is a mistake, unless it is the name of a file.
   Option values_like(bool (*looks_like_one)(const std::string&));
-  // What the help calls the value.
+  // The help's name for the value.
   Option value_name(const char* name);
-  // The heading above it in the help.
+  // The heading above the option in the help.
   Option group(const char* heading);
-  // Left out of the help.
+  // Leaves the option out of the help.
   Option hidden();
 
  private:
@@ -73,46 +73,47 @@ class Option {
   Declared* declared_;
 };
 
-// A text option, or a word without a name, for tests: its names, and what its variable holds after the parsing.
+// A text option or a positional word, for tests: its names, and the value of its variable after parsing.
 struct TextOption {
-  std::vector<std::string> names;  // "-o", "--output"; a word without a name has none
+  std::vector<std::string> names;  // "-o", "--output"; empty for a positional word
   bool is_list = false;
-  bool is_flag = false;     // takes a value behind "=" alone
+  bool is_flag = false;     // takes a value only after "="
   bool is_checked = false;  // refuses some values
   bool is_required = false;
   std::function<std::vector<std::string>()> words;
 };
 
-// The options of the program or of one subcommand. A handle: copies are the same options. What a value is written to must
-// outlive the parsing, and stays what it was where the option is not given.
+// A handle to the options of the program or of one subcommand. Copies are the same options. The variable of an option
+// must outlive the parsing, and keeps its value if the option is not given.
 class Parser {
  public:
   Parser(CLI::App* app, Declarations* declarations) : app_(app), declarations_(declarations) {}
 
   Parser add_subcommand(const char* name, const char* help);
-  // "-o,--output": an option with a value. "FILE": a word without a name, or a list of those. Each time that it is given, a
-  // list takes one word, as it was typed.
+  // "-o,--output": an option with a value. "FILE": a positional word, or a list of those. A list option takes one word
+  // each time that it is given.
   template <typename T>
   Option add_option(const char* names, T& value, const std::string& help);
-  // Without a value. (Text: "true", or what follows a "=".)
+  // An option without a value. (A text variable holds "true", or the value that follows a "=".)
   template <typename T>
   Option add_flag(const char* names, T& value, const char* help);
   Option add_flag_that_clears(const char* names, bool& value, const char* help);
-  // An option that is an error, whatever its value: `message` says why. The help does not show it.
+  // An option that is always an error; `message` says why. The help does not show it.
   void refuse(const char* names, bool takes_value, const std::string& message);
-  // "--help" alone, where "-h" is something else.
+  // Keeps "--help" only, for commands in which "-h" is another option.
   void give_up_short_help();
   // The heading above the options that are added from now on, in the help and in the manual.
   void group(const char* heading);
-  // Stands below the help.
+  // The text below the help.
   void footer(const std::string& text);
 
-  // Behind the parsing:
+  // To be called after parsing:
   bool chosen() const;
   bool given(const char* name) const;
-  // The next word of a command line is this one's value, whatever it looks like. (Before the parsing, too.)
+  // Whether the next word of a command line is the value of this one, even if it looks like an option. (May be called
+  // before parsing.)
   bool takes_next_word(const std::string& word) const;
-  // Errors: an option was given that `mode` does not obey. One that obeys any of `also` is let pass.
+  // Errors: an option was given that `mode` does not obey. Options of the modes `also` are let pass.
   Status refuse_outside(const Mode& mode, unsigned also = 0) const;
   std::vector<TextOption> text_options() const;
 
@@ -121,13 +122,13 @@ class Parser {
   Declarations* declarations_;
 };
 
-// What the help and the manual say of an option, and of a word without a name.
+// The texts of an option or a positional word in the help and the manual.
 inline constexpr const char* usual_group = "Options";
 struct OptionText {
-  std::vector<std::string> names;  // "-o", "--output"; a word without a name has none
-  std::string value;               // what its value is called; empty: it takes none
+  std::vector<std::string> names;  // "-o", "--output"; empty for a positional word
+  std::string value;               // name of its value; empty: it takes none
   bool optional_value = false;
-  std::vector<std::string> choices;  // all values that it may have, where that is known
+  std::vector<std::string> choices;  // all possible values; empty if not limited
   std::string help;
   std::string group;
 };
@@ -145,10 +146,10 @@ class CommandLine {
   ~CommandLine();
 
   Parser parser();
-  // `words` without the program's name. The exit code, where the program has nothing more to do: it has printed the help,
-  // its version or an error.
+  // Parses `words`, which leave out the program's name. Returns the exit code if the program has nothing more to do: it
+  // has printed the help, its version or an error.
   std::optional<int> parse(std::vector<std::string> words);
-  // The program first, then its subcommands. What the help does not show is left out.
+  // The texts of the program, then of its subcommands, without hidden options.
   std::vector<CommandText> texts() const;
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// Printing for the program. fmt::print() throws where the stream is closed or full; here that shows
-// in ferror(), which main() asks in the end.
+// Printing for the program. fmt::print() throws if the stream is closed or full; these functions
+// leave the error in ferror(), which main() checks at the end.
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@
 
 namespace penstock::cli {
 
-// Nothing follows a write that failed: it would stand behind a hole. stderr takes the next message all
-// the same; it has no buffer, so nothing is lost where a signal interrupts a write.
+// Prints nothing after a failed write, which would leave a hole. stderr takes the next message all
+// the same; it has no buffer, so nothing is lost if a signal interrupts a write.
 inline void write_text(std::FILE* to, std::string_view text) {
   if (to == stderr) std::clearerr(to);
   while (!text.empty() && std::ferror(to) == 0) {

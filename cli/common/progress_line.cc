@@ -47,7 +47,7 @@ std::string describe(const files::Progress& progress, double elapsed_seconds) {
   std::string text =
       fmt::format("{:<10}  {:.1f} of {:.1f} GiB  {:.0f} %", progress.phase, gibibytes(done_bytes),
                   gibibytes(progress.total_bytes), std::floor(share * 100));
-  // What is left is only worth telling when there is something to tell it from.
+  // The remaining time is shown only once there is enough progress to estimate it.
   if (elapsed_seconds >= 1 && share > 0.01) {
     const double by_share = elapsed_seconds * (1 - share) / share;
     text += fmt::format("  {} left", clock_time(progress.seconds_left.value_or(by_share)));
@@ -58,13 +58,12 @@ std::string describe(const files::Progress& progress, double elapsed_seconds) {
 void add_telling_words(Parser& parser, TellingWords& words) {
   parser
       .add_option("--progress", words.progress,
-                  "how far the run is, on stderr: always, never, or auto, where that is a terminal "
-                  "(default: "
+                  "show progress on stderr: always, never, or auto, if it is a terminal (default: "
                   "auto)")
       .one_of({"auto", "always", "never"})
       .value_name("WHEN")
       .in(modes::items | modes::keys_shown | modes::merging);
-  parser.add_flag("--quiet", words.quiet, "tell nothing but errors")
+  parser.add_flag("--quiet", words.quiet, "print errors only")
       .in(modes::items | modes::keys_shown | modes::merging | modes::checking);
 }
 

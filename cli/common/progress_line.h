@@ -8,10 +8,10 @@
 
 namespace penstock::cli {
 
-// One line on how far a run is: "distribute  3.2 of 32.0 GiB  10 %  1:05 left".
+// The progress of a run in one line: "distribute  3.2 of 32.0 GiB  10 %  1:05 left".
 std::string describe(const files::Progress& progress, double elapsed_seconds);
 
-// How much is told beside the output, as every command with inputs lets one choose.
+// The options --progress and --quiet.
 struct TellingWords {
   std::string progress = "auto";
   bool quiet = false;
@@ -19,23 +19,22 @@ struct TellingWords {
 // `words` must outlive the parsing.
 void add_telling_words(Parser& parser, TellingWords& words);
 
-// Shows that line on stderr when it is a terminal, or --progress=always asked for it. The line is redrawn with
-// a carriage return and blanks alone: no colours and no escape codes, so NO_COLOR needs nothing. A
-// terminal that cannot even return the carriage (TERM=dumb) gets a new line now and then.
+// Shows the progress line on stderr if it is a terminal, or with --progress=always. The line is redrawn with
+// a carriage return and blanks only: no colours and no escape codes, so NO_COLOR needs nothing. A
+// terminal that does not even obey the carriage return (TERM=dumb) gets a new line every ten seconds.
 //
-// Thread safety: show() from any thread.
-// Invariants: shown_length_ is the length of what stands on the terminal's line; 0: the line is
-// free.
+// Thread safety: show() may be called from any thread.
+// Invariant: shown_length_ is the length of the text on the terminal's line; 0: the line is free.
 class ProgressLine {
  public:
   explicit ProgressLine(const TellingWords& words = {});
-  ~ProgressLine();  // leaves a free line behind
+  ~ProgressLine();  // erases the line
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   bool wanted() const { return style_ != Style::off; }
   void show(const files::Progress& progress) EXCLUDES_LOCK(mutex_);
-  // A sentence on stderr, over the line that may stand there; none with --quiet.
+  // Prints a sentence on stderr, over the progress line if there is one; prints nothing with --quiet.
   void tell(const std::string& command, const std::string& sentence) const;
 
  private:

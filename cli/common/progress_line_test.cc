@@ -8,7 +8,7 @@ namespace {
 TEST(Describe, TellsShareAndTimeLeft) {
   EXPECT_EQ(describe({"merge", 1 * GiB, 4 * GiB}, 20),
             "merge       1.0 of 4.0 GiB  25 %  1:00 left");
-  // A plan knows that what comes takes longer.
+  // The plan's own estimate, which may know that the rest is slower.
   EXPECT_EQ(describe({"sort", 1 * GiB, 4 * GiB, 100}, 20),
             "sort        1.0 of 4.0 GiB  25 %  1:40 left");
 }
@@ -28,7 +28,7 @@ TEST(Describe, NeverExceedsTheWhole) {
             "sort        4.0 of 4.0 GiB  100 %  0:00 left");
 }
 
-TEST(Describe, OfAPipeTellsWhatWasDone) {
+TEST(Describe, TellsOnlyTheBytesDoneOfAPipe) {
   EXPECT_EQ(describe({"distribute", 3 * GiB, 0}, 61), "distribute  3.0 GiB  1:01 so far");
 }
 

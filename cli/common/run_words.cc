@@ -31,12 +31,12 @@ namespace {
 
 using api::option;
 
-// The memory without -S; half of what there is, where that is less.
+// The default of -S; half of the machine's memory if that is less.
 constexpr uint64_t default_memory_bytes = 1 * GiB;
 
-// The memory of which -S may be a percentage.
+// The machine's memory, or its cgroup's limit if that is less. Percentages of -S refer to it.
 uint64_t machine_memory_bytes() {
-  // A look reads files of the system.
+  // Cached, because it is read from files of the system.
   static const uint64_t bytes = [] {
     const os::MachineMemory machine = os::machine_memory();
     return std::min(machine.memory_bytes, machine.cgroup_bytes_max.value_or(machine.memory_bytes));
@@ -44,7 +44,7 @@ uint64_t machine_memory_bytes() {
   return bytes;
 }
 
-// Waits for `bytes` of the pool that was named. Nothing: none was.
+// Waits for `bytes` of the named memory pool; returns nullopt if none was named.
 Result<std::optional<io::SharedBudget>> take_of_memory_pool(
     const RunWords& words, uint64_t bytes, const std::atomic<bool>* cancel,
     std::function<void(const std::string&)> notice) {
@@ -66,17 +66,18 @@ Result<std::optional<io::SharedBudget>> take_of_memory_pool(
   return std::move(*share);
 }
 
-// The notice of an -S that is more than there is; empty otherwise.
+// The notice about an -S larger than the machine's memory; empty otherwise.
 std::string memory_notice(const RunWords& words) {
   if (words.memory.empty()) return {};
   const uint64_t there = machine_memory_bytes();
   const auto bytes = parse_size("-S", words.memory, there, KiB);
   if (!bytes || *bytes <= there) return {};
-  return fmt::format("-S {}: here are {}, of which nine tenths are used", words.memory,
+  return fmt::format("-S {}: this machine has {}, and nine tenths of them are used", words.memory,
                      bytes_text(there));
 }
 
-// Errors: a folder of -T is not there, or cannot be written to. (GNU sort looks when it needs one: under its name nothing does.)
+// Errors: a folder of -T does not exist, or cannot be written to. (Under the name of GNU sort there is no such check:
+// GNU sort looks only when it needs a folder.)
 Status check_temp_directories(const RunWords& words) {
   if (words.takes_any_memory) return {};
   for (const std::string& directory : words.temp_directories) {
@@ -99,7 +100,7 @@ Result<uint64_t> memory_bytes_of(const RunWords& words) {
   const uint64_t there = machine_memory_bytes();
   if (words.memory.empty()) return std::min(default_memory_bytes, there / 2);
   auto bytes = parse_size("-S", words.memory, there, KiB);
-  // The system needs some itself.
+  // The rest is left to the system.
   if (bytes && *bytes > there) return there / 10 * 9;
   if (bytes && words.takes_any_memory) return std::max(*bytes, 2 * files::files_memory_bytes_min);
   return bytes;
@@ -108,8 +109,9 @@ Result<uint64_t> memory_bytes_of(const RunWords& words) {
 void add_memory_pool_word(Parser& parser, RunWords& words) {
   parser
       .add_option("--memory-pool", words.pool_of_memory,
-                  "take -S of a budget that all runs of this user share which name it, and wait "
-                  "until so much is free, first come, first served. The first says its size")
+                  "share a memory budget among all runs of this user that name it: take -S from "
+                  "it, and wait, first come, first served, until so much is free; the first run "
+                  "sets its size")
       .value_name("NAME[:SIZE]")
       .in(modes::items | modes::keys_shown | modes::merging);
 }
@@ -165,7 +167,7 @@ int carry_out(const std::string& command, const RunWords& words, FilesOptions& o
   }();
   if (done) return exit_ok;
   if (done.error().code == ErrorCode::interrupted && signals.caught() != 0) return signals.die();
-  // The reader of the output has what it wanted ("penstock sort FILE | head"): end as other filters do.
+  // The reader of the output has enough ("penstock sort FILE | head"): end as other filters do.
   if (done.error().system_errno == EPIPE) return die_by(SIGPIPE);
   return report(command, done.error());
 }

@@ -10,8 +10,8 @@
 namespace penstock::cli {
 namespace {
 
-// Bytes per unit of a suffix: of "K" and "KiB" 1024, of "kB" and "KB" 1000, and so on, of "b" and "B" 1. 0 where there is no
-// such suffix.
+// Bytes per unit of a suffix: 1024 for "K" and "KiB", 1000 for "kB" and "KB", and so on; 1 for "b" and "B"; 0 if there
+// is no such suffix.
 uint64_t unit_of(std::string_view suffix) {
   if (suffix == "b" || suffix == "B") return 1;
   constexpr std::string_view letters = "kmgt";
@@ -40,7 +40,7 @@ Result<uint64_t> parse_size(const char* option, std::string_view text, uint64_t 
     bytes = static_cast<double>(memory_bytes) * number / 100;
   } else {
     const uint64_t unit = suffix.empty() ? unit_bytes : unit_of(suffix);
-    // A part of a byte is nobody's wish.
+    // Fractions of a byte are refused.
     if (unit <= 1 && number != std::floor(number)) return no_size;
     bytes = number * static_cast<double>(unit);
   }

@@ -18,7 +18,7 @@ TEST(ParseSize, ReadsGnuSuffixes) {
   EXPECT_EQ(*parse_size("-S", "2T", memory), 2 * TiB);
 }
 
-TEST(ParseSize, WithoutSuffixCountsWhatItIsTold) {
+TEST(ParseSize, CountsUnitsWithoutASuffix) {
   EXPECT_EQ(*parse_size("-S", "1000", memory, KiB), 1000 * KiB);
   EXPECT_EQ(*parse_size("--size", "1000", memory), 1000u);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What every command with inputs says of them.
+// The options that all commands with inputs share.
 
 #include "cli/common/option_words.h"
 #include "penstock/source.h"

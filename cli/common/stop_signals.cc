@@ -13,11 +13,11 @@
 #include "base/keep_errno.h"
 #include "cli/common/command.h"
 
-// What blocks whom: the work looks at the flag between blocks of data. Where it waits for the other
-// end of a pipe or for a terminal, it may never come to look. So the first signal starts a timer,
-// whose handler asks whether stdin has something to read and stdout takes something. If not, ending
-// at once does no harm: temporaries have no names, and an output none yet, so the system removes
-// them. (Where a file system knows named files alone, the next run does.)
+// The work checks the flag between blocks of data. While it waits for the other end of a pipe or for
+// a terminal, it may never check it. So the first signal starts a timer, whose handler tests whether
+// stdin has something to read and stdout accepts something. If not, ending at once does no harm:
+// temporaries have no names, and an output none yet, so the system removes them. (On a file system
+// without nameless files, the next run removes them.)
 
 namespace penstock::cli {
 namespace {
@@ -29,27 +29,27 @@ struct Stopping {
 constexpr std::array stopping = {Stopping{SIGINT, "SIGINT"}, Stopping{SIGTERM, "SIGTERM"},
                                  Stopping{SIGHUP, "SIGHUP"}};
 
-// Written by the handler, read by the work's threads: two lone values that guard no others, so
-// relaxed order is enough.
+// The handler writes these and the work's threads read them. They guard no other data, so relaxed
+// order is enough.
 std::atomic<bool> stop_flag{false};
 std::atomic<int> stop_signal{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
 constexpr int tick_ms = 250;
-// How long the work may take to stop in order, when it waits for a stream and otherwise.
+// The time the work may take to stop in order: when it waits for a stream, and otherwise.
 constexpr int ticks_of_waiting = 2;
 constexpr int ticks_max = 20;
 
-// Made before any handler is installed, constant while one is.
+// The handlers' data: set before any handler is installed, constant while one is.
 struct Farewell {
   using Messages = std::array<std::string, stopping.size()>;
   Messages in_order;
   Messages at_once;               // by the timer, in the middle of work
   std::array<pollfd, 2> streams;  // a descriptor of -1 is none
-  bool may_wait;                  // for something else
+  bool may_wait;                  // StopOptions::may_wait
 };
 Farewell farewell;
-int ticks = 0;  // of the timer's handler alone
+int ticks = 0;  // used only by the timer's handler
 
 std::array<struct sigaction, stopping.size()> stopping_before;
 struct sigaction pipe_before;
@@ -61,7 +61,7 @@ void set_timer(int every_ms) {
   setitimer(ITIMER_REAL, &timer, nullptr);
 }
 
-// Safe in a signal handler.
+// Async-signal-safe.
 void write_message(const Farewell::Messages& messages, int signal) {
   for (size_t i = 0; i < stopping.size(); ++i) {
     if (stopping[i].signal != signal) continue;
@@ -99,7 +99,8 @@ void on_tick(int) {
   }
 }
 
-// Caught, not ignored: what is ignored stays so in a program that we start. Returns what stood before.
+// Catches the signal and does nothing. (Ignored signals would stay ignored in programs that we start.) Returns the
+// action before.
 struct sigaction catch_without_answer(int signal) {
   struct sigaction before = {};
   sigaction(signal, nullptr, &before);
@@ -117,7 +118,7 @@ void take_file_limits_as_errors() {
 }
 
 StopSignals::StopSignals(const StopOptions& options) {
-  // A progress line may stand on the terminal: the message begins where it did, and is longer.
+  // The message overwrites a progress line on the terminal, which is shorter.
   const char* start = isatty(STDERR_FILENO) != 0 ? "\r" : "";
   for (size_t i = 0; i < stopping.size(); ++i) {
     const auto message = [&](const std::string& outcome) {

@@ -30,7 +30,7 @@ Result<std::optional<char>> separator_of(const TextWords& words) {
                                           : "one byte, as in -t ';' or -t $'\\t'; -t '\\0' is NUL");
 }
 
-// As they stand behind a key. Errors: no such --sort.
+// The options' letters as they follow a key. Errors: no such --sort.
 Result<std::string> letters_of(const TextWords& words) {
   std::string letters;
   const std::pair<bool, char> flags[] = {{words.blanks, 'b'},      {words.dictionary, 'd'},
@@ -56,7 +56,7 @@ void add_line_words(Parser& parser, TextWords& words) {
   parser.group("Input and output");
   add_option(parser, option<ItemFormat>("separator"), words.separator);
   add_flag(parser, option<ItemFormat>("csv"), words.csv);
-  parser.add_flag("--tsv", words.tsv, "the same, with tabs")
+  parser.add_flag("--tsv", words.tsv, "like --csv, but with tabs between fields")
       .in(modes::all_items & ~modes::keys_shown);
   add_flag(parser, option<ItemFormat>("header_lines"), words.header)
       .values_like([](const std::string& word) {
@@ -75,38 +75,38 @@ void add_text_words(Parser& parser, TextWords& words, bool short_human) {
   constexpr unsigned not_on_cluster = modes::all_items & ~modes::cluster;
   add_line_words(parser, words);
   parser.group("Order");
-  parser.add_flag("-n,--numeric-sort", words.numeric, "lines: by a number at the beginning")
+  parser.add_flag("-n,--numeric-sort", words.numeric, "lines: compare leading numbers")
       .in(modes::all_items);
   parser
       .add_flag("-g,--general-numeric-sort", words.general,
-                "lines: by a number as in 1e3, 0x1F, inf, nan")
+                "lines: compare numbers such as 1e3, 0x1F, inf, nan")
       .in(modes::all_items);
   parser
       .add_flag(short_human ? "-h,--human-numeric-sort" : "--human-numeric-sort", words.human,
-                "lines: by a number as in 2K, 1G")
+                "lines: compare sizes such as 2K, 1G")
       .in(not_on_cluster);
-  parser.add_flag("-M,--month-sort", words.month, "lines: by the name of a month, JAN to DEC")
+  parser.add_flag("-M,--month-sort", words.month, "lines: compare month names, JAN to DEC")
       .in(not_on_cluster);
-  parser.add_flag("-V,--version-sort", words.version, "lines: by numbers within the text")
+  parser
+      .add_flag("-V,--version-sort", words.version,
+                "lines: compare numbers within the text, as in v1.10")
       .in(not_on_cluster);
-  parser.add_flag("-R,--random-sort", words.random, "lines: in any order, equal keys together")
+  parser.add_flag("-R,--random-sort", words.random, "lines: shuffle, equal keys together")
       .in(not_on_cluster);
   parser
       .add_option("--sort", words.sort,
-                  "lines: general-numeric, human-numeric, month, numeric, random or version")
+                  "lines: -g, -h, -M, -n, -R or -V by name: general-numeric, human-numeric, "
+                  "month, numeric, random or version")
       .value_name("HOW")
       .in(modes::all_items);
-  parser.add_flag("-b,--ignore-leading-blanks", words.blanks, "keys begin behind blanks")
+  parser.add_flag("-b,--ignore-leading-blanks", words.blanks, "ignore leading blanks")
       .in(modes::all_items);
   parser
       .add_flag("-d,--dictionary-order", words.dictionary,
-                "of keys only letters, digits and blanks count")
+                "compare only letters, digits and blanks")
       .in(modes::all_items);
-  parser.add_flag("-f,--ignore-case", words.ignore_case, "of keys small letters are capitals")
-      .in(modes::all_items);
-  parser
-      .add_flag("-i,--ignore-nonprinting", words.printable,
-                "of keys only what can be printed counts")
+  parser.add_flag("-f,--ignore-case", words.ignore_case, "ignore case").in(modes::all_items);
+  parser.add_flag("-i,--ignore-nonprinting", words.printable, "compare only printable characters")
       .in(not_on_cluster);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The options of GNU sort that say how lines of text are ordered.
+// GNU sort's options for the order of lines of text.
 
 #include <optional>
 #include <string>
@@ -26,12 +26,12 @@ struct TextWords {
   bool rows() const { return csv || tsv; }
 };
 
-// What lines are: -t, -z, --csv, --tsv, --header. `words` must outlive the parsing.
+// Declares the options for the form of lines: -t, -z, --csv, --tsv, --header. `words` must outlive the parsing.
 void add_line_words(Parser& parser, TextWords& words);
-// The same, and how they are ordered. `short_human`: -h is an order, and not the help.
+// Declares those and the options for their order. `short_human`: -h is --human-numeric-sort, not the help.
 void add_text_words(Parser& parser, TextWords& words, bool short_human);
 
-// Makes items what the words say. Errors: what is wrong with them.
+// Sets the fields of `items` that the words name. Errors: a word is wrong.
 Status apply_text_words(const TextWords& words, ItemFormat& items);
 
 }  // namespace penstock::cli

@@ -9,14 +9,14 @@
 
 namespace penstock::cli {
 
-// All of `text` to a new output, which gets its name then.
+// Writes all of `text` to a new output, and publishes it.
 inline Status write_file(io::File& file, const std::string& text) {
   const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
   if (auto written = io::write_exactly(file, 0, bytes, text.size()); !written) return written;
   return file.publish();
 }
 
-// The whole file or none: it has its name only when it is complete. "-" is stdout.
+// Writes the whole file or none: it gets its name only when it is complete. "-" is stdout.
 inline Status write_file(const std::string& path, const std::string& text,
                          const OutputRules& rules = {}) {
   auto file = io::File::create_output(path, {.caching = io::Caching::buffered, .rules = rules});

@@ -1,4 +1,4 @@
-// penstock disk: measures a disk, and saves what it found as a profile for penstock plan.
+// penstock disk: measures a disk, and saves the results as a profile for penstock plan.
 
 #include <fmt/chrono.h>
 #include <fmt/core.h>
@@ -34,7 +34,7 @@ using bowtie::Measurement;
 
 constexpr const char* usual_size = "4G";
 constexpr const char* quick_size = "512M";
-// A relative deviation of the samples from which the table warns.
+// The relative deviation of the samples beyond which the table warns.
 constexpr double noise_max = 0.1;
 
 struct DiskArguments {
@@ -47,7 +47,7 @@ struct DiskArguments {
   OutputRules output_rules;
 };
 
-// What was measured, and where.
+// The measurement, and the places of its files on the disk.
 struct Found {
   Measurement measurement;
   std::vector<std::optional<FileDevice::ZoneExtent>> places;
@@ -80,7 +80,7 @@ std::string verdict(const Measurement& measurement) {
   const double lost = fit.high_seconds / (fit.seconds_per_byte * 2.0 * static_cast<double>(MiB));
   if (!measurement.any_delay()) {
     return fmt::format(
-        "The switch delay cannot be told from zero: all shapes together, it is at most {:.1f} us, "
+        "The switch delay is too small to measure: over all shapes it is at most {:.1f} us, "
         "which costs\nruns of 2 MiB {:.1f} %. The profile says 0: on this disk, plan for few "
         "passes, not for long runs.\n",
         std::max(0.0, fit.high_seconds) * 1e6, std::max(0.0, lost) * 100);
@@ -91,13 +91,12 @@ std::string verdict(const Measurement& measurement) {
     told += shape.fit.significant() ? 1 : 0;
     most = std::max(most, shape.fit.usable_seconds());
   }
-  const std::string others =
-      told == measurement.shapes.size()
-          ? ""
-          : "The others' cannot be told from zero, and are 0 in the profile. ";
+  const std::string others = told == measurement.shapes.size()
+                                 ? ""
+                                 : "The others are too small to measure, and 0 in the profile. ";
   return fmt::format(
-      "A switch delay was found in {} of {} shapes, {:.3g} ms at most. {}Half of the speed is lost "
-      "where runs\nare {:.2f} MiB long.\n",
+      "A switch delay was found in {} of {} shapes, {:.3g} ms at most. {}Runs of {:.2f} MiB lose "
+      "half of\nthe speed.\n",
       told, measurement.shapes.size(), most * 1e3, others,
       most / fit.seconds_per_byte / static_cast<double>(MiB));
 }
@@ -132,8 +131,10 @@ void print_table(const DiskArguments& arguments, const Found& found) {
         measured.together.significant() ? "yes" : "no", measured.together.error * 100);
   print("{}", verdict(measured));
   if (measured.together.error > noise_max) {
-    print("The times vary by {:.0f} %: others use the disk or the processors. Measure again.\n",
-          measured.together.error * 100);
+    print(
+        "The times vary by {:.0f} %: other programs use the disk or the processors. Measure "
+        "again.\n",
+        measured.together.error * 100);
   }
 
   if (!measured.checks.empty()) {
@@ -210,9 +211,9 @@ Result<Found> measure_disk(const DiskArguments& arguments, const StopSignals& si
 
 int run(const DiskArguments& arguments) {
   const StopSignals signals(
-      {.command = "disk", .outcome = "its files are gone, nothing was saved"});
-  // A place that cannot be written is told before the minutes of measuring. An output that was not
-  // published leaves nothing behind.
+      {.command = "disk", .outcome = "its files are removed, and nothing was saved"});
+  // The output is created first, so that a bad path fails before minutes of measuring. An output
+  // that is not published leaves nothing behind.
   io::File output;
   if (!arguments.output.empty()) {
     auto created = io::File::create_output(
@@ -247,24 +248,20 @@ Command add_disk(Parser& program) {
   auto arguments = std::make_shared<DiskArguments>();
   DiskArguments& a = *arguments;
   Parser parser = program.add_subcommand(
-      "disk", "measure a disk: speeds, and what it costs to switch between streams");
+      "disk", "measure a disk: its speeds, and the cost of switching between streams");
   parser.footer(
-      "Writes files without names into DIR, random data, several times over, and reads them back, "
-      "past the page\n"
-      "cache. They are gone when it ends, also by a signal. Takes about a minute on a fast disk, "
-      "some minutes on\n"
-      "a slow one. docs/disks.md explains the table and the file.");
+      "Writes random data to nameless files in DIR and reads them back, several times, past the\n"
+      "page cache. The files vanish when the program ends, even by a signal. Takes about a minute\n"
+      "on a fast disk, some minutes on a slow one. docs/disks.md explains the table and the file.");
   parser.add_option("DIR", a.directory, "a directory on the disk").required();
   parser.add_option(
       "--size", a.size,
-      "space to use, as 4G; several times the disk's caches (default 4G, with --quick "
-      "512M)");
+      "space to use; should be several times the disk's caches (default 4G, with --quick 512M)");
   parser.add_option("-o,--output", a.output, "save the profile, for penstock plan --device");
   add_output_words(parser, a.output_rules);
-  parser.add_option("--name", a.name, "what the profile calls itself (default: after DIR)");
-  parser.add_flag("--quick", a.quick,
-                  "some seconds, for a first look: fewer streams and repetitions");
-  parser.add_flag("--json", a.json, "print the profile, with all that was measured");
+  parser.add_option("--name", a.name, "name of the profile (default: \"disk of DIR\")");
+  parser.add_flag("--quick", a.quick, "measure only some seconds: fewer streams and repetitions");
+  parser.add_flag("--json", a.json, "print the profile and all measurements as JSON");
   return {parser, [arguments] { return run(*arguments); }};
 }
 

@@ -1,4 +1,4 @@
-// penstock doctor: what this machine offers, what is chosen and why, and what would make it faster.
+// penstock doctor: reports the abilities of this machine, the choices made for it and why, and advice for more speed.
 
 #include <fmt/core.h>
 
@@ -31,8 +31,8 @@ using Json = nlohmann::ordered_json;
 struct Fact {
   const char* key;  // in JSON
   const char* label;
-  Json value;        // null: the system does not have it, or does not tell
-  std::string text;  // what a person reads
+  Json value;        // null: the system does not have or report it
+  std::string text;  // the value as text
 };
 
 struct Section {
@@ -52,7 +52,7 @@ struct Diagnosis {
   std::vector<Section> sections;
   std::vector<Choice> choices;
   std::vector<std::string> advice;
-  bool blocks_move = true;  // by some mechanism, without which no stream opens
+  bool blocks_move = true;  // some mechanism works; without one no stream opens
 };
 
 Fact bytes_fact(const char* key, const char* label, uint64_t bytes) {
@@ -101,7 +101,7 @@ std::string words_of(const os::CpuFeatures& cpu) {
   return words.empty() ? "none of those used here" : words;
 }
 
-// Whether Options::system_calls of the streams can be had: found by trying.
+// Whether Options::system_calls of streams is possible, found by trying.
 Fact system_calls_fact() {
   auto userfault = os::Userfault::open_privileged();
   std::string text = userfault ? "possible" : userfault.error().message();
@@ -146,7 +146,7 @@ void examine_system(const os::Limits& limits, Diagnosis& diagnosis) {
   if (limits.cpu_tier != os::tier_of(limits.cpu, "")) {
     diagnosis.advice.push_back("let all of the processor be used: unset PENSTOCK_CPU");
   }
-  // What Linux allows by default; with less, streams of small blocks run out early.
+  // Linux's default; with fewer mappings, streams of small blocks run out early.
   constexpr uint64_t usual_mappings_max = 65530;
   if (limits.mappings_max.value_or(usual_mappings_max) < usual_mappings_max) {
     diagnosis.advice.push_back(
@@ -177,7 +177,7 @@ void examine_huge_pages(const os::Limits& limits, Diagnosis& diagnosis) {
   }
 }
 
-// Why the pool chose as it did; the measurements stand in src/memory/pool/pool.cc.
+// The reason for the pool's choice; src/memory/pool/pool.cc has the measurements.
 std::string why_chosen(pool::Use use, pool::Mechanism mechanism, bool small_blocks) {
   if (small_blocks) {
     return mechanism == pool::Mechanism::uffd_move
@@ -318,7 +318,7 @@ void print_json(const Diagnosis& diagnosis) {
 }
 
 void print_text(const Diagnosis& diagnosis) {
-  // Of the longest label, and a blank behind it.
+  // Width of the longest label and a blank.
   size_t width = 0;
   for (const Section& section : diagnosis.sections) {
     for (const Fact& fact : section.facts)
@@ -339,12 +339,12 @@ void print_text(const Diagnosis& diagnosis) {
     print(
         "\nPenstock does not work here\n"
         "  No mechanism moves blocks of memory: this kernel or sandbox refuses mremap(), and\n"
-        "  memfd_create() or mmap() of what it gives, or madvise(). See above what it said.\n");
+        "  memfd_create() or mmap() of its file, or madvise(). Its errors are listed above.\n");
     return;
   }
   print("\nTo go faster\n");
   for (const std::string& advice : diagnosis.advice) print("  {}\n", advice);
-  if (diagnosis.advice.empty()) print("  nothing to change that we know of\n");
+  if (diagnosis.advice.empty()) print("  nothing to change\n");
 }
 
 }  // namespace
@@ -356,10 +356,10 @@ Command add_doctor(Parser& program) {
   };
   auto arguments = std::make_shared<Arguments>();
   Parser parser =
-      program.add_subcommand("doctor", "what this machine offers, what is chosen, what to change");
+      program.add_subcommand("doctor", "report what this machine supports, and how to go faster");
   parser.add_option("-T,--temporary-directory", arguments->directory,
-                    "the folder for temporaries to look at (default: where sort puts them)");
-  parser.add_flag("--json", arguments->json, "print it as JSON");
+                    "the folder for temporaries to check (default: the one that sort uses)");
+  parser.add_flag("--json", arguments->json, "print the report as JSON");
   return {parser, [arguments] {
             Diagnosis diagnosis = examine(arguments->directory);
             arguments->json ? print_json(diagnosis) : print_text(diagnosis);

@@ -1,4 +1,4 @@
-// penstock cat: files one after the other, decompressed, in a few blocks of memory.
+// penstock cat: writes files one after the other, decompressed, with a few blocks of memory.
 
 #include <signal.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ struct CatArguments {
   std::string compressed;
 };
 
-// Whoever read our output has what he wanted ("penstock cat FILE | head"): end as other filters do.
+// Reports a failed write. A closed pipe ("penstock cat FILE | head") ends the program as other filters.
 int report_output(const Error& error) {
   return error.system_errno == EPIPE ? die_by(SIGPIPE) : report("cat", error);
 }
@@ -67,9 +67,10 @@ int run_cat(const CatArguments& arguments) {
     }
   }
   if (code != exit_ok && arguments.output != "-") {
-    return code;  // a file that lacks an input is not made
+    return code;  // no output file without all inputs
   }
-  // A signal ends it at once, but not while the output has a temporary name, which would stay.
+  // From here on a signal must not end the program at once: the output may have a temporary name,
+  // which would stay.
   const StopSignals signals(
       {.command = "cat", .outcome = "the output is there only if it is complete"});
   if (Status closed = (*sink)->close(); !closed) return report_output(closed.error());
@@ -81,19 +82,16 @@ int run_cat(const CatArguments& arguments) {
 Command add_cat(Parser& program) {
   auto arguments = std::make_shared<CatArguments>();
   Parser parser = program.add_subcommand("cat", "write files one after the other, decompressed");
-  parser.add_option("FILE", arguments->inputs, "what to read; - or nothing is standard input");
+  parser.add_option("FILE", arguments->inputs, "files to read (none, or -: standard input)");
   parser.add_option("-o,--output", arguments->output,
-                    "a file that appears when all inputs were read in whole (default: standard "
-                    "output)");
+                    "write to this file, if all inputs could be read (default: standard output)");
   add_compressed_word(parser, arguments->compressed);
   add_output_words(parser, arguments->output_rules);
   add_source_words(parser, arguments->source);
-  parser.footer(
-      "Compressed data (" + source::codec_names() +
-      ") are known by their first bytes, whatever the name. What could be read of a damaged\n"
-      "input is written, and the inputs after it.\n"
-      "Exit codes: 0 done, 1 an input could not be read in whole, 2 anything else that went "
-      "wrong.");
+  parser.footer("Compressed data (" + source::codec_names() +
+                ") are recognized by their first bytes, not by name. Of a damaged input,\n"
+                "the readable part is written; the next inputs follow.\n"
+                "Exit codes: 0 done, 1 an input could not be read in whole, 2 any other error.");
   return {parser, [arguments] {
             if (arguments->inputs.empty()) arguments->inputs = {"-"};
             return run_cat(*arguments);

@@ -1,4 +1,4 @@
-// penstock check: is a file sorted, and what does it hold?
+// penstock check: whether a file is sorted, its number of items, its duplicates and its checksum.
 
 #include <fmt/core.h>
 
@@ -28,8 +28,7 @@ struct CheckArguments {
   SourceOptions source;
 };
 
-// The place of the first item that belongs before the one in front of it. Lines of rows are counted where the
-// file can be read again.
+// The place of the unsorted item number `item`. For rows, the line is known only if the file can be read again.
 std::string place_of_disorder(const FilesOptions& files, uint64_t item) {
   const auto format = api::format_of(files.items);
   if (!format) return fmt::format("item {}", item + 1);
@@ -80,22 +79,21 @@ int run_check(const CheckArguments& arguments) {
 
 Command add_check(Parser& program) {
   Parser parser = program.add_subcommand(
-      "check", "tell whether a file is sorted, and count and sum up what it holds");
+      "check", "check whether a file is sorted; count its items and print a checksum");
   auto arguments = std::make_shared<CheckArguments>();
-  parser.add_option("file", arguments->input, "the file to read; - (default) is stdin");
+  parser.add_option("file", arguments->input, "the file to read (default -: standard input)");
   add_format_options(parser, arguments->format);
   add_text_words(parser, arguments->format.text, false);
-  parser.add_flag("-r,--reverse", arguments->descending, "sorted means descending");
+  parser.add_flag("-r,--reverse", arguments->descending, "expect descending order");
   parser.add_flag("--json", arguments->json, "print the result as JSON");
-  parser.add_flag("--quiet", arguments->quiet, "tell nothing but errors and the result");
+  parser.add_flag("--quiet", arguments->quiet, "print only errors and the result");
   parser.add_option("--parallel", arguments->threads, "threads (default 2)").within(1, 256);
   add_source_words(parser, arguments->source);
   parser.footer(
-      "Items that equal the one before them in their whole key count as duplicates; where the file "
-      "is not sorted these are not all, and none are told (--json: null). The checksum does "
-      "not depend on the order: an input and its sorted output have the same. Of records of 100 "
-      "bytes "
-      "it is the Sort Benchmark's. Exit code: 0 sorted, 1 not sorted, 2 an error.");
+      "Duplicates are items whose whole key equals that of the item before them; they are counted "
+      "only in sorted files (--json: else null). The checksum does not depend on the order: an "
+      "input and its sorted output have the same. For records of 100 bytes it is the Sort "
+      "Benchmark's. Exit codes: 0 sorted, 1 not sorted, 2 any error.");
   return {parser, [arguments] { return run_check(*arguments); }};
 }
 

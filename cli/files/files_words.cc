@@ -13,8 +13,8 @@
 
 namespace penstock::cli {
 const char* const files_words_footer =
-    "Sizes are as penstock sort's: K M G T for powers of 1024, b for bytes, % for a share of the\n"
-    "memory. docs/files.md is the guide. Exit codes: 0 done, 2 anything that went wrong.";
+    "Sizes are as in penstock sort: K M G T for powers of 1024, b for bytes, % for a share of the\n"
+    "memory. The guide is docs/files.md. Exit codes: 0 done, 2 any error.";
 
 void add_files_words(Parser& parser, RunWords& words, const char* inputs_help) {
   parser.add_option("FILE", words.inputs, inputs_help);
@@ -29,7 +29,7 @@ void add_files_words(Parser& parser, RunWords& words, const char* inputs_help) {
   add_output_words(parser, words.output_rules);
   add_source_words(parser, words.source);
   parser.group("Input and output");
-  parser.add_flag("--json", words.json, "print what was done, as JSON");
+  parser.add_flag("--json", words.json, "print the statistics as JSON");
   add_telling_words(parser, words.telling);
   parser.footer(files_words_footer);
 }
@@ -38,7 +38,7 @@ int run_files(const std::string& command, const RunWords& words, const FilesWork
   if (words.json && io::output_descriptor(words.output) == STDOUT_FILENO)
     return report(
         command,
-        misuse("print statistics between the output's items", "--json", "-o FILE").error());
+        misuse("print statistics to the same place as the output", "--json", "-o FILE").error());
   auto options = files_options(words);
   if (!options) return report(command, options.error());
   std::string json;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What merge, partition, group and join have in common on the command line: inputs, format, memory,
-// temporaries, the device; the signals, the progress line and the statistics of a run.
+// The options that merge, partition, group and join share (inputs, format, memory, temporaries, the
+// device), and the outline of their runs: signals, the progress line, statistics.
 
 #include <functional>
 #include <string>
@@ -16,14 +16,14 @@ namespace penstock::cli {
 void add_files_words(Parser& parser, RunWords& words, const char* inputs_help);
 extern const char* const files_words_footer;
 
-// One run: the words made options, signals and progress around `work`, which tells what it did as
-// JSON; or the message of what went wrong. Returns the exit code.
+// Makes options of the words and runs `work`, which returns its statistics as JSON, with signals and
+// progress. Prints the message of a failure. Returns the exit code.
 using FilesWork = std::function<Result<std::string>(const FilesOptions& options)>;
 int run_files(const std::string& command, const RunWords& words, const FilesWork& work);
 
-// What an operation returns, told.
+// The statistics of an operation as JSON, or its error.
 template <class Stats>
-Result<std::string> told(const Result<Stats>& done) {
+Result<std::string> json_of_stats(const Result<Stats>& done) {
   if (!done) return std::unexpected(done.error());
   return to_json(*done);
 }

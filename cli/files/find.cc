@@ -1,5 +1,5 @@
-// penstock find: byte offsets of all matches of a string or an expression, in one pass over each
-// file.
+// penstock find: prints byte offsets of all matches of a string or an expression, in one pass over
+// each file.
 
 #include "files/source/find.h"
 
@@ -33,7 +33,7 @@ constexpr int exit_none = 1;
 
 struct FindArguments {
   std::vector<std::string> words;        // the pattern, unless -e gave it, and the files
-  std::vector<std::string> expressions;  // of -e
+  std::vector<std::string> expressions;  // -e
   SourceOptions source;
   bool fixed = false;
   bool perl = false;
@@ -41,29 +41,29 @@ struct FindArguments {
   bool only_matching = false;
   bool lines = false;
   bool line_numbers = false;
-  bool names = false;  // of files alone
+  bool names = false;  // print only names of files
   bool ignore_case = false;
   bool json = false;
   std::string window = "8M";
   size_t block_bytes = 1 * MiB;
 
-  // What is printed are lines, as grep prints them.
+  // Whether lines are printed, as grep prints them.
   bool prints_lines() const { return lines || line_numbers; }
 };
 
-// A path or pattern need not be UTF-8.
+// JSON string of a path or pattern, which need not be UTF-8.
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Where a line of several files begins: with the file's name. Programs that read names take them as
-// they are.
+// The file's name in front of each line of output, if there are several files. Names are escaped only
+// on a terminal; programs need them as they are.
 std::string prefix_of(const std::string& path, bool several) {
   if (!several) return "";
   return (::isatty(STDOUT_FILENO) != 0 ? printable(path, path.npos) : path) + ":";
 }
 
-// What is printed of a match, file by file. stdout's own buffer collects it: no memory is kept.
+// Prints matches, file by file. Only stdout's own buffer collects them.
 class Printer {
  public:
   virtual ~Printer() = default;
@@ -97,7 +97,7 @@ class TextPrinter final : public Printer {
   void end(uint64_t) override {}
 
  private:
-  // stdio may hand large pieces to the system as they are, so they are made ready, block by block.
+  // stdio may hand large pieces to the system directly, so each block is made readable before.
   static Status print_bytes(SourceStream& stream, const source::Match& match) {
     const uint64_t end = match.offset + match.bytes;
     for (uint64_t at = match.offset; at < end;) {
@@ -123,7 +123,7 @@ void print_line(const std::string& prefix, const FindArguments& arguments, uint6
   write_text(stdout, "\n");
 }
 
-// One object, written as it comes.
+// Prints one JSON object, as the matches come.
 class JsonPrinter final : public Printer {
  public:
   explicit JsonPrinter(const FindArguments& arguments) : arguments_(arguments) {}
@@ -158,26 +158,27 @@ class JsonPrinter final : public Printer {
   bool first_match_ = true;
 };
 
-// What the parser cannot see: options that contradict each other.
+// Refuses options that contradict each other.
 Status validate(const FindArguments& arguments) {
   if (arguments.expressions.size() > 1) {
     return misuse("look for several expressions", "-e " + arguments.expressions[1],
-                  "one that has both, as in -e 'this|that'");
+                  "one with both, as in -e 'this|that'");
   }
   if (arguments.expressions.empty() && arguments.words.empty()) {
     return misuse("find without a pattern", "PATTERN", "penstock find --help");
   }
   if (arguments.fixed && (arguments.perl || !arguments.expressions.empty())) {
-    return misuse("take a pattern both ways", "-F", "-F alone, or -P or -e");
+    return misuse("take the pattern as a string and as an expression", "-F",
+                  "-F alone, or -P or -e");
   }
   if (arguments.perl && !arguments.expressions.empty()) {
     return misuse("take two expressions", "-P -e", "-P PATTERN, or -e PATTERN");
   }
   if (arguments.only_matching && (arguments.count || arguments.json)) {
-    return misuse("print matches as well as", arguments.count ? "-c" : "--json", "-o alone");
+    return misuse("combine this with -o", arguments.count ? "-c" : "--json", "one of the two");
   }
   if (arguments.json && (arguments.prints_lines() || arguments.names)) {
-    return misuse("print lines or names as well as", "--json", "one of them");
+    return misuse("combine this with -n, --lines or -l", "--json", "one of them");
   }
   if (!std::has_single_bit(arguments.block_bytes) || arguments.block_bytes < 4 * KiB) {
     return misuse("read blocks of this size", "--block", "a power of two, at least 4096");
@@ -193,7 +194,7 @@ struct Search {
   uint64_t window_bytes = 0;
 };
 
-// The bytes as an expression that matches them alone.
+// An expression that matches exactly the given bytes.
 std::string quoted_expression(const std::string& bytes) {
   constexpr std::string_view end = "\\E";
   std::string expression = "\\Q";
@@ -216,8 +217,8 @@ Result<Search> prepare(const FindArguments& arguments) {
 
   const bool expression = has_expression || arguments.perl;
   if (!expression && arguments.prints_lines() && search.text.contains('\n'))
-    return misuse("find lines with an end of line in them", "PATTERN", "no newline in it");
-  // Letters of either case are an expression's affair.
+    return misuse("find a newline within a line", "PATTERN", "a pattern without a newline");
+  // Only expressions can ignore case.
   const bool regex = expression || (arguments.ignore_case && !search.text.empty());
   auto pattern = !regex       ? source::Pattern::fixed(search.text)
                  : expression ? source::Pattern::regex(search.text, arguments.ignore_case)
@@ -236,13 +237,13 @@ Result<Search> prepare(const FindArguments& arguments) {
           source::comeback_blocks_for(*search.pattern, arguments.block_bytes, *window_bytes),
       .policy = ErrorPolicy::recover,
       .deliver_tail = true,
-      .strict = regex,  // nobody knows how far back PCRE2 looks at most
+      .strict = regex,  // PCRE2's lookbehind has no known limit
       .source = arguments.source,
   };
   return search;
 }
 
-// Adds the matches to `count`, those in front of an error as well.
+// Prints the matches of a file, and adds their number to `count`, also if an error follows.
 Status find_in(const std::string& path, Search& search, Printer& printer, uint64_t& count) {
   auto stream = SourceStream::open(path, search.stream);
   if (!stream) return std::unexpected(stream.error());
@@ -256,7 +257,7 @@ Status find_in(const std::string& path, Search& search, Printer& printer, uint64
   return printed;
 }
 
-// The lines instead.
+// Prints the matching lines of a file, and adds their number to `count`, also if an error follows.
 Status find_lines_in(const std::string& path, Search& search, const FindArguments& arguments,
                      uint64_t& count) {
   auto opened = open_source(path, search.stream.source);
@@ -284,7 +285,7 @@ Status find_lines_in(const std::string& path, Search& search, const FindArgument
   return {};
 }
 
-// What lines and names of files have in common: no printer.
+// Runs the modes that print lines or names of files, which use no Printer.
 int run_find_lines(const FindArguments& arguments, Search& search) {
   uint64_t total = 0;
   bool failed = false;
@@ -339,7 +340,7 @@ int run_find(const FindArguments& arguments) {
     printer->end_file(path, count, status);
     total += count;
     if (!status) {
-      std::fflush(stdout);  // what was found in front, before the message
+      std::fflush(stdout);  // earlier matches come before the message
       report("find", status.error());
       failed = true;
     }
@@ -354,39 +355,35 @@ int run_find(const FindArguments& arguments) {
 Command add_find(Parser& program) {
   auto arguments = std::make_shared<FindArguments>();
   FindArguments& a = *arguments;
-  Parser parser = program.add_subcommand(
-      "find", "print the byte offsets of all matches, in files larger than memory");
+  Parser parser = program.add_subcommand("find", "print the byte offsets of all matches in files");
   parser
       .add_option("PATTERN", a.words,
-                  "a string of bytes, and the files to look in (none, or -: "
-                  "standard input)")
+                  "a string of bytes, and the files to search (none, or -: standard input)")
       .value_name("FILE...");
   parser.add_option("-e,--regexp", a.expressions,
-                    "look for this regular expression (PCRE2, bytes; ^ and $ match at lines)");
-  parser.add_flag("-P,--perl-regexp", a.perl, "PATTERN is such an expression");
+                    "search for this regular expression (PCRE2, of bytes; ^ and $ match at lines)");
+  parser.add_flag("-P,--perl-regexp", a.perl, "PATTERN is a regular expression, as for -e");
   parser.add_flag("-F,--fixed-strings", a.fixed, "PATTERN is a string (default)");
   parser.add_flag("-n,--line-number", a.line_numbers,
-                  "print the lines, as grep does: LINE:TEXT; no match goes across two lines");
-  parser.add_flag("--lines", a.lines, "the same without numbers");
-  parser.add_flag("-i,--ignore-case", a.ignore_case, "capitals and small letters are equal");
-  parser.add_flag("-l,--files-with-matches", a.names, "print names of files with a match");
-  parser.add_flag("-c,--count", a.count, "print how many matches there are; of -n: lines");
-  parser.add_flag("-o,--only-matching", a.only_matching, "print OFFSET:MATCH; of -n LINE:MATCH");
+                  "print matching lines with their numbers, LINE:TEXT; no match spans two lines");
+  parser.add_flag("--lines", a.lines, "print matching lines, without numbers");
+  parser.add_flag("-i,--ignore-case", a.ignore_case, "ignore case");
+  parser.add_flag("-l,--files-with-matches", a.names, "print only names of files with a match");
+  parser.add_flag("-c,--count", a.count, "print only the number of matches; with -n: of lines");
+  parser.add_flag("-o,--only-matching", a.only_matching, "print OFFSET:MATCH; with -n: LINE:MATCH");
   parser.add_flag("--json", a.json, "print one JSON object");
   parser.add_option("--window", a.window,
-                    "how long a candidate of an expression may be in pipes and compressed data "
-                    "(default 8M; memory grows with it). Plain files have no limit");
+                    "longest candidate of an expression in pipes and compressed data (default 8M; "
+                    "memory grows with it); plain files have no limit");
   add_source_words(parser, a.source);
   parser.add_option("--block", a.block_bytes, "bytes of a block (a power of two; default 1M)")
       .hidden();
   parser.footer(
-      "Matches are leftmost and do not overlap; of several files each line begins with FILE:. "
-      "Compressed\n"
-      "data are decompressed; offsets are those in the text. A candidate longer than --window is "
-      "an "
-      "error,\n"
-      "never a match that is missed.\n"
-      "Exit codes: 0 found, 1 not found, 2 anything that went wrong.");
+      "Matches are leftmost and do not overlap. With several files each line begins with FILE:.\n"
+      "Compressed data are decompressed; offsets count decompressed bytes. A candidate longer "
+      "than\n"
+      "--window is an error, never a missed match.\n"
+      "Exit codes: 0 found, 1 not found, 2 any error.");
   return {parser, [arguments] { return run_find(*arguments); }};
 }
 

@@ -1,4 +1,4 @@
-// penstock gen: inputs for sorts.
+// penstock gen: generates inputs for sorts.
 
 #include <fmt/core.h>
 #include <signal.h>
@@ -60,15 +60,15 @@ Result<uint64_t> parse_count(std::string_view text) {
   return misuse("read this as a number of items", "--count " + std::string(text), "1000000 or 1e6");
 }
 
-// How many items are wanted: as many as were asked for, or as many as fit.
+// The number of items: --count, or as many as fit in --bytes.
 Result<uint64_t> count_of(const GenArguments& arguments, const items::Format& format) {
   if (arguments.count.empty() == arguments.bytes.empty()) {
-    return misuse("tell how many items are wanted", "--count", "either --count or --bytes");
+    return misuse("tell how many items to generate", "--count", "either --count or --bytes");
   }
   if (!arguments.count.empty()) return parse_count(arguments.count);
   if (!format.fixed()) return misuse("make lines of so many bytes", "--bytes", "--count");
   if (arguments.bytes.ends_with('%'))
-    return misuse("use a share of nothing", "--bytes", "--bytes 8G");
+    return misuse("take a percentage here", "--bytes", "--bytes 8G");
   auto bytes = parse_size("--bytes", arguments.bytes, 0);
   if (!bytes) return bytes;
   return *bytes / format.record_bytes;
@@ -110,7 +110,7 @@ int run_gen(const GenArguments& arguments) {
   auto generator = generator_of(arguments);
   if (!generator) return report("gen", generator.error());
   StopOptions stop = stop_options("gen", arguments.output, arguments.output_rules);
-  if (!stop.outcome_at_once.empty()) stop.outcome = "no output was written";  // nor anything read
+  if (!stop.outcome_at_once.empty()) stop.outcome = "no output was written";  // there is no input
   const StopSignals signals(stop);
   const auto bytes = generate::generate_file(*generator, arguments.output,
                                              {.threads = arguments.threads,
@@ -119,8 +119,7 @@ int run_gen(const GenArguments& arguments) {
   if (bytes) return exit_ok;
   const Error& error = bytes.error();
   if (error.code == ErrorCode::interrupted && signals.caught() != 0) return signals.die();
-  // Whoever read our output has what he wanted ("penstock gen ... | head"): end as other filters
-  // do.
+  // The reader of the output has enough ("penstock gen ... | head"): end as other filters do.
   if (error.system_errno == EPIPE) return die_by(SIGPIPE);
   return report("gen", error);
 }
@@ -136,18 +135,18 @@ Command add_gen(Parser& program) {
       "uniform (default) sorted reverse all-equal almost-sorted sorted-tail rootdup twodup "
       "eightdup zipf exponential bexp low-bits-only high-bit-zero one-bucket; f32 and f64: "
       "nan-mix; lines: common-prefix empty-heavy");
-  parser.add_option("--count", arguments->count, "how many items: 1000000 or 1e6");
-  parser.add_option("--bytes", arguments->bytes, "instead of --count: how many bytes, such as 8G");
-  parser.add_option(
-      "--seed", arguments->seed,
-      "another seed, other items (default 1); the Sort Benchmark's records have none");
-  parser.add_option("-o,--output", arguments->output, "the file to write; - is stdout").required();
+  parser.add_option("--count", arguments->count, "number of items, as 1000000 or 1e6");
+  parser.add_option("--bytes", arguments->bytes, "instead of --count: size of the output, as 8G");
+  parser.add_option("--seed", arguments->seed,
+                    "seed of the random items (default 1); the Sort Benchmark's records have none");
+  parser.add_option("-o,--output", arguments->output, "the file to write; - is standard output")
+      .required();
   parser.add_flag("--ascii", arguments->ascii, "format record: the Sort Benchmark's ASCII records");
   parser.add_option("--start", arguments->start,
                     "format record: number of the first record (default 0)");
   parser.add_option("--skew", arguments->skew,
-                    "exponent of Zipf's law: of --dist zipf (default 1), or, format record without "
-                    "--dist, of the key's first eight bytes");
+                    "exponent of Zipf's law: for --dist zipf (default 1), or for the first eight "
+                    "bytes of the key with --format record and no --dist");
   parser.add_option("--t", arguments->t,
                     "--dist bexp: a bit is zero with probability 1/t (default 100)");
   add_output_words(parser, arguments->output_rules);

@@ -1,4 +1,4 @@
-// penstock group: one result for each key.
+// penstock group: computes one result for each key.
 
 #include <charconv>
 #include <memory>
@@ -19,7 +19,7 @@ struct GroupArguments : RunWords {
   bool big_endian = false;
 };
 
-// "8:4".
+// Parses --value, such as "8:4".
 Result<ValueField> parse_value(const std::string& text) {
   ValueField value;
   const char* const end = text.data() + text.size();
@@ -33,13 +33,13 @@ Result<ValueField> parse_value(const std::string& text) {
   return value;
 }
 
-// What sum, min and max are of, or what is wrong with the words.
+// The field that --sum, --min and --max aggregate; nullopt: the format's default. Errors: a word is wrong.
 Result<std::optional<ValueField>> value_of(const GroupArguments& arguments) {
   const Aggregates& aggregates = arguments.group.aggregates;
   if (arguments.values.size() > 1)
     return misuse("use several values", "--value " + arguments.values.back(), "one");
   if (arguments.values.empty() && !arguments.is_signed && !arguments.big_endian) return {};
-  ValueField value{.offset = 8};  // of pairs it is where it always is
+  ValueField value{.offset = 8};  // the value of a pair
   if (arguments.values.empty()) {
     if (arguments.format.name != "kv64") {
       return misuse("read the value so", arguments.is_signed ? "--signed" : "--big-endian",
@@ -58,7 +58,7 @@ Result<std::optional<ValueField>> value_of(const GroupArguments& arguments) {
 }
 
 int run_group(GroupArguments& arguments) {
-  // Lines that are counted, as uniq -c writes them.
+  // --format uniq counts lines, and writes them as uniq -c does.
   if (arguments.format.name == "uniq") {
     arguments.format.name = "lines";
     arguments.group.aggregates.count = arguments.group.aggregates.like_uniq = true;
@@ -72,7 +72,7 @@ int run_group(GroupArguments& arguments) {
       if (!value) return std::unexpected(value.error());
       options.aggregates.value = *value;
     }
-    return told(group_files(files, options));
+    return json_of_stats(group_files(files, options));
   });
 }
 
@@ -83,15 +83,16 @@ Command add_group(Parser& program) {
       program.add_subcommand("group", "group items by key: count, sum, min, max, distinct");
   auto arguments = std::make_shared<GroupArguments>();
   GroupArguments& a = *arguments;
-  add_files_words(parser, a, "what to group; - or nothing is standard input");
+  add_files_words(parser, a, "files to group (none, or -: standard input)");
   add_text_words(parser, a.format.text, false);
   parser.add_option("-o,--output", a.output,
-                    "where the results go; may be an input (default: standard output)");
+                    "write to this file; may be an input (default: standard output)");
   add_compressed_word(parser, a.compressed);
   add_options(parser, a.group);
   add_option(parser, api::option<GroupFilesOptions>("value"), a.values);
   parser.add_flag("--signed", a.is_signed, "the value may be negative (two's complement)");
-  parser.add_flag("--big-endian", a.big_endian, "the value's first byte is its highest");
+  parser.add_flag("--big-endian", a.big_endian,
+                  "the value's first byte is its most significant one");
   return {parser, [arguments] { return run_group(*arguments); }};
 }
 

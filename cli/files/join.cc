@@ -1,4 +1,4 @@
-// penstock join: two files, by key: lines by fields, as POSIX join, or items by their format.
+// penstock join: joins two files by key: lines by fields, as POSIX join, or items by their format.
 
 #include <algorithm>
 #include <memory>
@@ -15,7 +15,7 @@ namespace {
 
 struct JoinArguments : RunWords {
   JoinFilesOptions join;
-  // Of lines.
+  // Options for lines:
   std::vector<std::string> left_fields, right_fields, fields;  // -1, -2, -j
   std::vector<std::string> alone, alone_only;                  // -a, -v
   std::vector<std::string> outputs;                            // -o: lists, and the output's name
@@ -25,7 +25,7 @@ struct JoinArguments : RunWords {
   bool nocheck_order = false;
   bool has_format = false;  // --format was given
 
-  // Without a format, files are lines that are joined by their fields.
+  // Without --format the files are lines, joined by their fields.
   bool joins_lines() const {
     return !has_format || !left_fields.empty() || !right_fields.empty() || !fields.empty() ||
            !alone.empty() || !alone_only.empty() || format.text.separator || format.text.rows() ||
@@ -33,12 +33,12 @@ struct JoinArguments : RunWords {
   }
 };
 
-// "1" or "2", given with -a or -v.
+// The files named by values of -a or -v, "1" or "2".
 Result<std::array<bool, 2>> sides_of(const std::vector<std::string>& words, const char* option) {
   std::array<bool, 2> sides = {};
   for (const std::string& word : words) {
     if (word != "1" && word != "2")
-      return misuse("find this file", option + (" " + word), "1, the left file, or 2");
+      return misuse("find this file", option + (" " + word), "1 (the left file) or 2 (the right)");
     sides[static_cast<size_t>(word[0] - '1')] = true;
   }
   return sides;
@@ -74,7 +74,7 @@ Result<JoinLinesOptions> lines_options(const JoinArguments& arguments) {
   return options;
 }
 
-// Whether the column of a key, as in "price:n", is called so.
+// Whether `word` is the column of a key, as "price" in "price:n".
 bool names_a_key(const JoinArguments& arguments, const std::string& word) {
   const std::vector<std::string>* const lists[] = {&arguments.left_fields, &arguments.right_fields,
                                                    &arguments.fields, &arguments.format.keys};
@@ -84,7 +84,7 @@ bool names_a_key(const JoinArguments& arguments, const std::string& word) {
   });
 }
 
-// What -o says is either a list of fields or the output's name.
+// Sorts out the values of -o, which are either lists of fields or the output's name.
 Status take_outputs(JoinArguments& arguments) {
   for (const std::string& word : arguments.outputs) {
     if (arguments.joins_lines()) {
@@ -103,7 +103,7 @@ int run_join(JoinArguments& arguments, const Parser& parser) {
   if (Status status = take_outputs(arguments); !status) return report("join", status.error());
   if (!arguments.joins_lines()) {
     return run_files("join", arguments, [&](const FilesOptions& files) {
-      return told(join_files(files, arguments.join));
+      return json_of_stats(join_files(files, arguments.join));
     });
   }
   const auto options = lines_options(arguments);
@@ -116,7 +116,7 @@ int run_join(JoinArguments& arguments, const Parser& parser) {
   if (whole) separator.reset();
   return run_files("join", words, [&](FilesOptions files) {
     if (whole) files.items.separator = files.items.zero_terminated ? '\0' : '\n';
-    return told(join_lines(files, *options));
+    return json_of_stats(join_lines(files, *options));
   });
 }
 
@@ -127,24 +127,24 @@ Command add_join(Parser& program) {
   auto arguments = std::make_shared<JoinArguments>();
   JoinArguments& a = *arguments;
   using api::option;
-  add_files_words(parser, a, "the left and the right file; one may be -");
+  add_files_words(parser, a, "the left and the right file; one may be - (standard input)");
   parser.add_option(
       "-o", a.outputs,
-      "a LIST of the fields to write, as in 0,1.2,2.name, or auto; or the output's name: a word "
-      "that holds no comma, begins with no digit and a point, and is no number and no key");
+      "a LIST of the fields to write, as 0,1.2,2.name or auto; or the output's name, unless it "
+      "contains a comma, begins with a digit and a point, or is a number or a key");
   parser.add_option("--output", a.output,
-                    "where the result goes; may be an input (default: standard output)");
+                    "write to this file; may be an input (default: standard output)");
   add_line_words(parser, a.format.text);
   add_compressed_word(parser, a.compressed);
   add_option(parser, option<JoinLinesOptions>("left_keys"), a.left_fields);
   add_option(parser, option<JoinLinesOptions>("right_keys"), a.right_fields);
-  parser.add_option("-j", a.fields, "-1 and -2; so does --key");
-  parser.add_option("-a", a.alone, "1 or 2: also lines of this file that have no other");
-  parser.add_option("-v", a.alone_only, "1 or 2: such lines alone");
+  parser.add_option("-j", a.fields, "same as -1 FIELD -2 FIELD, and as --key");
+  parser.add_option("-a", a.alone, "1 or 2: also print unpaired lines of this file");
+  parser.add_option("-v", a.alone_only, "1 or 2: print only unpaired lines of this file");
   add_option(parser, option<JoinLinesOptions>("empty"), a.empty);
   add_flag(parser, option<JoinLinesOptions>("ignore_case"), a.ignore_case);
   add_flag(parser, option<JoinLinesOptions>("inputs_sorted"), a.check_order);
-  parser.add_flag("--nocheck-order", a.nocheck_order, "lines: sort what is not in order (default)");
+  parser.add_flag("--nocheck-order", a.nocheck_order, "lines: sort unsorted inputs (default)");
   add_options(parser, a.join);
   parser.add_flag("-r,--reverse", a.descending, "the files are in descending order");
   return {parser, [arguments, parser] { return run_join(*arguments, parser); }};

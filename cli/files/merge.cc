@@ -1,4 +1,4 @@
-// penstock merge: sorted files, any number of them, into one.
+// penstock merge: merges any number of sorted files into one.
 
 #include <memory>
 
@@ -16,19 +16,18 @@ struct MergeArguments : RunWords {
 
 int run_merge(const MergeArguments& arguments) {
   return run_files("merge", arguments, [&](const FilesOptions& files) {
-    return told(merge_files(files, arguments.merge));
+    return json_of_stats(merge_files(files, arguments.merge));
   });
 }
 
 }  // namespace
 
 Command add_merge(Parser& program) {
-  Parser parser =
-      program.add_subcommand("merge", "merge sorted files, thousands of them, into one");
+  Parser parser = program.add_subcommand("merge", "merge any number of sorted files into one");
   auto arguments = std::make_shared<MergeArguments>();
-  add_files_words(parser, *arguments, "sorted files; - or nothing is standard input");
+  add_files_words(parser, *arguments, "sorted files (none, or -: standard input)");
   parser.add_option("-o,--output", arguments->output,
-                    "where the result goes; may be an input (default: standard output)");
+                    "write to this file; may be an input (default: standard output)");
   add_compressed_word(parser, arguments->compressed);
   parser.add_flag("-r,--reverse", arguments->descending, "the files are in descending order");
   add_options(parser, arguments->merge);

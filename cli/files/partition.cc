@@ -1,4 +1,4 @@
-// penstock partition: the items of files dealt out to many files.
+// penstock partition: distributes the items of files to many files.
 
 #include <memory>
 
@@ -23,7 +23,7 @@ int run_partition(const PartitionArguments& arguments) {
         api::value_of_word<PartitionFilesBy>(arguments.by, "partition in this way", "--by ");
     if (!by) return std::unexpected(by.error());
     options.by = *by;
-    return told(partition_files(files, options));
+    return json_of_stats(partition_files(files, options));
   });
 }
 
@@ -31,13 +31,13 @@ int run_partition(const PartitionArguments& arguments) {
 
 Command add_partition(Parser& program) {
   Parser parser = program.add_subcommand(
-      "partition", "deal the items of files out to many files, by range, hash or bits of the key");
+      "partition", "distribute items to many files, by range, hash or bits of the key");
   auto arguments = std::make_shared<PartitionArguments>();
-  add_files_words(parser, *arguments, "what to partition; - or nothing is standard input");
+  add_files_words(parser, *arguments, "files to partition (none, or -: standard input)");
   add_text_words(parser, arguments->format.text, false);
   parser
       .add_option("-o,--output", arguments->output,
-                  "names of the parts: the part's number stands for {}, as in 'part-{}.bin'")
+                  "names of the parts; {} becomes the part's number, as in 'part-{}.bin'")
       .required();
   add_option(parser, api::option<PartitionFilesOptions>("by"), arguments->by);
   add_options(parser, arguments->partition);

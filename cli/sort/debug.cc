@@ -62,7 +62,7 @@ std::string letters_of(const TextKey& key) {
   return letters;
 }
 
-// Of letters for all keys those that no key has.
+// The global ordering letters that no key uses.
 std::string unused_letters(const ItemFormat& items, const std::vector<TextKey>& keys) {
   std::string given = items.letters + (items.descending ? "r" : "");
   if (given.contains('d')) std::erase(given, 'i');
@@ -108,7 +108,7 @@ class Remarks {
  private:
   void add(std::string remark) { remarks_.push_back(std::move(remark)); }
 
-  // As messages of the C library's locale have it: where letters are more than ASCII, in curved quotes.
+  // Quotes text as the C library's messages do: with curved quotes in UTF-8 locales.
   std::string quoted(std::string_view text) const {
     return locale_ != nullptr && locale_->is_utf8() ? fmt::format("‘{}’", text)
                                                     : fmt::format("'{}'", text);
@@ -177,12 +177,12 @@ class Remarks {
   const items::TextOrder* const order_;
   const ItemFormat& items_;
   const items::Locale* const locale_;
-  std::vector<TextKey> keys_;  // those that were given, not the one of a line without
+  std::vector<TextKey> keys_;  // the given keys; empty if whole lines are compared
   std::vector<std::string> remarks_;
 };
 
 size_t columns_of(const items::Locale* locale, std::string_view text) {
-  // Tabs are shown as one character.
+  // A tab is shown as one character.
   const auto tabs = static_cast<size_t>(std::ranges::count(text, '\t'));
   if (locale != nullptr) return locale->columns(text) + tabs;
   return tabs + static_cast<size_t>(std::ranges::count_if(text, [](char c) {
@@ -224,7 +224,7 @@ class UnderliningSink final : public Sink {
       std::string_view part = items::place_of(key, line, order_->separator());
       part = items::compared_part(key, part, order_->locale());
       auto at = static_cast<size_t>(part.data() - line.data());
-      // A number or a month would stand behind blanks, even behind the key's end.
+      // A number or a month is looked for after blanks, even beyond the key's end.
       if (has_no_width(key) && key.start_character == 0 &&
           (is_number(key) || key.compare == TextCompare::month))
         at = items::skip_blanks(line, at);

@@ -1,6 +1,6 @@
 #pragma once
 
-// sort --debug: what GNU sort's shows. Each line with its keys underlined, and what looks like a mistake in the keys.
+// The output of sort --debug, as GNU sort's: each line with its keys underlined, and remarks on likely mistakes in the keys.
 
 #include <functional>
 #include <memory>
@@ -14,17 +14,17 @@
 
 namespace penstock::cli {
 
-// Sentences for stderr, in the order of GNU sort's. `order`: null: byte by byte. `locale`: the one that was asked for, as C or not; or null. `old_keys`: "+1 -2" and what it is now, for
-// each key that was written so.
+// Returns the remarks for stderr, in the order of GNU sort's. `order`: null for a comparison byte by byte. `locale`: the
+// locale of --locale, or null. `old_keys`: the keys that were written in the older form, "+1 -2", and the form to use instead.
 struct OldKey {
-  size_t key;  // from 0 on
+  size_t key;  // index, 0-based
   std::string written;
   std::string now;
 };
 std::vector<std::string> remarks_on(const items::TextOrder* order, const items::Locale* locale,
                                     const ItemFormat& items, const std::vector<OldKey>& old_keys);
 
-// Gets lines, and prints each with its keys underlined to stdout.
+// Returns a sink that prints each line to stdout with its keys underlined.
 std::shared_ptr<Sink> underlining_sink(std::shared_ptr<const items::KeyOrder> order,
                                        std::shared_ptr<const items::Locale> locale, char line_end);
 

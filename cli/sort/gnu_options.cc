@@ -46,7 +46,7 @@ constexpr std::string_view long_options[] = {"ignore-leading-blanks",
                                              "help",
                                              "version"};
 
-// "--rev" is "--reverse".
+// Completes an unambiguous abbreviation: "--rev" to "--reverse".
 std::string completed(const std::string& word) {
   const std::string_view name = std::string_view(word).substr(2, word.find('=') - 2);
   std::string_view found;
@@ -60,15 +60,15 @@ std::string completed(const std::string& word) {
   return "--" + std::string(found) + word.substr(2 + name.size());
 }
 
-// A place as "+1.2nr" and "-3.4" have it: fields and characters from 0 on.
-struct OldPlace {
+// The begin or end of a key in the older form, "+1.2nr" or "-3.4". Fields and characters are 0-based.
+struct OldPosition {
   uint64_t field = 0;
   uint64_t character = 0;
   std::string letters;
 };
 
-std::optional<OldPlace> old_place(std::string_view word, char sign) {
-  OldPlace place;
+std::optional<OldPosition> old_position(std::string_view word, char sign) {
+  OldPosition place;
   if (word.size() < 2 || word.front() != sign) return {};
   const char* const end = word.data() + word.size();
   auto read = std::from_chars(word.data() + 1, end, place.field);
@@ -82,21 +82,21 @@ std::optional<OldPlace> old_place(std::string_view word, char sign) {
   return place;
 }
 
-std::string key_of(const OldPlace& from, const std::optional<OldPlace>& to) {
+std::string key_of(const OldPosition& from, const std::optional<OldPosition>& to) {
   std::string key = std::to_string(from.field + 1);
   if (from.character > 0) key += "." + std::to_string(from.character + 1);
   key += from.letters;
   if (!to) return key;
-  // Up to the end of the field before, or to so many characters of this one.
+  // Without characters the key ends with the field before, otherwise within this one.
   const uint64_t field = to->character > 0 ? to->field + 1 : std::max<uint64_t>(to->field, 1);
   key += "," + std::to_string(field);
   if (to->character > 0) key += "." + std::to_string(to->character);
   return key + to->letters;
 }
 
-// What --debug says of it.
-std::string old_key_of(const std::string& key, const OldPlace& from,
-                       const std::optional<OldPlace>& to) {
+// The value of --old-key, for the remarks of --debug.
+std::string old_key_of(const std::string& key, const OldPosition& from,
+                       const std::optional<OldPosition>& to) {
   std::string written = "+" + std::to_string(from.field);
   std::string now = std::to_string(from.field + 1);
   if (to) {
@@ -118,8 +118,8 @@ std::vector<std::string> with_gnu_forms(std::vector<std::string> words, const Pa
       made.insert(made.end(), words.begin() + static_cast<ptrdiff_t>(i), words.end());
       break;
     }
-    if (const auto from = old_place(words[i], '+')) {
-      const auto to = i + 1 < words.size() ? old_place(words[i + 1], '-') : std::nullopt;
+    if (const auto from = old_position(words[i], '+')) {
+      const auto to = i + 1 < words.size() ? old_position(words[i + 1], '-') : std::nullopt;
       made.push_back("--key=" + key_of(*from, to));
       made.push_back("--old-key=" + old_key_of(made.back().substr(6), *from, to));
       i += to ? 1 : 0;
@@ -140,17 +140,15 @@ std::vector<std::string> with_gnu_forms(std::vector<std::string> words, const Pa
 void add_gnu_options(Parser& sort, GnuOptions& options) {
   constexpr unsigned files = modes::sorts | modes::checking;
   sort.add_option("--files0-from", options.files0_from,
-                  "sort the files that this one names, each name with a NUL behind it; - is "
+                  "read the names of the inputs from this file, each followed by a NUL; - is "
                   "standard input")
       .in(files);
   add_option(sort, api::option<ItemFormat>("random_seed"), options.random_source);
   sort.add_option("--batch-size", options.batch_size,
-                  "how many files are merged at once: taken, and follows from -S")
+                  "ignored: how many files are merged at once follows from -S")
       .in((modes::sorts & ~modes::merging) | modes::as_gnu);
-  sort.add_option(
-          "--compress-program", options.compress_program,
-          "compress temporaries: with LZ4, whatever program is named (--compress-temporaries "
-          "always)")
+  sort.add_option("--compress-program", options.compress_program,
+                  "compress temporaries, always with LZ4 (as --compress-temporaries always)")
       .in((modes::sorts & ~modes::merging) | modes::as_gnu);
   sort.add_option("--old-key", options.old_keys, "").in(modes::all_items).hidden();
 }
@@ -160,7 +158,7 @@ Status check_gnu_options(const GnuOptions& options) {
   uint64_t files = 0;
   const char* const end = options.batch_size.data() + options.batch_size.size();
   const auto [at, error] = std::from_chars(options.batch_size.data(), end, files);
-  // More than any number is as good as many.
+  // A number that overflows is large enough.
   const bool fine =
       at == end && (error == std::errc{} ? files >= 2 : error == std::errc::result_out_of_range);
   if (fine) return {};

@@ -1,10 +1,10 @@
-// penstock plan: what a sort, a merge, a distribution or any bowtie would do and cost, before
-// anything is written.
+// penstock plan: the work and cost of a sort, a merge, a distribution or any bowtie, without writing
+// anything.
 //
-// Two views. For files there is the sort's own plan (plan_sort_files()), which looks at them. And
-// there is the device's: the planner of src/files/bowtie asks in how many passes the same data would best
-// go through one device with a switch delay, and what other choices would cost. Without files only
-// the latter is possible, and takes a size.
+// There are two views. The sort's own plan (plan_sort_files()) looks at the input files. The device's
+// view comes from the planner of src/files/bowtie: it finds the best number of passes for the same data on
+// one device with a switch delay, and the cost of other choices. Without files only the device's view
+// is possible, for a given size.
 
 #include <fmt/core.h>
 
@@ -37,7 +37,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The exact search takes the square of the number of streams: a second or so here.
+// The exact search takes time quadratic in the number of streams: about a second for this many.
 constexpr uint32_t exact_streams_max = 4096;
 constexpr uint32_t streams_max = 1 << 24;
 
@@ -51,12 +51,12 @@ struct PlanArguments : SortWords {
   bool verbose = false;
 };
 
-// One thing that runs from start to end: a pass of the planner, or the sort of the buckets.
+// A phase: a pass of the planner, or the sort of the buckets.
 struct Phase {
   std::string name;
   bowtie::Pass pass;
   bool sorts_buckets = false;
-  std::vector<std::string> notes;  // where the model does not hold
+  std::vector<std::string> notes;  // conditions that the model does not cover
 };
 
 struct PartitioningChoice {
@@ -70,7 +70,7 @@ struct PartitioningChoice {
 
 struct DeviceView {
   api::ProfileFile device;
-  std::string how_known;  // where the profile is from, when not from a file
+  std::string how_known;  // source of a profile that is not from a file
   uint64_t memory_bytes = 0;
   double bytes = 0;
   uint32_t inputs = 0;
@@ -104,7 +104,7 @@ double bytes_of(const bowtie::Pass& pass) {
   return pass.read_bytes + pass.written_bytes;
 }
 
-// What the model says of itself where it does not hold for a pass.
+// The model's own notes on a pass that it does not fully cover.
 std::vector<std::string> notes_on(const bowtie::Pass& pass, const bowtie::DeviceProfile& device) {
   if (pass.schedule.bowtie.inputs + pass.schedule.bowtie.outputs == 0) return {};
   const double bytes = bytes_of(pass) / static_cast<double>(pass.bowties);
@@ -119,8 +119,8 @@ std::string name_of_pass(const bowtie::Pass& pass) {
   return name;
 }
 
-// All data once from files to memory and back, in so many pieces: each is read and written in one
-// run.
+// The phase that moves all data from files to memory and back, in `pieces` pieces, each read and
+// written in one run.
 Phase through_memory(std::string name, double bytes, uint64_t pieces, uint64_t memory_bytes,
                      const bowtie::DeviceProfile& device) {
   Phase phase{.name = std::move(name), .sorts_buckets = true};
@@ -133,30 +133,31 @@ Phase through_memory(std::string name, double bytes, uint64_t pieces, uint64_t m
   pass.seconds = bowtie::seconds_of(
       {.read_bytes = bytes, .written_bytes = bytes, .switches = pass.switches}, device, 1, 1);
   pass.schedule.run_bytes = bytes / static_cast<double>(pieces);
-  // Read, sorted in place, written: the same memory.
+  // The pieces are read, sorted in place and written in the same memory.
   pass.schedule.input_memory_bytes = memory_bytes;
   return phase;
 }
 
-struct Shape {
+// A task to plan on the device.
+struct DeviceTask {
   uint32_t inputs = 0;
   uint32_t outputs = 0;
   double bytes = 0;
   uint64_t memory_bytes = 0;
-  uint64_t buckets = 0;     // to be sorted in the end; 0: none
-  bool distributes = true;  // or goes through memory alone
+  uint64_t buckets = 0;     // number of buckets to sort in the last phase; 0: no such phase
+  bool distributes = true;  // false: everything fits in memory
 };
 
-Status plan_on_device(const Shape& shape, DeviceView& view) {
-  view.memory_bytes = shape.memory_bytes;
-  view.bytes = shape.bytes;
-  view.inputs = shape.inputs;
-  view.outputs = shape.outputs;
+Status plan_on_device(const DeviceTask& task, DeviceView& view) {
+  view.memory_bytes = task.memory_bytes;
+  view.bytes = task.bytes;
+  view.inputs = task.inputs;
+  view.outputs = task.outputs;
   const bowtie::DeviceProfile& device = view.device.profile;
   std::optional<Phase> sorting;
-  if (shape.buckets > 0) {
-    sorting = through_memory(shape.distributes ? "sort the buckets" : "sort in memory", shape.bytes,
-                             shape.buckets, shape.memory_bytes, device);
+  if (task.buckets > 0) {
+    sorting = through_memory(task.distributes ? "sort the buckets" : "sort in memory", task.bytes,
+                             task.buckets, task.memory_bytes, device);
   }
   auto choice = [&](std::string name, const bowtie::Plan* plan) {
     PartitioningChoice made{.name = std::move(name)};
@@ -175,13 +176,13 @@ Status plan_on_device(const Shape& shape, DeviceView& view) {
     return made;
   };
 
-  if (shape.distributes) {
-    const bowtie::PlanRequest request{.inputs = shape.inputs,
-                                      .outputs = shape.outputs,
-                                      .bytes = shape.bytes,
-                                      .memory_bytes = shape.memory_bytes,
+  if (task.distributes) {
+    const bowtie::PlanRequest request{.inputs = task.inputs,
+                                      .outputs = task.outputs,
+                                      .bytes = task.bytes,
+                                      .memory_bytes = task.memory_bytes,
                                       .device = &device};
-    view.coarse = std::max(shape.inputs, shape.outputs) > exact_streams_max;
+    view.coarse = std::max(task.inputs, task.outputs) > exact_streams_max;
     auto plan =
         bowtie::plan_bowtie(request, view.coarse ? bowtie::Search::coarse : bowtie::Search::exact);
     if (!plan) return std::unexpected(plan.error());
@@ -190,25 +191,24 @@ Status plan_on_device(const Shape& shape, DeviceView& view) {
     }
     view.best = choice("this plan", &*plan);
     view.disk_bytes_max = plan->disk_bytes_max;
-    // Buckets go as the output grows.
     for (const bowtie::Alternative& other : bowtie::alternatives(request, *plan)) {
       view.choices.push_back(choice(other.name, &other.plan));
     }
   } else {
     view.best = choice("this plan", nullptr);
-    view.disk_bytes_max = shape.bytes;
+    view.disk_bytes_max = task.bytes;
   }
   if (sorting) view.phases.push_back(std::move(*sorting));
   return {};
 }
 
-// --- What is asked. ---
+// --- Requests. ---
 
 std::string temp_directory_of(const FilesOptions& options) {
   return io::temp_directories_or_default(options.temp_directories, options.output).front();
 }
 
-// The device that was named, or the disk of the temporaries with what a short look at it tells.
+// The named device, or the disk of the temporaries with speeds measured just now.
 Result<DeviceView> device_for(const PlanArguments& arguments, const FilesOptions* options,
                               const SortPlan* sort) {
   DeviceView view;
@@ -262,15 +262,15 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
   auto view = device_for(arguments, options, &*sort);
   if (!view) return std::unexpected(view.error());
   Plans plans{*sort, std::move(*view)};
-  // What the planner could choose otherwise is how to move all of the data.
+  // The planner has choices only if all of the data move.
   if (sort->method == SortMethod::empty || sort->method == SortMethod::top) return plans;
 
-  Shape shape{.inputs = 1,
-              .outputs = 1,
-              .bytes = static_cast<double>(sort->input_bytes),
-              .memory_bytes = options->memory_bytes};
+  DeviceTask task{.inputs = 1,
+                  .outputs = 1,
+                  .bytes = static_cast<double>(sort->input_bytes),
+                  .memory_bytes = options->memory_bytes};
   if (sort->input_bytes == 0) {
-    return misuse("plan for a length that nobody knows (a pipe, or compressed data)",
+    return misuse("plan for an unknown length (a pipe, or compressed data)",
                   arguments.inputs.front(), "--size");
   }
   switch (sort->method) {
@@ -278,21 +278,21 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
     case SortMethod::top:
       break;
     case SortMethod::in_memory:
-      shape.distributes = false;
-      shape.buckets = 1;
+      task.distributes = false;
+      task.buckets = 1;
       break;
     case SortMethod::merge:
-      shape.inputs = std::max(1u, sort->buckets);
+      task.inputs = std::max(1u, sort->buckets);
       break;
     case SortMethod::distribute: {
-      // More passes than two: buckets of buckets.
+      // Plans of more than two passes have buckets of buckets: these count.
       const uint64_t full = (sort->input_bytes + options->memory_bytes - 1) / options->memory_bytes;
-      shape.outputs = static_cast<uint32_t>(std::max<uint64_t>(sort->buckets, full));
-      shape.buckets = shape.outputs;
+      task.outputs = static_cast<uint32_t>(std::max<uint64_t>(sort->buckets, full));
+      task.buckets = task.outputs;
       break;
     }
   }
-  if (auto planned = plan_on_device(shape, plans.view); !planned) {
+  if (auto planned = plan_on_device(task, plans.view); !planned) {
     return std::unexpected(planned.error());
   }
   return plans;
@@ -312,25 +312,25 @@ Result<Plans> plan_size(const PlanArguments& arguments) {
   if (!view) return std::unexpected(view.error());
   Plans plans{{}, std::move(*view)};
 
-  Shape shape{.bytes = static_cast<double>(*bytes), .memory_bytes = *memory_bytes};
+  DeviceTask task{.bytes = static_cast<double>(*bytes), .memory_bytes = *memory_bytes};
   if (arguments.inputs_wanted || arguments.outputs_wanted) {
-    shape.inputs = arguments.inputs_wanted.value_or(1);
-    shape.outputs = arguments.outputs_wanted.value_or(1);
-    if (shape.inputs + shape.outputs == 0) {
+    task.inputs = arguments.inputs_wanted.value_or(1);
+    task.outputs = arguments.outputs_wanted.value_or(1);
+    if (task.inputs + task.outputs == 0) {
       return misuse("stream from nothing to nothing", "--inputs 0 --outputs 0", "--outputs 1");
     }
   } else {
-    // A sort: one input, and as many buckets as have room in memory one by one.
+    // A sort has one input, and so many buckets that each fits in memory.
     const uint64_t buckets = (*bytes + *memory_bytes - 1) / *memory_bytes;
     if (buckets > streams_max) {
       return misuse(fmt::format("plan for {} buckets", buckets), "-S", "a larger one");
     }
-    shape.inputs = 1;
-    shape.outputs = static_cast<uint32_t>(buckets);
-    shape.buckets = buckets;
-    shape.distributes = buckets > 1;
+    task.inputs = 1;
+    task.outputs = static_cast<uint32_t>(buckets);
+    task.buckets = buckets;
+    task.distributes = buckets > 1;
   }
-  if (auto planned = plan_on_device(shape, plans.view); !planned) {
+  if (auto planned = plan_on_device(task, plans.view); !planned) {
     return std::unexpected(planned.error());
   }
   return plans;
@@ -346,13 +346,13 @@ Result<Plans> make_plans(const PlanArguments& arguments) {
   return plan_files(arguments);
 }
 
-// --- Out. ---
+// --- Output. ---
 
 std::string bytes_or_none(uint64_t bytes) {
   return bytes > 0 ? bytes_text(bytes) : "-";
 }
 
-// As -S takes it.
+// A size in the form of -S's value.
 std::string memory_option(uint64_t bytes) {
   return bytes % GiB == 0 ? fmt::format("{}G", bytes / GiB) : fmt::format("{}M", bytes / MiB);
 }
@@ -360,7 +360,7 @@ std::string memory_option(uint64_t bytes) {
 void print_phases(const SortPlan& plan) {
   const bool timed = plan.device && plan.seconds > 0;
   print("\n{:<28} {:>10} {:>10} {:>10}  {}\n", "phase", "read", "written", timed ? "time" : "",
-        timed ? "what takes most of it" : "");
+        timed ? "limited by" : "");
   for (const SortPhase& phase : plan.phases) {
     const bool bound = timed && phase.bound != PhaseBound::unknown;
     print("{:<28} {:>10} {:>10} {:>10}  {}\n", phase.name, bytes_or_none(phase.bytes_read),
@@ -370,7 +370,7 @@ void print_phases(const SortPlan& plan) {
   if (!timed) return;
   print("{:<28} {:>10} {:>10} {:>10}  {}\n", "together", bytes_text(plan.bytes_read),
         bytes_text(plan.bytes_written), in_time(plan.seconds),
-        plan.device_is_assumed ? "if the disk is a usual one: so little is not worth a look"
+        plan.device_is_assumed ? "for a typical disk: so little data is not worth a measurement"
                                : fmt::format("likely {} to {}", in_time(plan.seconds_low),
                                              in_time(plan.seconds_high)));
 }
@@ -479,7 +479,7 @@ Json phase_json(const Phase& phase) {
           {"bytes_written", pass.written_bytes},
           {"seconds", pass.seconds},
           {"switches", pass.switches},
-          // null: no stream has to be left before it ends.
+          // null: every stream is read or written in one go.
           {"run_bytes", endless ? Json(nullptr) : Json(schedule.run_bytes)},
           {"input_memory_bytes", schedule.input_memory_bytes},
           {"output_memory_bytes", schedule.output_memory_bytes},
@@ -546,11 +546,11 @@ int run(const PlanArguments& arguments) {
 
 Command add_plan(Parser& program) {
   Parser parser = program.add_subcommand(
-      "plan", "tell what a sort, merge or distribution would do and cost, and write nothing");
+      "plan", "show the work and cost of a sort, merge or distribution, without doing it");
   auto arguments = std::make_shared<PlanArguments>(parser);
   PlanArguments& a = *arguments;
   parser.footer(std::string(sort_words_footer) +
-                " --size: none means bytes.\n"
+                "\n"
                 "Examples:\n"
                 "  penstock plan big.u64 --format u64 -S 1G --device profile.json\n"
                 "  penstock plan --size 8T -S 2G --device array24              a sort of 8 TiB\n"
@@ -558,23 +558,22 @@ Command add_plan(Parser& program) {
                 "  penstock plan --size 1T --inputs 3 --outputs 100 -S 4G --device array24");
   add_sort_words(parser, a);
   constexpr unsigned files = modes::plan | modes::merging;
-  parser.add_option("--size", a.size, "bytes of an input that need not exist")
+  parser.add_option("--size", a.size, "plan for an input of this size instead of files")
       .in(modes::plan_of_size);
   parser
       .add_option("--inputs", a.inputs_wanted,
-                  "with --size: so many files are merged; 0: the data come from memory")
+                  "number of files to merge, with --size; 0: the data come from memory")
       .within(0u, streams_max)
       .in(modes::plan_of_size);
   parser
       .add_option("--outputs", a.outputs_wanted,
-                  "with --size: to so many files; 0: the data go to memory")
+                  "number of files to write, with --size; 0: the data stay in memory")
       .within(0u, streams_max)
       .in(modes::plan_of_size);
   parser.add_flag("--json", a.json, "print the plan as JSON").in(files | modes::plan_of_size);
   parser
       .add_flag("--verbose", a.verbose,
-                "of files also what the theory of bowties makes of the device: schedules, runs, "
-                "switches")
+                "also show the schedules, runs and switches on the device (docs/bowtie.md)")
       .in(files | modes::plan_of_size);
   return {parser, [arguments] { return run(*arguments); }};
 }

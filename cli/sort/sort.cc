@@ -1,5 +1,4 @@
-// penstock sort: GNU sort's letters where they mean the same, and formats that GNU sort does not
-// know.
+// penstock sort: GNU sort's options with their meanings, and formats that GNU sort does not know.
 
 #include <fmt/core.h>
 #include <sys/stat.h>
@@ -48,8 +47,8 @@ struct SortArguments : SortWords {
   bool quiet() const { return check_quietly || check == "quiet" || check == "silent"; }
 };
 
-// The modes of a sort of items obey all options that were given. Under the name of GNU sort the program takes what that
-// takes without effect.
+// Refuses options that the chosen mode does not obey. Under the name of GNU sort, options that GNU sort accepts without
+// effect are let pass.
 Status check_modes(const Parser& parser, const SortArguments& arguments) {
   const std::pair<bool, const Mode*> all[] = {{arguments.checks(), &modes::checks},
                                               {arguments.debug, &modes::keys_are_shown},
@@ -62,7 +61,7 @@ Status check_modes(const Parser& parser, const SortArguments& arguments) {
   return {};
 }
 
-// Values that contradict each other.
+// Refuses values that contradict each other.
 Status validate(const SortArguments& arguments) {
   if (arguments.checks()) {
     if (arguments.inputs.size() > 1) {
@@ -76,17 +75,17 @@ Status validate(const SortArguments& arguments) {
     if (!known) return misuse("check in this way", arguments.check, "--check=quiet");
   }
   if (arguments.sort.resume && !arguments.output_rules.sync)
-    return misuse("go on after a crash from what is not on the disk", "--resume --no-sync",
+    return misuse("resume from data that --no-sync leaves in memory", "--resume --no-sync",
                   "one of the two");
   if (arguments.json && io::output_descriptor(arguments.output) == STDOUT_FILENO) {
-    return misuse("print statistics between the output's lines", "--json",
+    return misuse("print statistics to the same place as the output", "--json",
                   "-o FILE, or --stats FILE");
   }
   return {};
 }
 
-// What is told of a sort must not take the place of what it reads or writes.
-Status check_told_apart(const SortArguments& arguments, const FilesOptions& options) {
+// Refuses a --stats or --report file that is an input or the output.
+Status check_report_paths(const SortArguments& arguments, const FilesOptions& options) {
   io::InputGuard taken;
   for (const std::string& input : options.inputs) taken.add(input);
   if (io::names_a_file(options.output)) taken.add(options.output);
@@ -94,7 +93,7 @@ Status check_told_apart(const SortArguments& arguments, const FilesOptions& opti
     if (path.empty() || path == "-") continue;
     struct stat there;
     if (path == options.output || (::stat(path.c_str(), &there) == 0 && taken.contains(there)))
-      return misuse("replace an input or the output by what is told of them", path, "another name");
+      return misuse("overwrite an input or the output with a report", path, "another name");
   }
   return {};
 }
@@ -108,7 +107,7 @@ int check_order(const SortArguments& arguments, const SortRequest& request) {
   if (!arguments.quiet()) {
     const files::Disorder& disorder = **found;
     if (arguments.is_program) {
-      // As it is, for programs that read it.
+      // The raw text, for programs that read it.
       print_to(stderr, "sort: {}:{}: disorder: {}{}", disorder.path, disorder.place.line,
                disorder.item_text, arguments.format.text.zero ? '\0' : '\n');
     } else {
@@ -121,8 +120,9 @@ int check_order(const SortArguments& arguments, const SortRequest& request) {
   return exit_disorder;
 }
 
-// The plan and what happened, where they were asked for.
-int tell(const SortArguments& arguments, const FilesOptions& options, const SortStats& stats) {
+// Writes the statistics to where --json, --stats and --report ask for them.
+int write_statistics(const SortArguments& arguments, const FilesOptions& options,
+                     const SortStats& stats) {
   if (!arguments.json && arguments.stats_path.empty() && arguments.report_path.empty())
     return exit_ok;
   const std::string json = to_json(stats);
@@ -146,14 +146,14 @@ int sort(const SortArguments& arguments, SortRequest& request) {
     stats = std::move(*done);
     return {};
   });
-  return code == exit_ok ? tell(arguments, request.files, *stats) : code;
+  return code == exit_ok ? write_statistics(arguments, request.files, *stats) : code;
 }
 
-// What GNU sort does and penstock sort does not, unless it is said: the environment's locale, inputs taken as they are, no
-// sentence that was not asked for, no wait for the disk.
+// Sets the defaults that differ in GNU sort: the environment's locale, no decompression of inputs, no notices, no wait
+// for the disk.
 void be_gnu_sort(SortArguments& arguments) {
   std::string& locale = arguments.format.text.locale;
-  // One that is not there is as C.
+  // A locale that is not installed counts as C.
   if (locale.empty() && items::Locale::open("").has_value()) locale = "true";
   arguments.source.decompress = false;
   arguments.telling.quiet = true;
@@ -161,7 +161,7 @@ void be_gnu_sort(SortArguments& arguments) {
   arguments.takes_any_memory = true;
 }
 
-// Makes the request's output the lines with their keys underlined, and tells what is remarkable of the keys.
+// Prints remarks on the keys, and makes the request's output the lines with their keys underlined.
 Status show_keys(const SortArguments& arguments, SortRequest& request) {
   const ItemFormat& items = request.files.items;
   auto format =
@@ -195,7 +195,7 @@ int run(const Parser& parser, SortArguments& arguments) {
   if (Status valid = validate(arguments); !valid) return report("sort", valid.error());
   Result<SortRequest> request = sort_request(arguments);
   if (!request) return report("sort", request.error());
-  if (Status apart = check_told_apart(arguments, request->files); !apart)
+  if (Status apart = check_report_paths(arguments, request->files); !apart)
     return report("sort", apart.error());
   if (arguments.debug) {
     if (Status shown = show_keys(arguments, *request); !shown) return report("sort", shown.error());
@@ -214,7 +214,7 @@ Command declare_sort(Parser parser, bool is_program) {
   SortArguments& a = *arguments;
   a.is_program = is_program;
   parser.footer(std::string(sort_words_footer) +
-                "\nExit codes: 0 done, 1 not in order (-c, -C), 2 anything else that went wrong.");
+                "\nExit codes: 0 done, 1 not sorted (-c, -C), 2 any error.");
   add_sort_words(parser, a);
   add_memory_pool_word(parser, a);
   add_compressed_word(parser, a.compressed);
@@ -224,25 +224,23 @@ Command declare_sort(Parser parser, bool is_program) {
   constexpr unsigned told = modes::items | modes::keys_shown | modes::merging;
   parser
       .add_flag("-c,--check", a.check,
-                "sort nothing; tell whether the input is in order (=quiet: as -C)")
+                "check whether the input is sorted; do not sort (=quiet: as -C)")
       .value_name("HOW")
       .values_like([](const std::string& word) {
         return word == "quiet" || word == "silent" || word == "diagnose-first";
       })
       .in(modes::checking | modes::merging);
-  parser.add_flag("-C", a.check_quietly, "as -c, without saying where it is not")
+  parser.add_flag("-C", a.check_quietly, "like -c, but do not report the first unsorted item")
       .in(modes::checking | modes::merging);
-  parser
-      .add_option("--stats", a.stats_path, "write the plan and what happened to this file, as JSON")
+  parser.add_option("--stats", a.stats_path, "write the plan and measurements to this file as JSON")
       .in(told);
-  parser.add_option("--report", a.report_path, "the same as a page (HTML, complete in itself)")
+  parser.add_option("--report", a.report_path, "write the plan and measurements as an HTML page")
       .in(told);
   parser
       .add_flag("--debug", a.debug,
-                "lines: show each with its keys underlined, and tell what is remarkable of the "
-                "keys")
+                "lines: underline the keys of each, and warn of likely mistakes in them")
       .in(modes::keys_shown | modes::merging);
-  parser.add_flag("--json", a.json, "print the plan and what happened, as JSON (needs -o FILE)")
+  parser.add_flag("--json", a.json, "print the plan and measurements as JSON (needs -o FILE)")
       .in(modes::items | modes::merging);
   if (!is_program) {
     constexpr unsigned packages = modes::tables | modes::cluster | modes::cluster_tables;
@@ -250,16 +248,16 @@ Command declare_sort(Parser parser, bool is_program) {
     parser
         .add_option(
             "--by", a.package.by,
-            "the inputs are tables (x.parquet, x.arrow, x.csv), and sorted by these columns: "
-            "COLUMN[:desc][:nulls-first][,...]; from x.csv to x.csv every byte of a field stays, "
-            "and columns are text, or with COLUMN:n numbers; by the Python package penstock, with "
+            "sort tables (x.parquet, x.arrow, x.csv) by these columns: "
+            "COLUMN[:desc][:nulls-first][,...]; from x.csv to x.csv fields keep their bytes, and "
+            "columns are text, or with COLUMN:n numbers. Needs the Python package penstock; obeys "
             "-o, -S, -T, --parallel and --top")
         .in(packages);
     parser
         .add_option("--engine", a.package.engine,
-                    "local, or ray: on a cluster of Ray (RAY_ADDRESS), or, without one, on this "
-                    "machine, by the Python package; -o "
-                    "is the folder of the parts, -S the memory of a task")
+                    "local, or ray: on a Ray cluster (RAY_ADDRESS; without it, on this machine), "
+                    "by the Python package; -o is the folder of the parts, -S the memory of a "
+                    "task")
         .in(packages | modes::items);
   }
   return {parser, [arguments, parser] {

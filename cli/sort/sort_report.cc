@@ -14,16 +14,16 @@
 namespace penstock::cli {
 namespace {
 
-using Statistics = nlohmann::json;  // of any depth: an ordered one needs stack for each level
+using Statistics = nlohmann::json;  // not ordered_json, which needs stack for each level
 using report::SortRun;
 
-// Of a stranger's lists, as many as a page has rows and pictures for.
+// Limits on the lists of an untrusted file, so that a page stays readable.
 constexpr size_t phases_max = 64;
 constexpr size_t rows_max = 64;
 constexpr size_t staircases_max = 16;
 
-// A value of the file is looked at where it lies: to copy one takes a call for each level of it,
-// and whoever wrote it may have given it more levels than a stack has room for.
+// Values of the file are never copied: a copy takes a call for each level of nesting, and an
+// untrusted file may have more levels than the stack has room for.
 
 std::optional<double> number_of(const Statistics& object, const char* key) {
   const auto found = object.find(key);
@@ -52,8 +52,8 @@ SortRun::PhaseFigures figures_of(const Statistics& phase) {
           .disk_seconds = number_of(phase, "disk_seconds")};
 }
 
-// Each phase with its prediction beside it; then what threads did within them. A phase that was
-// planned and did not come has its row, too.
+// Adds each phase with its measured and predicted figures, also phases that were planned and did not
+// run; then the times of threads within the phases.
 void add_phases(const Statistics& object, const Statistics& predicted, SortRun& run) {
   auto named = [&](const std::string& name) -> SortRun::Phase* {
     const auto found = std::ranges::find(run.phases, name, &SortRun::Phase::name);
@@ -82,7 +82,7 @@ void add_phases(const Statistics& object, const Statistics& predicted, SortRun& 
   }
 }
 
-// Values that a picture can be made of, whoever wrote them: finite, and none below 0.
+// Makes a value fit for a picture: finite, and not below 0.
 double drawable(const Statistics& value) {
   constexpr double most = 1e18;
   return value.is_number() ? std::clamp(value.get<double>(), 0.0, most) : 0;
@@ -103,7 +103,7 @@ double drawable_of(const Statistics& object, const char* key) {
   return found != object.end() ? drawable(*found) : 0;
 }
 
-// The parts of a list of numbers, in order; less than wanted: nothing.
+// Reads a bucket from a row of numbers; nullopt if their number is wrong.
 std::optional<Occupancy::Bucket> bucket_of(const Statistics& row) {
   if (!row.is_array() || row.size() != api::bucket_columns.size()) return std::nullopt;
   Occupancy::Bucket bucket;
@@ -168,7 +168,7 @@ Result<SortRun> sort_run_of(const std::string& json, const std::string& name) {
   const Statistics object = Statistics::parse(json, nullptr, false);
   if (object.is_discarded()) return refuse("this is no JSON");
   if (!object.is_object()) return refuse("this is no JSON object");
-  // Version 1 called the command of a sort nothing, and is read as it was.
+  // Version 1 did not name the command.
   const auto version = number_of(object, "version");
   if (version != 1.0 && version != 2.0) return refuse("it is not version 1 or 2 of them");
 
@@ -178,7 +178,7 @@ Result<SortRun> sort_run_of(const std::string& json, const std::string& name) {
   const Statistics& predicted = found != object.end() && found->is_object() ? *found : none;
   run.why = text_of(predicted, "why");
 
-  // The prediction calls its peak of memory otherwise.
+  // The names of a figure; the peak of memory has two.
   struct Field {
     const char* what;
     SortRun::Unit unit;
@@ -198,7 +198,7 @@ Result<SortRun> sort_run_of(const std::string& json, const std::string& name) {
       {"Memory", SortRun::Unit::bytes, "memory_bytes", "peak_rss_bytes"},
   }};
   for (const Field& field : fields) {
-    // Hardly anybody has any.
+    // Temporaries in memory are rare: no row without them.
     const bool is_usual = std::string_view(field.measured) != "temp_memory_bytes";
     if (!is_usual && number_of(object, field.measured).value_or(0) == 0) continue;
     run.rows.push_back({.what = field.what,

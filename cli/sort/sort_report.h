@@ -7,11 +7,11 @@
 
 namespace penstock::cli {
 
-// What a page shows of a sort, from the JSON of `penstock sort --stats` (to_json()). Fields that
-// are not there are shown as not known. `name` is what to call it: the file's path. Errors: corrupt
-// (no JSON, not an object, or of another version).
+// Reads the contents of a report page from the JSON of `penstock sort --stats` (to_json()). Missing
+// fields are shown as unknown. `name` is the name of the sort on the page: the file's path. Errors:
+// corrupt (no JSON, not an object, or of another version).
 //
-// "staircases" and "occupancy" are taken from whoever wrote them: what cannot be drawn is left out.
+// "staircases" and "occupancy" are not trusted: parts that cannot be drawn are left out.
 Result<report::SortRun> sort_run_of(const std::string& json, const std::string& name);
 
 }  // namespace penstock::cli

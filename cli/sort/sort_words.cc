@@ -13,15 +13,14 @@ namespace {
 
 using api::option;
 
-// Threads beyond eight seldom help on one disk; GNU sort stops there too.
+// The most threads by default: more seldom help on one disk, and GNU sort stops there too.
 constexpr unsigned default_threads_max = 8;
 }  // namespace
 
 const char* const sort_words_footer =
     "Sizes are numbers with a suffix: K M G T (or KiB ...) for powers of 1024, KB MB GB TB for\n"
-    "powers of 1000, b for bytes, % for a share of the memory of this machine or of its "
-    "container.\n"
-    "-S without a suffix counts KiB, as GNU sort's, all others bytes.";
+    "powers of 1000, b for bytes, % for a share of the memory of this machine or its container.\n"
+    "Without a suffix, -S counts KiB, as in GNU sort; all other sizes count bytes.";
 
 SortWords::SortWords() : sort{.threads = std::clamp(os::cores_usable(), 1u, default_threads_max)} {}
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The words of a sort on the command line: what penstock sort takes, and penstock plan with it.
+// The options of a sort, shared by penstock sort and penstock plan.
 
 #include <string>
 
@@ -24,7 +24,7 @@ struct SortWords : RunWords {
 void add_sort_words(Parser& parser, SortWords& words);
 extern const char* const sort_words_footer;
 
-// The words as the library takes them, or what is wrong with them.
+// Converts the words to the library's options. Errors: a word is wrong.
 struct SortRequest {
   FilesOptions files;
   SortFilesOptions sort;

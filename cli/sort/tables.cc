@@ -17,7 +17,7 @@
 namespace penstock::cli {
 namespace {
 
-// The Python beside the program, with which it may have been installed, or the first one on the path.
+// The Python in the program's folder, where both may have been installed, or the first one in PATH.
 std::string find_python() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -25,7 +25,7 @@ std::string find_python() {
   return !error && ::access(beside.c_str(), X_OK) == 0 ? beside : "python3";
 }
 
-// Pointers to the words for a start of a program. REQUIRES: the words outlive them.
+// Pointers to the words, as exec and spawn take them. REQUIRES: the words outlive them.
 std::vector<char*> pointers_to(std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
@@ -33,7 +33,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   return pointers;
 }
 
-// Errors: there is no such Python, or it does not find the package. (Python itself would name no way to install one.)
+// Checks that Python finds the package. Errors: there is no such Python, or it does not find it. (Python's own message
+// would not say how to install it.)
 Status find_package(const std::string& python) {
   std::vector<std::string> words = {
       python, "-c",
@@ -53,8 +54,8 @@ Status find_package(const std::string& python) {
       failed, "python3, pip install . in the sources of penstock, and pip install pyarrow"});
 }
 
-// Adds the options of the table that `mode` obeys and that were given, or have another value than the default. The package's
-// command has the same table; an option without words has its name there.
+// Adds the options of the table that `mode` obeys and that were given or differ from the default. The package's command
+// reads the same table, in which an option without words goes by its name.
 template <class Options>
 void add_words(const Parser& parser, const Mode& mode, const Options& options,
                std::vector<std::string>& words) {
@@ -108,7 +109,7 @@ int sort_by_package(const Parser& parser, const SortWords& words, const PackageW
   if (!items) return report("sort", items.error());
   FilesOptions files{.output = words.output, .temp_directories = words.temp_directories};
   SortFilesOptions sort = words.sort;
-  // A cluster has other memory, and other processors.
+  // The defaults for this machine's memory and processors do not fit a cluster.
   if (!cluster || parser.given("--buffer-size")) files.memory_bytes = *memory;
   if (cluster && !parser.given("--parallel")) sort.threads = SortFilesOptions().threads;
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the Python package sorts: tables (Parquet, Arrow, CSV), `penstock sort FILE.parquet --by ts:desc,id -o FILE`, and anything
-// on a cluster, `penstock sort --engine ray FILE... -o FOLDER`.
+// Sorts done by the Python package: of tables (Parquet, Arrow, CSV), `penstock sort FILE.parquet --by ts:desc,id -o FILE`,
+// and of anything on a cluster, `penstock sort --engine ray FILE... -o FOLDER`.
 
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ struct PackageWords {
   bool any() const { return !by.empty() || engine != "local"; }
 };
 
-// Replaces the program by Python's, or says what is missing.
+// Replaces the process by Python, or reports what is missing and returns the exit code.
 int sort_by_package(const Parser& parser, const SortWords& words, const PackageWords& package);
 
 }  // namespace penstock::cli
