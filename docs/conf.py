@@ -1,4 +1,4 @@
-# What Sphinx makes of the pages: see tools/manual.py, which calls it.
+# Configuration of Sphinx for the pages; tools/manual.py calls it.
 import pathlib
 import re
 

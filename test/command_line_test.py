@@ -167,7 +167,7 @@ class Modes(end_to_end.Case):
 
     def options_of(self, command):
         shown = run(command, "--help").stdout.decode()
-        return set(re.findall(r"^  (?:-\w, +| +)?(--[a-z0-9-]+|-\w)\b", shown, re.MULTILINE))
+        return set(re.findall(r"^  (?:-\w, +| {4})?(--[a-z0-9-]+|-\w)\b", shown, re.MULTILINE))
 
     def test_every_option_in_every_mode(self):
         cases = []
