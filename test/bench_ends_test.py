@@ -22,7 +22,7 @@ class BenchEnds(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def start(self):
-        """A bench that has written something."""
+        """Starts a bench and waits until it has written something."""
         child = subprocess.Popen([PROGRAM, *BENCH, "-T", self.folder], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.addCleanup(child.stderr.close)
         self.addCleanup(child.wait)
@@ -47,7 +47,7 @@ class BenchEnds(unittest.TestCase):
         child.wait(timeout=120)
         left = list(self.folder.iterdir())
         self.assertEqual(len(left), 1)
-        # Its child may be about to end.
+        # The bench's child may still be ending.
         for _ in range(10):
             other = self.start()
             other.terminate()

@@ -35,7 +35,7 @@ def compress_with(tool, data, *words):
 
 class Case(end_to_end.Case):
     def text(self, size):
-        """Few letters and lines of very different lengths, so that there is much to find."""
+        """Text of few letters and lines of very different lengths, so that there are many matches."""
         lines = []
         while size > 0:
             length = min(size, self.random.randrange(3000 if self.random.random() < 0.2 else 60) + 1)
@@ -44,7 +44,7 @@ class Case(end_to_end.Case):
         return b"".join(lines)
 
     def formats(self, data):
-        """The data compressed in every format of which there is a tool, by a name."""
+        """Yields the data compressed in every format that has a tool here, with the tool's name."""
         yield "plain", data
         yield "gzip", gzip.compress(data)
         for tool in ("zstd", "lz4"):
@@ -60,7 +60,7 @@ class Descriptors(Case):
         self.assertEqual(found.stdout, b"%d\n" % data.count(b"a"))
 
     def test_what_cannot_be_printed_is_an_error_and_no_crash(self):
-        path = self.write("a", b"a" * 300_000)  # more than stdio's buffer takes
+        path = self.write("a", b"a" * 300_000)  # more than stdio's buffer
         with open("/dev/full", "wb") as full:
             for words in (("find", "a"), ("find", "--json", "a"), ("find", "-o", "a"), ("cat",)):
                 with self.subTest(words):
@@ -174,7 +174,7 @@ class Cat(Case):
                 done = subprocess.run([PROGRAM, "cat", self.write("a", b"A")], stdout=full, stderr=subprocess.PIPE)
                 self.assertEqual(done.returncode, 2)
                 self.assertIn(b"No space left", done.stderr)
-        # A limit on the sizes of files is an error, too, and ends no program by its signal.
+        # A limit on file sizes is an error, too: its signal does not end the program.
         words = [PROGRAM, "cat", self.write("large", b"x" * 300_000)]
         for more in (["-o", self.folder / "out"], []):
             with open(self.folder / "limited", "wb") as limited:
@@ -187,7 +187,7 @@ class Cat(Case):
         run("cat", "-o", self.folder / "no" / "such", code=2)
 
     def test_a_pipe_with_a_name_is_opened_once(self):
-        """Its writer comes once and goes: a second open() waits for ever, or has lost what was written meanwhile."""
+        """The writer opens the pipe only once: a second open() would wait forever, or lose data written meanwhile."""
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
         for text in [b"ten bytes\n"] * 8 + [self.random.randbytes(5 * MIB)]:
@@ -238,7 +238,7 @@ class Find(Case):
         return [int(line) for line in run("find", *words, code=code, stdin=stdin).stdout.split()]
 
     def check(self, words, data, wanted):
-        """The same matches in a file, a pipe and compressed, in tiny blocks."""
+        """Checks for the same matches in a file, a pipe and compressed files, with tiny blocks."""
         code = 0 if wanted else 1
         words = (*words, "--block", str(TINY_BLOCK), "--window", "32K")
         for name, stored in self.formats(data):
@@ -357,7 +357,7 @@ class Find(Case):
         self.assertEqual(self.offsets(*words, self.write("a", data)), [0])
 
     def test_greedy_expressions_go_back_across_blocks(self):
-        data = b"a" * 300_000 + b"b" + b"a" * 10_000  # behind b each a is tried in vain, to the end
+        data = b"a" * 300_000 + b"b" + b"a" * 10_000  # after b each a is tried in vain, to the end
         path = self.write("a", data)
         for expression in ("a.*b", ".*b", "(?s).*b(?=a)", "b.*c|b"):
             wanted = [match.start() for match in re.finditer(expression.encode(), data)]

@@ -11,7 +11,7 @@ _numbers = itertools.count()
 
 @contextlib.contextmanager
 def memory(bytes_max):
-    """Its folder, to whose cgroup.procs a process is written (0: the one that writes). Errors: OSError, where none can be had."""
+    """Yields the cgroup's folder: a process number written to its cgroup.procs (0: the writer) joins. Errors: OSError if none can be made."""
     for row in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = row.split(":", 2)
         if controllers == "memory":
@@ -32,7 +32,7 @@ def memory(bytes_max):
 
 
 def _remove(folder):
-    """When the kernel has let go of its processes."""
+    """Removes the cgroup when the kernel has released its processes."""
     for _ in range(200):
         try:
             return folder.rmdir()

@@ -31,14 +31,14 @@ from end_to_end import SEED, run
 
 PROGRAM = sys.argv[1]
 MIB = 1 << 20
-# A sanitizer needs memory of its own, and time.
+# A sanitizer needs more memory and time.
 SANITIZED = "ASAN_OPTIONS" in os.environ
 
 NUMBERS = {"u32": "I", "u64": "Q", "i32": "i", "i64": "q", "f32": "f", "f64": "d"}
 DISTRIBUTIONS = ("uniform", "sorted", "reverse", "all-equal", "almost-sorted", "rootdup", "twodup", "eightdup", "zipf",
                  "exponential", "bexp", "low-bits-only", "high-bit-zero", "one-bucket")
 
-# A sort that needs temporaries: the file is several times larger than the memory, which is near the least that works.
+# A sort that needs temporaries: the file is several times larger than the memory, which is near the minimum.
 LARGE_BYTES = 128 * MIB
 SMALL_MIB = 48 if SANITIZED else 40
 SMALL_MEMORY = f"{SMALL_MIB}M"
@@ -141,7 +141,7 @@ class Formats(Case):
                     run("sort", path, "-o", out, "--format", format_name, *words)
                     got = out.read_bytes()
                     self.assertEqual([int.from_bytes(got[i:i + 16], "little", signed=signed) for i in range(0, len(got), 16)], wanted)
-            # A sort in several parts is the same, and so is a merge of two sorted halves.
+            # Sorts of parts of the input and a merge of two sorted halves give the same output.
             halves = [self.folder / f"half{i}" for i in range(2)]
             for half, some in zip(halves, (numbers[:5000], numbers[5000:])):
                 half.write_bytes(b"".join(number.to_bytes(16, "little", signed=signed) for number in sorted(some)))
@@ -250,7 +250,7 @@ class Lines(Case):
         a, b = self.lines(500), self.lines(700, end=b"")
         paths = [self.write("a", a), self.write("b", b)]
         run("sort", paths[0], paths[1], paths[0], "-o", self.folder / "out")
-        missing = b"" if b.endswith(b"\n") else b"\n"  # the last of the lines may be an empty one
+        missing = b"" if b.endswith(b"\n") else b"\n"  # the last line may be empty
         self.assertEqual((self.folder / "out").read_bytes(), gnu_sort(data=a + b + missing + a))
 
     def test_standard_input_and_output(self):
@@ -269,7 +269,7 @@ class Lines(Case):
 
 class StartUp(Case):
     def test_a_sort_of_two_lines_sets_up_nothing(self):
-        """No ring, no thread, no look at what the kernel can do: scripts start thousands of such sorts."""
+        """It sets up no ring and no thread, and does not probe the kernel: scripts start thousands of such sorts."""
         if SANITIZED or not shutil.which("strace"):
             self.skipTest("no strace, or a sanitizer's own threads")
         if subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode != 0:
@@ -304,7 +304,7 @@ class Checks(Case):
         run("sort", "-c", "--format", "u64", self.gen("in", "u64", 10_000), code=1)
 
     def test_duplicates_are_told_of_sorted_files_alone(self):
-        """Of others, equal items need not stand side by side."""
+        """In unsorted files, equal items need not be neighbors."""
         bad = self.write("bad", b"b\na\nb\nb\n")
         told = json.loads(run("check", bad, "--json", code=1).stdout)
         self.assertEqual((told["sorted"], told["first_unsorted"], told["duplicates"]), (False, 1, None))
@@ -340,7 +340,7 @@ class CommandLine(Case):
         orders = [run("sort", "-R", f"--random-source={source}", lines).stdout for source in (PROGRAM, PROGRAM, lines)]
         self.assertEqual(orders[0], orders[1])
         self.assertNotEqual(orders[0], orders[2])
-        # The last letter of a word takes the next one, whatever that looks like.
+        # The last letter of a word takes the next word, even if it looks like an option.
         run("sort", "-ro", "+5", path, cwd=self.folder)
         self.assertEqual((self.folder / "+5").read_bytes(), b"c 1\nb 2\na 3\n")
         empty = self.write("empty", b"")
@@ -417,7 +417,7 @@ class CommandLine(Case):
         self.assertIsInstance(report["advice"], list)
         text = run("doctor").stdout.decode()
         self.assertIn("io_uring", text)
-        # Labels and what is told of them stand in two columns, with a blank between them.
+        # Labels and values stand in two columns, with a blank between them.
         lines = [line for line in text[:text.index("To go faster")].splitlines() if line.startswith("  ")]
         self.assertTrue(any(all(line[i - 1] == " " != line[i] for line in lines)
                             for i in range(3, min(map(len, lines)))), text)
@@ -442,7 +442,7 @@ class CommandLine(Case):
 
 
 class Manual(Case):
-    """Help, manual pages and completions are made of the same texts."""
+    """Help, manual pages and completions come from the same texts."""
 
     def commands(self):
         listed = run("--help").stdout.decode().partition("\nCommands:\n")[2].partition("\n\n")[0]
@@ -466,7 +466,7 @@ class Manual(Case):
             self.skipTest("no groff here")
         run("help", "--write", self.folder / "share")
         pages = sorted((self.folder / "share/man/man1").iterdir())
-        self.assertEqual(len(pages), len(self.commands()))  # all but help, and the program's
+        self.assertEqual(len(pages), len(self.commands()))  # one for each command except help, and the program's own
         for page in pages:
             done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", page], capture_output=True)
             self.assertEqual((done.returncode, done.stderr), (0, b""), page)
@@ -525,10 +525,10 @@ class Manual(Case):
 
 
 class OutputsThatAreOpen(Case):
-    """-o /dev/stdout, -o >(command), which a shell calls /dev/fd/63, and -o PIPE."""
+    """Outputs to -o /dev/stdout, to -o >(command), which a shell names /dev/fd/63, and to -o PIPE."""
 
     def commands(self):
-        """Commands that take -o, and what they write."""
+        """Commands that take -o, and their outputs."""
         a, b = self.write("a", b"x\nb\n"), self.write("b", b"b\nc\n")
         sorted_a = self.write("sorted", b"b\nx\n")
         yield ["sort", a, b], b"b\nb\nc\nx\n"
@@ -567,7 +567,7 @@ class OutputsThatAreOpen(Case):
         self.assertTrue(pipe.is_fifo())
 
     def test_a_file_is_written_on_where_it_stands(self):
-        """As by the shell's >file and >>file: not from its start, and not another file of its name."""
+        """An open file is written at its position, as by the shell's >file and >>file: not from its start, and not replaced."""
         for mode in ("wb", "ab"):
             for words, wanted in self.commands():
                 wanted = self.wanted(words, wanted)
@@ -636,7 +636,7 @@ class LargerThanMemory(Case):
                 self.assertIsNone(stats["emulated"])
                 shown = page.read_bytes()
                 self.assertIn(b'<th scope="row">distribute</th>', shown)
-                # Buckets that were sorted; and where the executor distributed, its staircase.
+                # The sorted buckets and, if the executor distributed, its staircase.
                 self.assertIn(b"What held the memory", shown)
                 self.assertEqual(b"How full the buckets were" in shown, bool(device))
                 buckets = stats["occupancy"]
@@ -704,7 +704,7 @@ class LargerThanMemory(Case):
 
 
 class Interrupted(Case):
-    """What is left when a run does not end well."""
+    """Checks the leftovers of runs that are stopped or fail."""
 
     needs_a_disk = True
 
@@ -713,7 +713,7 @@ class Interrupted(Case):
         self.addCleanup(child.stderr.close)
         self.addCleanup(child.wait)
         self.addCleanup(child.kill)
-        # It is in the middle when it has written about half of the data.
+        # The sort is in the middle when it has written about half of the data.
         end_to_end.wait_until_it_has_written(child, LARGE_BYTES // 2)
         self.assertIsNone(child.poll(), "the sort ended before it could be interrupted")
         return child
@@ -744,7 +744,7 @@ class Interrupted(Case):
     def stop_while_it_waits(self, child):
         """Sends SIGINT to a run that waits for a pipe; it must not take the seconds that orderly work may take."""
         end_to_end.wait_until_it_catches(child, signal.SIGINT)
-        time.sleep(0.5)  # by now it waits; if not, it has the message all the same
+        time.sleep(0.5)  # by now it waits; even if not, it prints the same message
         self.assertIsNone(child.poll())
         child.send_signal(signal.SIGINT)
         start = time.monotonic()
@@ -793,7 +793,7 @@ class CoreDumps(Case):
     SECRET = b"what nobody may see in a core dump"
 
     def core_of_a_sort(self, **environment):
-        """Ended by SIGQUIT when it has read the secret."""
+        """The core dump of a sort that is ended by SIGQUIT after it has read the secret."""
         for old in self.folder.glob("core*"):
             old.unlink()
         sort = subprocess.Popen([os.path.abspath(PROGRAM), "sort", "-o", "out"], cwd=self.folder, stdin=subprocess.PIPE,
@@ -826,7 +826,7 @@ class CoreDumps(Case):
         self.assertGreaterEqual(self.core_of_a_sort().count(self.SECRET[:8]), 1000)
         core = self.core_of_a_sort(PENSTOCK_CORE_DUMPS="without-memory")
         self.assertTrue(core.startswith(b"\x7fELF"))
-        # 1000 lines of it were in memory; registers hold 64 bytes each.
+        # 1000 lines with the secret were in memory; registers have 64 bytes each.
         self.assertLess(core.count(self.SECRET[:8]), 32)
         done = run("sort", "/dev/null", code=2, env=dict(os.environ, PENSTOCK_CORE_DUMPS="none"))
         self.assertIn(b"PENSTOCK_CORE_DUMPS=none: cannot dump cores in this way (try: without-memory)", done.stderr)
@@ -834,7 +834,7 @@ class CoreDumps(Case):
 
 class FullDisk(Case):
     def mount(self, size_bytes):
-        """A small file system of its own, or a visible skip."""
+        """Mounts a small file system; skips the test visibly if that is not allowed."""
         place = self.folder / "small"
         place.mkdir()
         libc = ctypes.CDLL(None, use_errno=True)
@@ -860,7 +860,7 @@ class FullDisk(Case):
         run("check", "--format", "u64", self.folder / "out")
 
     def test_a_disk_that_fills_up_meanwhile_ends_it_in_order(self):
-        # From a pipe the size is not known, so the space cannot be checked before.
+        # The size of a pipe is not known, so the space cannot be checked before.
         place, path = self.mount(64 * MIB), self.large()
         for words in (["-o", self.folder / "out", "-T", place], ["-o", place / "out", "-T", self.temporaries]):
             with self.subTest(words=words):
@@ -878,14 +878,14 @@ class FullDisk(Case):
 
 class Progress(Case):
     def on_terminal(self, path, **environment):
-        """What a sort writes to a terminal on stderr."""
+        """The output of a sort to a terminal on stderr."""
         leader, follower = pty.openpty()
         words = map(str, self.large_words(path, self.folder / "out"))
         child = subprocess.Popen([end_to_end.with_seams(PROGRAM), *words], stderr=follower,
                                  env=dict(os.environ, PENSTOCK_INJECT="seed=1,delay=0.5:20000", **environment))
         os.close(follower)
         text = b""
-        with contextlib.suppress(OSError):  # the terminal is gone when the child is
+        with contextlib.suppress(OSError):  # the terminal vanishes with the child
             while select.select([leader], [], [], 120)[0]:
                 piece = os.read(leader, 4096)
                 if not piece:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The command line from end to end: command_line_test.py PENSTOCK [TEST...].
 
-Words arrive as they were typed, each option of sort and plan is obeyed or refused in each of their modes, data that are no
-lines are refused, and a mistake is answered with the way that works.
+Words arrive as they were typed, each option of sort and plan is obeyed or refused in each of their modes, data that are
+not lines are refused, and the message about a mistake names the right words.
 """
 
 import concurrent.futures
@@ -21,7 +21,7 @@ PROGRAM = sys.argv[1]
 
 
 class Words(end_to_end.Case):
-    """The findings of cli/words_test.cc about the parser, seen from outside."""
+    """The cases of cli/words_test.cc, tested from outside."""
 
     def sort_program(self):
         link = self.folder / "bin" / "sort"
@@ -68,7 +68,7 @@ class Words(end_to_end.Case):
 
 ORDER = "sort merge check debug plan plan_merge ray"
 FILES = "sort merge check debug plan plan_merge"
-# Each option of sort and plan: the modes that obey it, and words that use it.
+# The options of sort and plan: the modes that obey each, and words that use it.
 OPTIONS = {
     "FILE": (None, []),
     "--output": ("sort merge plan plan_merge by ray ray_by", ["-o", "OUT"]),
@@ -143,7 +143,7 @@ MODES = {
     "plan_merge": ["plan", "-m", "IN"],
     "size": ["plan", "--size", "8T", "-S", "2G", "--device", "array24"],
 }
-# Those that lead to another mode, where it is the one that counts.
+# Options that choose another mode, and the modes in which they do.
 CHOOSERS = {"--check": ("sort", "merge", "debug"), "-C": ("sort", "check", "merge", "debug"), "--debug": ("sort", "merge"),
             "--merge": ("sort", "debug", "plan"), "--by": ("sort", "merge", "debug", "check"), "--size": ("plan", "plan_merge"),
             "--engine": ("sort", "check", "merge", "debug"), "--inputs": ("plan", "plan_merge"), "--outputs": ("plan", "plan_merge")}
@@ -155,7 +155,7 @@ class Modes(end_to_end.Case):
         self.write("IN", b"b 2\na 1\n")
         self.write("t.csv", b"a,b\n1,2\n")
         self.write("NAMES", b"IN\0" * 8)
-        # The Python package's place: prints what it is given.
+        # A stand-in for the Python package, which prints its arguments.
         python = self.folder / "bin" / "python3"
         python.parent.mkdir()
         python.write_text("#!/bin/sh\nshift 2\nprintf '%s\\n' \"$@\"\n")
@@ -196,7 +196,7 @@ class Modes(end_to_end.Case):
         self.assertGreater(len(cases), 450)
 
     def test_an_order_that_a_sort_makes_is_the_order_that_a_check_wants(self):
-        """An option that is obeyed has an effect: the output is another one, and only the same option finds it in order."""
+        """An obeyed option has an effect: the output differs, and only a check with the same option finds it in order."""
         for words, data in ((["-r"], b"a\nb\n"), (["-n"], b"10\n9\n"), (["-g"], b"1e3\n9e1\n"), (["-h"], b"1K\n5\n"),
                             (["-M"], b"APR\nMAR\n"), (["-V"], b"a10\na9\n"), (["--sort=numeric"], b"10\n9\n"), (["-f"], b"B\na\n"),
                             (["-d"], b"(b\na\n"), (["-i"], b"\1b\na\n"), (["-b"], b" b\na\n"), (["-k2"], b"a 2\nb 1\n"),
@@ -288,7 +288,7 @@ class Binaries(end_to_end.Case):
                     for words in (["sort"], ["sort", "--format", "u64"])[:1 + name.endswith(".npy")]:
                         done = subprocess.run([PROGRAM, *words], stdin=stdin, capture_output=True)
                         self.assertEqual((done.returncode, done.stdout), (2, b""), done.stderr)
-                # --no-decompress insists, and so does a format; the header of np.save() is no item of any format.
+                # --no-decompress or a format overrides the check; the header of np.save() is no item of any format.
                 self.assertEqual(run("sort", "--no-decompress", path).stdout, data + b"\n")
                 as_bytes = ["--format", "record", "--record", "1", "--key", "0:1", *["--no-decompress"] * name.endswith(".npy")]
                 self.assertEqual(len(run("sort", *as_bytes, path).stdout), len(data))

@@ -35,7 +35,7 @@ def tool(name, *words):
 
 
 def lzip(data):
-    """A member as lzip writes it, of a window of 1 MiB."""
+    """Compresses the data to a member as lzip writes it, with a window of 1 MiB."""
     packed = lzma.compress(data, lzma.FORMAT_RAW, filters=[{"id": lzma.FILTER_LZMA1, "preset": 1, "dict_size": MIB}])
     return b"LZIP\1\x14" + packed + struct.pack("<IQQ", zlib.crc32(data), len(data), len(packed) + 26)
 
@@ -49,7 +49,7 @@ def u64s(count, rng):
 
 
 def many_u64s(rng):
-    """Of 32 MB, and sorted."""
+    """Sorted numbers of 32 MB."""
     numbers = array.array("Q", rng.randbytes(32_000_000))
     return numbers.tobytes(), array.array("Q", sorted(numbers)).tobytes()
 
@@ -62,7 +62,7 @@ def records(count, rng):
     return [rng.randbytes(2) + b"%018d" % rng.randrange(10**9) for _ in range(count)]
 
 
-# Items, the words that name their format, and what they compare by.
+# Kinds of items: a generator, the words that name the format, and the sort key.
 KINDS = {
     "u64": (u64s, ["--format", "u64"], lambda item: struct.unpack("<Q", item)[0]),
     "lines": (lines, [], lambda item: item.removesuffix(b"\n")),
@@ -95,7 +95,7 @@ class Case(end_to_end.Case):
         return path
 
     def stored(self, data):
-        """In one format, in several after each other, or as it is."""
+        """Stores the data in one format, in several after each other, or uncompressed."""
         way = self.random.random()
         if way < 0.25:
             return data
@@ -135,7 +135,7 @@ class Case(end_to_end.Case):
         return check_code(subprocess.CompletedProcess(words, process.returncode, out, err), words, code)
 
     def inputs(self, make, count_max):
-        """Lists of items, and what stores them. The last line may lack its newline."""
+        """Lists of items, and the stored inputs. The last line may lack its newline."""
         lists = [make(self.random.randrange(count_max), self.random) for _ in range(self.random.randrange(1, 5))]
         return lists, [self.stored(b"".join(items)) for items in lists]
 
@@ -159,10 +159,10 @@ class AgainstAModel(Case):
         cut = 8 * self.random.randrange(len(data) // 8)
         inputs = [self.stored(part) for part in (data[:cut], data[cut:], b"", b"")]
         statistics = self.folder / "statistics.json"
-        # Of it the program and its decoders take up to 20 MiB.
+        # The program and its decoders take up to 20 MiB of the 42.
         done = self.run_with(["sort", "--format", "u64", "--stats", statistics], inputs, memory="42M")
         self.assertTrue(done.stdout == wanted)
-        # The first reading is of the inputs, the second of what was put aside.
+        # The first pass reads the inputs, the second the temporaries.
         self.assertGreaterEqual(json.loads(statistics.read_text())["passes"], 2)
 
     def test_lines_without_a_last_newline(self):
@@ -254,7 +254,7 @@ class WhatIsDamaged(Case):
                         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
                         message = done.stderr.decode(errors="replace")
                         self.assertIn(str(path), message)
-                        # What has been wrong for a while may be disorder, or too long a line, before its checksum comes.
+                        # Damaged data may be reported as disorder, or as too long a line, before their checksum is read.
                         self.assertIn(done.returncode, (1, 2) if what == "wrong" and words[1:2] == ["-c"] else (2,), message)
                         if what != "wrong":
                             self.assertIn("offset", message)
@@ -315,12 +315,12 @@ class Words(Case):
         self.assertEqual(json.loads(done.stdout)["count"], (data + b"\n").rstrip(b"\n").count(b"\n") + 1)
 
     def test_numbers_that_begin_like_a_frame_are_no_frame_or_an_error_that_says_what_to_do(self):
-        # Magic numbers whose headers cannot be: numbers by all means.
+        # Magic numbers with impossible headers: these are numbers.
         for head in (b"\x1f\x8b\x08\xff", b"\x28\xb5\x2f\xfd\x08", b"\x04\x22\x4d\x18\x00\x00", b"BZh9\x00\x00\x00\x00"):
             numbers = [head.ljust(8, b"\1"), *u64s(100, self.random)]
             path = self.write(b"".join(numbers))
             self.assertEqual(self.sort("--format", "u64", path).stdout, b"".join(sorted(numbers, key=KINDS["u64"][2])))
-        # One that could be.
+        # A magic number with a possible header.
         numbers = [b"\x1f\x8b\x08\x00\0\0\0\0", *u64s(100, self.random)]
         path = self.write(b"".join(numbers))
         self.assertIn(b"--no-decompress", self.sort("--format", "u64", path, code=2).stderr)
@@ -357,7 +357,7 @@ class Words(Case):
 
 
 class Outputs(Case):
-    """-Z: what Python and the formats' own programs read again."""
+    """Outputs of -Z can be read by Python and the formats' own programs."""
 
     READERS = {".gz": gzip.decompress}
     READERS.update({end: tool(name, "-d") for end, name in ((".zst", "zstd"), (".lz4", "lz4")) if shutil.which(name)})

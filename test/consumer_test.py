@@ -1,7 +1,7 @@
-"""A project that takes Penstock by FetchContent (or add_subdirectory(), which that calls) has all that its own files need to compile.
+"""A project that includes Penstock by FetchContent (or add_subdirectory(), which that calls) can compile its own files.
 
-Configures such a project, and has the compiler look at its file; nothing of Penstock is built. With "build" behind its
-arguments it is built, and run: that takes minutes.
+Configures such a project and compiles its file, without building Penstock. With "build" after its arguments Penstock is built
+and the project run, which takes minutes.
 Usage: consumer_test.py PENSTOCK_SOURCE CMAKE GENERATOR COMPILER [build]
 """
 

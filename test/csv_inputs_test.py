@@ -13,12 +13,12 @@ MARK = b"\xef\xbb\xbf"
 HEADER = b"id,v,w\n"
 # Equal keys with and without quotes, quoted separators, line ends and quotes; in the order of the first column.
 ROWS = [b'1,x,p\n', b'"1","a,b",q\n', b'2,"two\nlines",r\n', b'2,"say ""hi""",\n', b'"3",,s\n', b'5,"",t\n', b'7,y,"u"\n']
-ORDER = [3, 0, 6, 1, 5, 2, 4]  # in which the rows stand in a file that is not sorted
+ORDER = [3, 0, 6, 1, 5, 2, 4]  # order of the rows in the unsorted file
 OTHER = b"id,z\n1,one\n3,three\n5,five\n8,eight\n"
 
 
 def crlf(data):
-    """Line ends but those in quotes."""
+    """Replaces line ends outside of quotes by CRLF."""
     return b'"'.join(piece if i % 2 else piece.replace(b"\n", b"\r\n") for i, piece in enumerate(data.split(b'"')))
 
 
@@ -26,7 +26,7 @@ def quoted_names(header):
     return b",".join(b'"%s"' % name for name in header.rstrip(b"\n").split(b",")) + b"\n"
 
 
-# The fate of the header and the rows.
+# Kinds of files: changes of the header and the rows.
 KINDS = {
     "plain": lambda head, rows: head + rows,
     "mark": lambda head, rows: MARK + head + rows,
@@ -142,7 +142,7 @@ class CsvInputs(end_to_end.Case):
                            code=0)
                 self.assertEqual(values(done.stdout), wanted)
                 self.assertEqual(done.stdout.startswith(MARK), bool(table.mark))
-                # Every row ends as the first one does, also those of the right file alone.
+                # Every row ends as the first one does, also unpaired rows of the right file.
                 if b'"two\n' not in done.stdout:
                     self.assertEqual({line[-2:] == b"\r\n" for line in done.stdout.splitlines(True)}, {table.end == b"\r\n"})
                 # The other way round: short rows at the right.
@@ -220,7 +220,7 @@ class CsvInputs(end_to_end.Case):
                       run("group", "--csv", "--header", "--key", "1", "--sum", "--value", "9", path, code=2).stderr)
         for side in (["-1", "9", "-2", "1"], ["-1", "1", "-2", "1", "-o", "0,1.9"]):
             self.assertIn(b"find column 9: the header has 3", run("join", "--csv", "--header", *side, path, path, code=2).stderr)
-        # The hint for stray quotes names a way that works.
+        # The hint for stray quotes names options that work.
         stray = self.write("stray", b'size,name\n5" pipe,b\n3",a\n')
         done = run("sort", "--csv", "--header", "--key", "1", stray, code=2)
         self.assertIn(b"(try: -t ',' --header -k1,1 in place of --csv and --key, ", done.stderr)

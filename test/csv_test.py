@@ -22,7 +22,7 @@ CASES = 40 if SANITIZED else end_to_end.trials(160)
 
 
 def rows_of(data, delimiter=","):
-    """The rows as they are written, and their fields."""
+    """The raw rows of the data, and their fields."""
     text = data.decode("latin-1")
     lines = io.StringIO(text, newline="")
     taken = []
@@ -118,7 +118,7 @@ class Csv(end_to_end.Case):
             wanted = "".join(row for row, _ in [header, *both])
             self.assertEqual(run("sort", *words, one, "-", stdin=b).stdout.decode("latin-1"), wanted)
             self.assertEqual(run("sort", *words, "-", self.write("b", b), stdin=a).stdout.decode("latin-1"), wanted)
-            # A column that is named 2 is no number.
+            # A column named 2 is found by its name, not as a number.
             named = sorted(body, key=lambda row: (row[1][3].encode("latin-1"), row[0].encode("latin-1")))
             got = run("sort", "--csv", "--header", "--key", "2", "-S", SMALL_MEMORY, one).stdout.decode("latin-1")
             self.assertEqual(got, "".join(row for row, _ in [header, *named]))
@@ -154,7 +154,7 @@ class Csv(end_to_end.Case):
             text = io.StringIO(newline="")
             end, quoting = self.random.choice(["\n", "\r\n"]), self.random.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
             if end == "\n":
-                # csv leaves carriage returns without quotes then, and does not read again what it wrote.
+                # csv then leaves carriage returns unquoted, and cannot read its own output.
                 rows = [[value.replace("\r", "") for value in row] for row in rows]
             csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=quoting).writerows(rows)
             data = text.getvalue().encode()
@@ -164,7 +164,7 @@ class Csv(end_to_end.Case):
                 got = run("sort", *words, "-s", *reverse, "--key", str(column + 1), "-S", SMALL_MEMORY, stdin=data).stdout
                 read = list(csv.reader(io.StringIO(got.decode(), newline=""), delimiter=delimiter, strict=True))
                 wanted = sorted(rows, key=lambda row: row[column].encode(), reverse=bool(reverse))
-                # A row of one empty field without quotes is an empty line, which csv reads as no field.
+                # A row of one empty unquoted field is an empty line, which csv reads as a row without fields.
                 self.assertEqual([row or [""] for row in read], wanted)
 
     def test_headers_of_lines(self):
@@ -176,7 +176,7 @@ class Csv(end_to_end.Case):
         self.assertEqual(run("sort", "--header", self.write("in", b"only")).stdout, b"only\n")
 
     def stored(self, name, data):
-        """A file, compressed or not."""
+        """Writes a file, compressed or not."""
         return self.write(name, self.random.choice([lambda plain: plain, gzip.compress])(data))
 
     def test_headers_of_many_files(self):
@@ -324,7 +324,7 @@ class Csv(end_to_end.Case):
         process.returncode = os.waitstatus_to_exitcode(status)
         self.assertEqual(process.returncode, 2)
         self.assertIn(b"row 2: at byte 7 is ", told)
-        # (What the system tells counts this process, too, up to the start of the other.)
+        # (The system's figure includes this process, up to the start of the other.)
         self.assertLess(usage.ru_maxrss, 100 << 10)
 
     def test_headers_that_break_the_rules(self):
@@ -339,7 +339,7 @@ class Csv(end_to_end.Case):
         self.assertIn(b"row 2: at byte 7", done.stderr)
         done = run("sort", "-c", "--header", self.write("in", b"h\nb\na\n"), code=1)
         self.assertIn(b"in:3: disorder", done.stderr)
-        # A mark in front of UTF-8 is no part of a name.
+        # A byte order mark of UTF-8 is no part of a name.
         marked = b'\xef\xbb\xbf"id",price\n2,1\n1,3\n'
         self.assertEqual(run("sort", "--csv", "--header", "-k", "id:n", stdin=marked).stdout,
                          b'\xef\xbb\xbf"id",price\n1,3\n2,1\n')

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs where the system refuses a call: denied_calls_test.py PROGRAM DENIED_CALLS.so
+"""Runs the program while the system refuses a call: denied_calls_test.py PROGRAM DENIED_CALLS.so
 
-Sandboxes, containers and old kernels refuse calls. strace lists those that each run makes; each of them is refused alone, with ENOSYS, EPERM
-and EINVAL, and of calls that are several (madvise, fcntl, mmap, ...) each of these, too. A run then either ends with 0 and the right
-output, or with an error, and then there is no output file, or a whole one, of which the system refused what makes it last. It never ends by
-a signal, nor without an end, and its inputs stay.
+Sandboxes, containers and old kernels refuse calls. strace lists the calls of each run; each is refused by itself, with ENOSYS, EPERM and
+EINVAL, and so is each variant of calls that are several (madvise, fcntl, mmap, ...). A run then either ends with 0 and the right output, or
+with an error and no output file, or with an error and a complete one that the system refused to sync. It never ends by a signal, always
+ends, and its inputs stay.
 """
 
 import concurrent.futures
@@ -23,19 +23,19 @@ import end_to_end
 PROGRAM, DENIED_CALLS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 del sys.argv[2]
 
-# A process cannot end without the first; glibc ends a process that lacks one of the second; faults are signals.
+# Calls that are never refused: a process cannot start or end without the first; glibc aborts without the second; faults need signals.
 NEEDED = {"execve", "exit", "exit_group", "restart_syscall"} | {"brk", "futex", "rseq"} | {"rt_sigaction", "rt_sigreturn"}
-# Calls that are several: the argument that says which.
+# Calls with variants: the argument that selects the variant.
 SEVERAL = {"fallocate": 1, "fcntl": 1, "ioctl": 1, "io_uring_register": 1, "madvise": 2, "mmap": 3, "mprotect": 2, "mremap": 3, "openat": 2,
            "prctl": 0}
 NUMBERS = {"x86_64": {"fstatfs": 138, "linkat": 265, "madvise": 28, "memfd_create": 319, "mremap": 25, "statfs": 137},
            "aarch64": {"fstatfs": 44, "linkat": 37, "madvise": 233, "memfd_create": 279, "mremap": 216, "statfs": 43}}
 ERRORS = (errno.ENOSYS, errno.EPERM, errno.EINVAL)
 SECONDS = 120  # a run takes milliseconds
-TESTED = 300   # of the refusals of each run, drawn by the seed
-SLOW = 8       # a run that is slower has so many times fewer
+TESTED = 300   # number of refusals of each run, drawn by the seed
+SLOW = 8       # a slower run has so many times fewer refusals
 
-# The words of each run; "out" in them is its output, else that is standard output.
+# The words of each run; the output is "out" in them, or standard output.
 RUNS = {
     "sort": ["sort", "lines", "-o", "out"],
     "sort with temporaries": ["sort", "--format", "u64", "-S", "32M", "numbers", "-o", "out"],
@@ -62,7 +62,7 @@ class DeniedCalls(end_to_end.Case):
         (inputs / "lines.gz").write_bytes(gzip.compress(lines, 1))
         for name, share in (("sorted", numbers[:2000]), ("more", numbers[2000:])):
             (inputs / name).write_text("".join(sorted(f"{number} {name}\n" for number in set(share))))
-        # More than a run has, so that it needs temporaries.
+        # More numbers than fit in memory, so that the run needs temporaries.
         (inputs / "numbers").write_bytes(self.random.randbytes(40 << 20))
         self.inputs = inputs
 
@@ -98,7 +98,7 @@ class DeniedCalls(end_to_end.Case):
         return sorted(calls, key=str)
 
     def result(self, folder, words, denied):
-        """The exit code, or why there is none, and the output."""
+        """Returns the exit code, or the reason why there is none, and the output."""
         try:
             done = subprocess.run([PROGRAM, *words], cwd=folder, env=self.environment(denied), stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS)
@@ -150,7 +150,7 @@ class DeniedCalls(end_to_end.Case):
             told[lacking] = subprocess.run([PROGRAM, "doctor"], env=self.environment(denied), capture_output=True, text=True)
         self.assertEqual(told["gVisor"].returncode, 0)
         self.assertRegex(told["gVisor"].stdout, "large blocks of a sort +shared: mremap does not work here")
-        # (Where userfaultfd is to be had, it is a mechanism of its own.)
+        # (If userfaultfd is available, it is a further mechanism.)
         if "uffd_move: works" not in re.sub(" +", ": ", told["all"].stdout):
             self.assertEqual(told["all"].returncode, 1)
             self.assertIn("Penstock does not work here", told["all"].stdout)

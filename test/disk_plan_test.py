@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """penstock disk and penstock plan from end to end: disk_plan_test.py PENSTOCK [TEST...].
 
-Nothing here asks how fast the disk is. What can be known is known from an emulated one, which is slow enough for any machine.
+No test depends on the speed of the disk: an emulated one is slow enough for any machine.
 
 Writes a JUnit file where GoogleTest programs write theirs (GTEST_OUTPUT=xml:FOLDER/), so that ./check counts every case.
 """
@@ -69,7 +69,7 @@ class Disk(Case):
             raise
 
     def test_the_delay_and_the_speeds_of_an_emulated_disk_are_found(self):
-        # A machine that is busy otherwise makes the disk slower than it was said to be: one undisturbed time is enough.
+        # A busy machine makes the emulated disk slower than its profile: one undisturbed run is enough.
         for times_left in (4, 3, 2, 1, 0):
             try:
                 return self.find_the_emulated_disk()
@@ -96,7 +96,7 @@ class Disk(Case):
         self.assertEqual(len(measured["zones"]), 4)
         for check in measured["checks"]:
             self.assertAlmostEqual(check["predicted_bytes_per_s"] / check["measured_bytes_per_s"], 1, delta=0.2)
-        # The profile is good for a plan, which says what it is.
+        # A plan accepts the profile, and names it.
         planned = plan("--size", "1G", "-S", "64M", "--device", profile)
         self.assertEqual(planned["device"]["emulated"], found["emulated"])
         self.assertIn("EMULATED", run("plan", "--size", "1G", "-S", "64M", "--device", profile).stdout.decode())
@@ -114,7 +114,7 @@ class Disk(Case):
     def test_signals_end_it_with_nothing_left(self):
         profile = self.folder / "profile.json"
         for stop in (signal.SIGINT, signal.SIGTERM):
-            # An emulated disk that is slow enough for the signal to come in time.
+            # The emulated disk is slow enough for the signal to come in time.
             child = subprocess.Popen([end_to_end.with_seams(PROGRAM), "disk", self.folder, "--size", "64M", "--quick", "-o", profile],
                                      stderr=subprocess.PIPE, stdout=subprocess.PIPE,
                                      env=dict(os.environ, PENSTOCK_EMULATE="read=2e7,write=2e7,switch=0.01"))
@@ -212,11 +212,11 @@ class Plan(Case):
         done = json.loads(run("sort", *words, "--device", "array24", "-o", self.folder / "out.u64", "--json").stdout)
         self.assertEqual(done["predicted"]["method"], planned["sort"]["method"])
         self.assertEqual(done["predicted"]["long_runs"], planned["sort"]["long_runs"])
-        # Of two processes neither has quite the same memory, least of all with a sanitizer's beside it.
+        # Two processes differ slightly in memory, above all under a sanitizer.
         buckets = planned["sort"]["buckets"]
         self.assertAlmostEqual(done["predicted"]["buckets"], buckets, delta=2 + buckets / 5)
 
-        # Without a device the disk of the temporaries is looked at.
+        # Without a device the disk of the temporaries is measured.
         planned = plan(*words)
         self.assertFalse(planned["device"]["delay_known"])
         self.assertGreater(planned["device"]["read_bytes_per_s"], 0)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The packages in an empty Debian 12: empty_root_test.py BUILD STATIC_BUILD CMAKE [TEST...]. Takes minutes, and the net for Debian's packages.
 
-The root is debootstrap's smallest. There the tarball, of the static build, needs nothing; the .deb, of BUILD, brings what it needs, and
-the projects of test/consumer are built with what it installs. BUILD and STATIC_BUILD are built already.
+The root is debootstrap's smallest. There the tarball, of the static build, needs nothing; the .deb, of BUILD, installs its
+dependencies, and the projects of test/consumer are built with it. BUILD and STATIC_BUILD are built already.
 """
 
 import os
@@ -49,7 +49,7 @@ class EmptyRoot(unittest.TestCase):
                 shutil.copy(name, str(cls.root) + name)
 
     def inside(self, script):
-        """Runs it in the root, with a /proc of its own."""
+        """Runs the script in the root, with its own /proc."""
         return run("unshare", "--mount", "--pid", "--fork", f"--root={self.root}", "--mount-proc=/proc", "--kill-child", "/bin/bash", "-ec",
                    f"cd /root; export DEBIAN_FRONTEND=noninteractive LC_ALL=C; {script}")
 
@@ -95,7 +95,7 @@ class EmptyRoot(unittest.TestCase):
             self.assertEqual(self.inside(f"b/{program} in out"), told, program)
 
     def test_4_dockerfile(self):
-        """Its lines as far as the compiler: what the build needs is installed and found."""
+        """Runs the Dockerfile's lines up to the compiler: the build's packages are installed and found."""
         lines = re.findall(r"^RUN (.*)$", (SOURCE / "Dockerfile").read_text(), re.MULTILINE)
         self.assertEqual(lines[:2], ["tools/setup.sh", "tools/build.sh static"])
         shutil.copytree(SOURCE, self.root / "root/penstock", ignore=shutil.ignore_patterns("build", ".git"))

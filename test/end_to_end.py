@@ -1,5 +1,5 @@
-"""What the end-to-end tests share: how the program is run, a folder and chance for each case, and a JUnit file as GoogleTest's, where
-ctest's run asks for one."""
+"""The base of the end-to-end tests: runs the program, has a folder and random numbers for each case, and writes a JUnit file like
+GoogleTest's, if ctest's run asks for one."""
 
 import contextlib
 import os
@@ -17,12 +17,12 @@ SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 32)))
 
 
 def trials(whole):
-    """As src/base/trials.h: how often to try what is drawn at random. ./check asks for a share, ./check full for all."""
+    """Number of random trials, as in src/base/trials.h: ./check runs a share of them, ./check full all."""
     return max(whole // int(os.environ.get("PENSTOCK_TRIALS", "1")), 1)
 
 
 def with_seams(program):
-    """The same program with what is for tests alone: it obeys PENSTOCK_INJECT and PENSTOCK_EMULATE (test/support)."""
+    """The build of the program for tests, which obeys PENSTOCK_INJECT and PENSTOCK_EMULATE (test/support)."""
     found = pathlib.Path(program).resolve().parent.parent / "test/support/penstock"
     if not found.exists():
         raise AssertionError(f"{found} is missing: tools/build.sh PRESET penstock_with_seams")
@@ -30,7 +30,7 @@ def with_seams(program):
 
 
 def run(*words, code=0, stdin=b"", program=None, **options):
-    """Runs the program that the command line names, or another one, and checks its exit code, which may be one of several."""
+    """Runs the program of the command line, or another one, and checks its exit code, which may be one of several."""
     words = [word if isinstance(word, bytes) else str(word) for word in words]
     done = subprocess.run([os.path.abspath(program or sys.argv[1]), *words], input=stdin, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=300, **options)
@@ -40,12 +40,12 @@ def run(*words, code=0, stdin=b"", program=None, **options):
 
 
 def written_bytes(pid):
-    """What a process had a disk write so far."""
+    """Bytes that a process has written to disks so far."""
     return int(pathlib.Path(f"/proc/{pid}/io").read_text().split("write_bytes: ")[1].split()[0])
 
 
 def on_a_disk():
-    """A folder where written_bytes() counts what is written. On a tmpfs it does not."""
+    """A folder on a disk, so that written_bytes() counts writes; on a tmpfs it does not."""
     for folder in (tempfile.gettempdir(), "/var/tmp"):
         with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=folder) as file:
             before = written_bytes(os.getpid())
@@ -57,9 +57,9 @@ def on_a_disk():
 
 
 class Case(unittest.TestCase):
-    """A folder that goes when the case ends, and random numbers that SEED repeats."""
+    """A test case with a folder, removed at its end, and random numbers that SEED repeats."""
 
-    needs_a_disk = False  # for the folder
+    needs_a_disk = False  # the folder must be on a disk
 
     def setUp(self):
         self.random = random.Random(SEED)
@@ -74,7 +74,7 @@ class Case(unittest.TestCase):
 
 
 class JUnitResult(unittest.TextTestResult):
-    """Keeps what happened to each test, in the form that GoogleTest writes."""
+    """Keeps the result of each test, and writes them in GoogleTest's form."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -113,7 +113,7 @@ class JUnitResult(unittest.TextTestResult):
 
 
 def wait_until_it_catches(child, number, seconds_max=60):
-    """Waits until a program has its handler of a signal, or has ended: how long it takes to start is the machine's affair."""
+    """Waits until a program has installed its handler of a signal, or has ended: the time to start depends on the machine."""
     deadline = time.monotonic() + seconds_max
     while child.poll() is None:
         status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
@@ -125,7 +125,7 @@ def wait_until_it_catches(child, number, seconds_max=60):
 
 
 def wait_until_it_has_written(child, bytes_min, seconds_max=120):
-    """Waits until a program has written so much to a folder that is on_a_disk(), or has ended."""
+    """Waits until a program has written `bytes_min` bytes to a folder of on_a_disk(), or has ended."""
     deadline = time.monotonic() + seconds_max
     while child.poll() is None and written_bytes(child.pid) < bytes_min:
         assert time.monotonic() < deadline, f"{bytes_min} bytes are never written"
@@ -134,7 +134,7 @@ def wait_until_it_has_written(child, bytes_min, seconds_max=120):
 
 def main(name):
     """Runs the cases of the main module, or those named on the command line, and ends the program."""
-    # A shell without job control ignores these for what it runs in the background, and programs inherit that.
+    # A shell without job control ignores these signals in background programs, and programs inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     loader = unittest.defaultTestLoader

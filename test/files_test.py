@@ -39,7 +39,7 @@ def mix64(x):
 
 
 def part_of(key, parts):
-    """As docs/files.md tells it."""
+    """The part of a key by --by hash, computed as docs/files.md says."""
     h = 0
     for at in range(0, len(key), 8):
         h = mix64(h ^ int.from_bytes(key[at:at + 8].ljust(8, b"\0"), "little"))
@@ -60,7 +60,7 @@ class Case(end_to_end.Case):
 
 
 class Keys(Case):
-    """The same keys in every command."""
+    """Every command takes the same keys."""
 
     def test_keys_of_text(self):
         def fields():
@@ -142,7 +142,7 @@ class Merge(Case):
         told = json.loads(run("merge", *names, "-o", out, "-S", SMALL_MEMORY, "--json", "-T", self.temporaries).stdout)
         self.assertEqual(out.read_bytes(), b"".join(sorted(everything)))
         self.assertEqual(told["bytes"], out.stat().st_size)
-        # Nobody said what disk it is.
+        # The disk was not given.
         self.assertGreater(told["predicted_seconds"], 0)
         self.assertTrue(told["device"]["assumed"])
         told = json.loads(run("merge", *names, "-o", out, "-S", SMALL_MEMORY, "--json", "-T", self.temporaries, "--device", "hdd").stdout)
@@ -259,7 +259,7 @@ class Group(Case):
         self.assert_only("in", "out")
 
     def test_groups_that_are_longer_than_their_lines(self):
-        """A key that stands several times makes a group longer than its line. There is an end: the result, or an error."""
+        """A key that is repeated makes a group longer than its line. The run ends with the result or an error."""
         source = self.folder / "in"
         source.write_text("".join(f"{i % 7}{'abcdefgh'[i % 8] * 200_000}\n" for i in range(300)))
         keys = ["-k1,1"] * 5
@@ -287,7 +287,7 @@ class Group(Case):
             self.assertEqual(done.stdout, b"".join(b"%7d %s" % (count, line) for line, count in counts[:top]))
         done = run("group", "--format", "uniq", "--sorted", "-S", SMALL_MEMORY, source)
         self.assertEqual(done.stdout, subprocess.run(["uniq", "-c"], input=b"".join(sorted(lines)), capture_output=True).stdout)
-        # Of numbers, more than memory holds at a time.
+        # More numbers than fit in memory.
         keys = [self.random.randrange(10**6) for _ in range(1_500_000)] + [7] * 50 + [8] * 50 + [5] * 70
         source = self.write("in", struct.pack(f"<{len(keys)}Q", *keys))
         out = self.folder / "out"
@@ -377,7 +377,7 @@ class Group(Case):
 
 class InputsWithoutASize(Case):
     def commands(self, path, lines):
-        """Commands that read a path of such lines, and what they print or write."""
+        """Commands that read these lines from a path, and their outputs."""
         counts = collections.Counter(lines)
         yield ["sort", path], b"".join(sorted(lines))
         yield ["sort", "--top", 1, path], min(lines)
@@ -405,7 +405,7 @@ class InputsWithoutASize(Case):
         self.assertEqual(sorted(parts.splitlines()), sorted(b"".join(lines).splitlines()))
 
     def test_files_that_the_system_makes_up(self):
-        """Those of /proc say that they have no bytes, those of /sys that they have a page of them."""
+        """Files of /proc report a size of 0, files of /sys a page."""
         places = ["/proc/filesystems", "/proc/version", "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
                   "/sys/class/net/lo/mtu"]
         found = [path for path in places if os.path.exists(path) and os.stat(path).st_size in (0, 4096)]
@@ -427,7 +427,7 @@ class InputsWithoutASize(Case):
         self.assertEqual(json.loads(run("check", path, "--json").stdout)["count"], 0)
 
     def test_pipes_with_names(self):
-        """Each is opened by its writer once."""
+        """The writer opens each pipe only once."""
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
         lines = sorted(set(self.lines(9_000)))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """penstock join beside GNU join, and of CSV beside Python: gnu_join_test.py PENSTOCK [TEST...].
 
-PENSTOCK_TEST_SEED and PENSTOCK_CASES ask for other cases, and for more.
+PENSTOCK_TEST_SEED selects other cases, PENSTOCK_CASES more.
 """
 
 import csv
@@ -33,7 +33,7 @@ def random_line(rng, separator):
 
 
 def random_options(rng):
-    """Options, what separates fields, and each side's field."""
+    """Random options, the separator of fields, and each side's field."""
     separator = rng.choice([None, None, ",", ":", "\t", "x", " "])
     options = [] if separator is None else rng.choice([["-t", separator], ["-t" + separator]])
     left, right = rng.choice([(1, 1), (1, 1), (2, 1), (1, 3), (2, 2)])
@@ -112,13 +112,13 @@ class BesideGnuJoin(end_to_end.Case):
         sides = []
         for name in ("left", "right"):
             lines = [f"{rng.randrange(400_000)} {name} {'z' * rng.randrange(100)}".encode() for _ in range(600_000)]
-            lines += [b"7 " + b"q" * 3000] * (3000 if name == "right" else 3)  # held on the left, as they are too many
+            lines += [b"7 " + b"q" * 3000] * (3000 if name == "right" else 3)  # too many to hold, so that the left lines are held
             rng.shuffle(lines)
             path = self.write(name, b"\n".join(lines) + b"\n")
             ordered = self.folder / (name + ".sorted")
             subprocess.run(["sort", "-s", "-k1b,1", "-o", ordered, path], env=C_LOCALE, check=True)
             sides.append((str(path), str(ordered)))
-        # Where the right lines of a key are too many the left ones go round faster: the same lines in another order.
+        # If a key has too many right lines, the left ones vary fastest: the same lines in another order.
         want = subprocess.run(["join", "-a1", *[side[1] for side in sides]], capture_output=True, env=C_LOCALE).stdout
         out = self.folder / "out"
         for ours in ([side[0] for side in sides], [sides[0][1], sides[1][0]]):
@@ -188,7 +188,7 @@ class JoinOfCsv(end_to_end.Case):
         for data, text in ((b'id,x\n1,"2\n', b"row 2"), (b"other\n1\n", b"column"), (b"id,id\n1,1\n", b"same name")):
             done = run("join", "--csv", "--header", "--key", "id", good, self.write("b.csv", data), code=2)
             self.assertIn(text, done.stderr)
-        # A side without anything joins with nothing.
+        # An empty side pairs with nothing.
         done = run("join", "--csv", "--header", "--key", "id", "-a1", good, self.write("b.csv", b""))
         self.assertEqual(done.stdout, b"id,x\n1,2\n")
         mark = self.write("b.csv", b"\xef\xbb\xbfid,y\n1,3\n")

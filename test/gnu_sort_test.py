@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """penstock sort beside the installed GNU sort: gnu_sort_test.py PENSTOCK CASES FORK_SERVER [TEST...]. The same bytes out.
 
-CASES is gnu_sort_cases.cc, which makes random command lines and inputs, and tells each that differs. PENSTOCK_TEST_SEED and PENSTOCK_CASES ask
-for other cases, and for more: PENSTOCK_CASES=1000000 for a night, PENSTOCK_WHOLE=1 for all of them by the whole program. What differs is kept in PENSTOCK_KEEP, if that is set.
+CASES is gnu_sort_cases.cc, which makes random command lines and inputs, and reports differences. PENSTOCK_TEST_SEED selects other cases,
+PENSTOCK_CASES more: 1000000 for a night; PENSTOCK_WHOLE=1 runs all of them in the whole program. Cases that differ are kept in PENSTOCK_KEEP,
+if that is set.
 """
 
 import os
@@ -20,9 +21,9 @@ PROGRAM, DRIVER, FORK_SERVER = (os.path.abspath(path) for path in sys.argv[1:4])
 del sys.argv[2:4]
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "1"))
 CASES = int(os.environ.get("PENSTOCK_CASES", end_to_end.trials(20000)))
-WHOLE = int(os.environ.get("PENSTOCK_WHOLE", "20"))  # one case in so many by the whole program
+WHOLE = int(os.environ.get("PENSTOCK_WHOLE", "20"))  # one in so many cases runs in the whole program
 C_LOCALE = dict(os.environ, LC_ALL="C")
-# Beside C and C.UTF-8: separators of groups or none, points or commas, letters behind z.
+# Locales beside C and C.UTF-8: with and without separators of groups, with points or commas, with letters after z.
 LOCALES = ("en_US", "de_DE", "sv_SE")
 WORDS = ["", "a", "ab", "Ab", "foo-1", "foo-10", "foo.tar.gz", "JAN", "feb", "2", "10", "-1", "+5", "007", "0", "1.5", "1e3", "1K",
          "192.168.0.1", "\xe4", "\xff", "\r", "x y", "12345678901234567890123"]
@@ -76,7 +77,7 @@ class BesideGnuSort(unittest.TestCase):
             print("skipped: the locales", *LOCALES, "cannot be made (try: apt-get install locales)")
         keep = os.environ.get("PENSTOCK_KEEP") or str(self.folder)
         theirs = shutil.which("sort")
-        # Half of them in C.
+        # Half of the cases run in C.
         done = subprocess.run([DRIVER, PROGRAM, theirs, FORK_SERVER, keep, str(SEED), "0", str(CASES), str(WHOLE), *["C"] * (len(locales) - 2), *locales],
                               env=dict(os.environ, TMPDIR=str(self.folder), **environment), capture_output=True, text=True, errors="replace")
         print(done.stdout[-300:])
@@ -99,7 +100,7 @@ class BesideGnuSort(unittest.TestCase):
 
         rng = random.Random(SEED)
         letters = "a b A B \xe4 \xc4 z Z \xe5 \xf6 o - _ v w".split(" ")
-        # Invalid bytes among them, which the locale has equal.
+        # The letters include invalid bytes, which are equal in the locale.
         lines = [b" ".join("".join(rng.choices(letters, k=rng.randrange(1, 4))).encode() for _ in range(2))
                  + rng.choice([b"", b"", b"\xff", b"\xc3"]) for _ in range(3000)]
         for part in range(2):
@@ -163,7 +164,7 @@ class BesideGnuSort(unittest.TestCase):
                         ["-h", "-r"], ["-t\t", "-k3g", "-u"]):
             with self.subTest(options=options):
                 self.compare(options, [name])
-                # Long runs, by the executor.
+                # The executor's long runs.
                 self.compare([*options, "-z"], [zeros], beside=["--parallel", "1", "--device", "hdd"])
 
 

@@ -1,11 +1,11 @@
-"""What a program or a shared library lets the system protect: see check()."""
+"""Checks the memory protection of programs and shared libraries: see check()."""
 
 import re
 import subprocess
 
 
 def faults_of(headers, dynamic):
-    """What is wrong, by `readelf -lW` and `readelf -dW`."""
+    """Missing protections, by the output of `readelf -lW` and `readelf -dW`."""
     segments = dict(re.findall(r"^\s+(GNU_RELRO|GNU_STACK)\s+(?:0x\w+\s+){5}([RWE ]+?)\s+\w+$", headers, re.MULTILINE))
     loaded = re.findall(r"^\s+LOAD\s+(?:0x\w+\s+){5}([RWE ]+?)\s+\w+$", headers, re.MULTILINE)
     faults = []
@@ -21,7 +21,7 @@ def faults_of(headers, dynamic):
 
 
 def check(readelf, file):
-    """Asserts that nothing of `file` can be written and then executed, its tables of addresses included."""
+    """Asserts that no part of `file` can be written and then executed, its tables of addresses included."""
     headers, dynamic = (subprocess.run([readelf, flags, file], check=True, stdout=subprocess.PIPE, text=True, env={"LC_ALL": "C"}).stdout
                         for flags in ("-lW", "-dW"))
     # The check can fail.
@@ -32,7 +32,7 @@ def check(readelf, file):
 
 
 def check_release(readelf, file):
-    """Asserts that copies of `file` are held against the sizes that the compiler knows, and its stack is looked at when functions return."""
+    """Asserts that `file` was built with checked copies (_FORTIFY_SOURCE) and stack protectors."""
     symbols = subprocess.run([readelf, "-W", "--dyn-syms", file], check=True, stdout=subprocess.PIPE, text=True, env={"LC_ALL": "C"}).stdout
     assert "__stack_chk_fail" in symbols, f"{file}: no stack protector"
     assert re.search(r"__\w+_chk\b", symbols), f"{file}: no _FORTIFY_SOURCE"

@@ -1,4 +1,4 @@
-"""The public headers, as the compilers of those who include them see them.
+"""The public headers compile in users' programs.
 
 Each case is a small program that gcc and, where it is on the machine, clang compile or refuse: with other standards,
 without exceptions, with libc++. Compilers and libraries that are not there are named and left out.
@@ -32,7 +32,7 @@ struct Pair { uint64_t key, value; };
 void refused(std::vector<Pair>& pairs) { (void)penstock::sort(pairs); }
 """
 
-# Every function that returns a Result has the version in its linker's name, members of classes too.
+# Every function that returns a Result has the version in its mangled name, also members of classes.
 SYMBOLS = """
 #include "penstock/files.h"
 #include "penstock/stream.h"
@@ -42,7 +42,7 @@ void uses() {
 }
 """
 
-# A Result goes on from one function to the next, as a std::expected does, and stays a Result.
+# A Result can be chained, as a std::expected can, and stays a Result.
 CHAINS = """
 #include "penstock/base.h"
 #include <memory>

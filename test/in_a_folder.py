@@ -1,4 +1,4 @@
-"""Runs a program with an empty folder as its argument, and fails where it leaves anything there."""
+"""Runs a program with an empty folder as its argument, and fails if it leaves anything there."""
 
 import pathlib
 import subprocess

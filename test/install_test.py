@@ -1,8 +1,8 @@
-"""What `cmake --install` installs can be used by others: by CMake, by pkg-config, in C++, C, Rust and Go.
+"""The files of `cmake --install` can be used by CMake and pkg-config, in C++, C, Rust and Go.
 
-Installs the build to a folder of its own, moves that, and builds and runs the small programs of test/consumer with it.
-Languages whose tools are not on the machine are named and left out.
-With "packages" behind the arguments, what CPack makes of the build is unpacked and used instead.
+Installs the build to a folder, moves that, and builds and runs the small programs of test/consumer with it. Languages
+whose tools are not on the machine are named and left out. With "packages" after the arguments, CPack's packages of the
+build are unpacked and used instead.
 Usage: install_test.py SOURCE BUILD CMAKE CXX CC [packages]
 """
 
@@ -24,10 +24,10 @@ def run(*command, **options):
 
 
 def unpack(kind, made, root):
-    """What the package has, in the folder `root`; where its prefix and its libraries are there."""
+    """Unpacks the package to the folder `root`; returns its prefix and its folder of libraries there."""
     root.mkdir()
     if kind == "RPM":
-        # As an installation does it: into the system's folder or another, with a note of what was installed.
+        # A real installation, with a database of installed files.
         run("rpm", "--root", root, "--initdb")
         run("rpm", "--root", root, "-i", "--nodeps", "--noscripts", made)
         changed = run("rpm", "--root", root, "-V", "penstock", "--nodeps")
@@ -60,12 +60,12 @@ def check_packages(consumer, build, cmake, cc):
             run(prefix / "bin/penstock", "sort", folder / "in", "-o", folder / "out")
             assert (folder / "out").read_text() == "a\nb\nc\n", kind
             environment = dict(os.environ, PKG_CONFIG_PATH=f"{libraries}/pkgconfig", LD_LIBRARY_PATH=str(libraries))
-            if kind == "RPM":  # as who builds for another system does
+            if kind == "RPM":  # as in a build for another system
                 environment |= {"PKG_CONFIG_LIBDIR": environment.pop("PKG_CONFIG_PATH"), "PKG_CONFIG_SYSROOT_DIR": str(root)}
             flags = run("pkg-config", "--cflags", "--libs", "penstock", env=environment).split()
             run(cc, "-std=c11", consumer / "main.c", "-o", root / "c", *flags)
             assert run(root / "c", folder / "in", folder / "out", env=environment) == "streamed, 3 lines sorted"
-            # The CMake package knows where the libraries are. (On Debian, CMake does not look for it in lib64.)
+            # The CMake package finds the libraries. (On Debian, CMake does not look for the package in lib64.)
             run(cmake, "-S", consumer / "package", "-B", root / "package", f"-Dpenstock_DIR={libraries}/cmake/penstock",
                 "-DLANGUAGES=C", f"-DCMAKE_C_COMPILER={cc}")
             run(cmake, "--build", root / "package")
@@ -82,7 +82,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         run(cmake, "--install", build, "--prefix", folder / "first", "--strip")
-        prefix = folder / "moved"  # what was installed names no place
+        prefix = folder / "moved"  # the installed files contain no path
         (folder / "first").rename(prefix)
         libraries = prefix / "lib"
         assert (prefix / "bin/penstock").exists() and (libraries / "libpenstock.so.0.1").exists()
@@ -111,7 +111,7 @@ def main():
         uses_files("find_package, C", folder / "package/with_c")
         uses_files("find_package, C, static", folder / "package/with_c_static")
         uses_files("find_package, C alone, static", folder / "package_c/with_c_static")
-        # As distributions package it: without the archive.
+        # Distributions package it without the archive.
         shared_prefix = folder / "without the archive"
         shutil.copytree(prefix, shared_prefix, symlinks=True)
         (shared_prefix / "lib/libpenstock.a").unlink()
@@ -131,7 +131,7 @@ def main():
         uses_files("pkg-config, C, static", folder / "c_static")
         run(cxx, "-std=c++23", consumer / "main.cc", "-o", folder / "cpp", *static)
         uses_files("pkg-config, C++", folder / "cpp")
-        # As C++ sees the header.
+        # The C header must compile as C++.
         run(cxx, "-std=c++23", *strict, "-fsyntax-only", "-include", prefix / "include/penstock/penstock.h", "-x", "c++",
             "/dev/null")
 
@@ -146,8 +146,8 @@ def main():
             assert told == "[1, 2, 3] [1, 2, 0] true", told
         print("install: Rust" if shutil.which("cargo") else "install: no cargo here, Rust was not tried")
         if shutil.which("go"):
-            # Its cache keeps where pkg-config said that the library is: always at the same place. And Go's
-            # own library, which is compiled for test/others.
+            # Go's cache remembers the library's path from pkg-config, so it must always be the same; the
+            # cache also has Go's own library, compiled for test/others.
             installed = pathlib.Path(build) / "go-installed"
             installed.unlink(missing_ok=True)
             installed.symlink_to(prefix)

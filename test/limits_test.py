@@ -19,7 +19,7 @@ from end_to_end import run
 
 ROOT = pathlib.Path(sys.argv.pop(2)).resolve()
 MIB, GIB, TIB = 1 << 20, 1 << 30, 1 << 40
-# What is tried is not the disk. (A container may have 64 MiB there.)
+# The tests do not depend on the disk. (A container may have only 64 MiB there.)
 if os.path.isdir("/dev/shm") and shutil.disk_usage("/dev/shm").free >= 512 * MIB:
     tempfile.tempdir = "/dev/shm"
 SANITIZED = "ASAN_OPTIONS" in os.environ
@@ -35,7 +35,7 @@ class Case(end_to_end.Case):
         self.out = self.folder / "out"
 
     def refused(self, *words, says, **options):
-        """It ends with a message that has this text, and leaves no output."""
+        """Runs the program, which must fail with a message that contains `says`, and leave no output."""
         self.out.unlink(missing_ok=True)
         self.assertIn(says, run(*words, code=2, **options).stderr.decode())
         self.assertFalse(self.out.exists())
@@ -60,7 +60,7 @@ class Memory(Case):
 @end_to_end.unittest.skipIf(SANITIZED, "a sanitizer has memory of its own")
 class Items(Case):
     def lines(self, longest):
-        """More of them than 32 MiB, in no order."""
+        """Unsorted lines of more than 32 MiB."""
         digits = os.urandom(20 * MIB).hex().encode()
         lines = [digits[at:at + 100] for at in range(0, len(digits), 100)]
         return self.write("lines", b"\n".join([*lines, b"x" * (longest - 1), b""]))
@@ -101,7 +101,7 @@ class Files(Case):
             file.truncate(64 * TIB)
         except OSError as error:
             self.skipTest(f"no file of 64 TiB in /dev/shm: {error}")
-        # What is not there beside it is room.
+        # The room for an output is missing.
         self.refused("sort", "--format", "u64", "-S", "64M", "-o", self.out, file.name, says="-T with a directory on a larger disk")
         file.truncate(128 * TIB)
         self.refused("find", "x", file.name, says="bytes of address space")
@@ -111,7 +111,7 @@ class Files(Case):
         memory = "1G" if SANITIZED else "64M"
         run("merge", *names, "-o", self.out, "-S", memory, **descriptors(256))
         self.assertEqual(self.out.read_bytes(), b"".join(b"%05d\n" % number for number in range(10_000)))
-        # A sort has its inputs open, all of them.
+        # A sort has all of its inputs open.
         run("sort", *names[:100], "-o", self.out, "-S", memory, **descriptors(256))
         self.refused("sort", *names, "-o", self.out, "-S", memory, says="Too many open files (try: a higher limit (ulimit -n)",
                      **descriptors(256))
@@ -127,7 +127,7 @@ class Files(Case):
 
 
 class Most(Case):
-    """Label `full`: seconds and more."""
+    """Tests with the label `full`, of seconds and more."""
 
     def test_65536_parts(self):
         try:
@@ -146,11 +146,11 @@ class Most(Case):
 
 
 class Whole(Case):
-    """Label `full`, on a disk: minutes."""
+    """Tests with the label `full` that need a disk and take minutes."""
 
     @contextlib.contextmanager
     def memory_cgroup(self, bytes_max):
-        """None, and a part that is skipped, where none can be had."""
+        """Returns a memory cgroup; None, with a skipped subtest, if none can be made."""
         with contextlib.ExitStack() as stack:
             group = None
             try:
@@ -161,7 +161,7 @@ class Whole(Case):
             yield group
 
     def test_200_gib_within_one(self):
-        """4 GiB, named PENSTOCK_LIMITS_TIMES times (50). Temporaries lack the bits that their numbers share; the output goes to a check."""
+        """Sorts a file of 4 GiB, named PENSTOCK_LIMITS_TIMES times (50). Temporaries omit the bits that their numbers share; the output goes to a check."""
         times = int(os.environ.get("PENSTOCK_LIMITS_TIMES", "50"))
         folder = tempfile.TemporaryDirectory(prefix="penstock-limits-", dir="/var/tmp")
         self.addCleanup(folder.cleanup)
@@ -253,7 +253,7 @@ def small_runs(case, memory):
 
 
 def result_of(case, words, **options):
-    """The text on standard output and in the outputs, which go."""
+    """The text on standard output and in the outputs, which are removed."""
     done = run(*words, env={**os.environ, "LC_ALL": "C"} | options.pop("env", {}), **options)
     outputs = {path.name: path.read_bytes() for path in sorted(case.folder.glob("out*"))}
     for name in outputs:

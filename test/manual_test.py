@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The manual: manual_test.py PENSTOCK [TEST...]. It builds without a warning, its links lead somewhere, its words are spelt as they should be."""
+"""The manual: manual_test.py PENSTOCK [TEST...]. It builds without a warning, its links have targets, its words are spelled correctly."""
 
 import pathlib
 import re
@@ -37,7 +37,7 @@ class Manual(end_to_end.Case):
         self.assertIn("--buffer-size", (self.folder / "html/commands.html").read_text())
 
     def test_links_lead_somewhere(self):
-        """Of the pages as they stand, to files of the tree and to headings; addresses of the net are but https."""
+        """Checks links of the pages to files of the tree and to headings; web addresses must be https."""
         links = [(page, link) for page in PAGES
                  for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL | re.MULTILINE))]
         self.assertGreater(len(links), 40)

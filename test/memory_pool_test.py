@@ -1,4 +1,4 @@
-"""--memory-pool: one budget that runs share, first come, first served: memory_pool_test.py PENSTOCK [TEST...]."""
+"""Tests of --memory-pool, a budget that runs share, first come, first served: memory_pool_test.py PENSTOCK [TEST...]."""
 
 import array
 import contextlib
@@ -28,11 +28,11 @@ class Pool(end_to_end.Case):
         self.addCleanup(self.file.unlink, missing_ok=True)
 
     def start(self, name, size=f":{SMALL}M", memory=f"{SMALL}M"):
-        """A sort of what comes through a pipe, until the pipe is closed."""
+        """Starts a sort of a pipe, which ends when the pipe is closed."""
         run = subprocess.Popen([PROGRAM, "sort", "-o", self.folder / name, "-S", memory, "--memory-pool", self.name + size],
                                stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(self.end, run)
-        with contextlib.suppress(BrokenPipeError):  # one that is refused may have ended
+        with contextlib.suppress(BrokenPipeError):  # a refused run may have ended
             run.stdin.write(b"b\na\n")
             run.stdin.flush()
         return run
@@ -51,7 +51,7 @@ class Pool(end_to_end.Case):
             time.sleep(0.005)
 
     def has_read(self, run):
-        """It runs: it has its memory."""
+        """Whether the run has its memory and reads."""
         waiting = array.array("i", [0])
         fcntl.ioctl(run.stdin, termios.FIONREAD, waiting)
         return waiting[0] == 0
@@ -119,7 +119,7 @@ class Pool(end_to_end.Case):
         self.assertEqual(target.read_bytes(), b"mine")
 
     def test_64_sorts_at_once(self):
-        # Four of them run. Those that wait have the program's own memory, which is less than a quarter of what a run may have.
+        # Four runs work. Waiting runs have only the program's own memory, less than a quarter of a run's budget.
         numbers = array.array("Q", range(16 * MIB // 8))
         source = self.write("numbers", b"".join(numbers[first::97].tobytes() for first in range(96, -1, -1)))
         runs = [subprocess.Popen([PROGRAM, "sort", source, "-o", self.folder / f"out{number}", "--format", "u64", "-S", f"{SMALL}M",
@@ -129,7 +129,7 @@ class Pool(end_to_end.Case):
         most_at_once = 0
         large = set()
         while any(run.poll() is None for run in runs):
-            # One after the other is looked at; those that are large twice in a row were so in between, all at once.
+            # Runs are examined one after the other; those that are large in two rounds in a row were large at the same time.
             before, large = large, set()
             for run in runs:
                 taken = self.taken_bytes(run)

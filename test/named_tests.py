@@ -1,4 +1,4 @@
-"""The last column of a table in a page names tests, as `FILE` NAME, NAME; `FILE` NAME: each row has one, and all of them exist."""
+"""Checks the tests that a page names in the last column of a table, as `FILE` NAME, NAME; `FILE` NAME: each row has one, and all exist."""
 
 import re
 
@@ -12,7 +12,7 @@ def tests_of(path):
 
 
 def named_tests(text):
-    """Of each row of the table its tests, as (file, name)."""
+    """The tests of each row of the table, as (file, name)."""
     lines = text.splitlines()
     rows = [line.split("|")[-2] for line, below in zip(lines, lines[1:] + [""])
             if line.startswith("| ") and not below.startswith("|---")]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What happens to outputs: devices, disks that fail late, power cuts, inputs that change. output_test.py PENSTOCK [TEST...]."""
+"""Tests of outputs: devices, disks that fail late, power cuts, inputs that change. output_test.py PENSTOCK [TEST...]."""
 
 import fcntl
 import hashlib
@@ -18,7 +18,7 @@ MIB = 1 << 20
 # A sanitizer needs memory of its own.
 MEMORY = "1G" if "ASAN_OPTIONS" in os.environ else "32M"
 EXT4_IOC_SHUTDOWN = 0x8004587D  # _IOR('X', 125, __u32)
-NO_FLUSH = 2  # what is not on the disk is lost, the journal, too
+NO_FLUSH = 2  # unwritten data are lost, also of the journal
 
 
 def penstock(*words, program=PROGRAM, **options):
@@ -27,7 +27,7 @@ def penstock(*words, program=PROGRAM, **options):
 
 
 def numbers(count, step=1):
-    """In the wrong order."""
+    """Numbers in the wrong order."""
     return struct.pack(f"<{count}Q", *(step * (count - i) for i in range(count)))
 
 
@@ -38,7 +38,7 @@ def in_order(data):
 
 class Case(end_to_end.Case):
     def system(self, *words):
-        """A command of the system, or the test is skipped: without rights, or where the kernel lacks it."""
+        """Runs a command of the system; skips the test if it is not allowed or the kernel lacks it."""
         try:
             done = subprocess.run([*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
         except FileNotFoundError as error:
@@ -60,7 +60,7 @@ class Case(end_to_end.Case):
 
 
 class Devices(Case):
-    """The device of a test holds unsorted numbers, so that whatever is written shows."""
+    """Outputs to devices. The device of a test contains unsorted numbers, so that any write shows."""
 
     def setUp(self):
         super().setUp()
@@ -174,7 +174,7 @@ class Devices(Case):
 
 
 class Disks(Case):
-    """What the disk tells late is an error, and no name is given."""
+    """Late errors of a disk are errors of the run, and no output appears."""
 
     def commands(self):
         source = self.write("in", numbers(1000))
@@ -209,7 +209,7 @@ class Disks(Case):
         self.refused(penstock("sort", source, "--format", "u64", "-o", self.folder / "out", "--resume", "--no-sync"), "--no-sync")
 
     def test_an_input_that_changes_is_not_replaced(self):
-        """Standard input comes last, so the run waits where the test changes the file that it has opened before."""
+        """Standard input comes last, so that the run waits while the test changes the file that it has opened before."""
         source = self.write("in", b"b\na\n")
         child = subprocess.Popen([PROGRAM, "sort", source, "-", "-o", source], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         with child:
@@ -234,12 +234,12 @@ class Disks(Case):
                     if os.readlink(descriptor) == str(path):
                         return
                 except FileNotFoundError:
-                    pass  # it was closed meanwhile
+                    pass  # the pipe was closed meanwhile
             time.sleep(0.005)
 
 
 class Told(Case):
-    """What is told of a sort."""
+    """Statistics and reports of a sort."""
 
     def test_statistics_replace_no_input_nor_output(self):
         data = numbers(1000)
@@ -248,7 +248,7 @@ class Told(Case):
         for option in ("--stats", "--report"):
             for path in (source, self.folder / "link", output):
                 with self.subTest(option=option, path=path):
-                    self.refused(penstock("sort", source, "--format", "u64", "-o", output, option, path), "by what is told of them", str(path))
+                    self.refused(penstock("sort", source, "--format", "u64", "-o", output, option, path), "with a report", str(path))
                     self.assertEqual((source.read_bytes(), output.exists()), (data, False))
 
     def test_a_notice_shows_names_that_act(self):
@@ -264,7 +264,7 @@ class Told(Case):
 
 
 class PowerCut(Case):
-    """The file system forgets what is not on the disk, as a power cut makes it."""
+    """The file system drops unsynced data, as in a power cut."""
 
     def test_what_was_done_is_on_the_disk(self):
         source = self.write("in", numbers(3 * MIB // 8))
@@ -278,7 +278,7 @@ class PowerCut(Case):
                 self.assertEqual(before, after)
 
     def cut(self, words, names):
-        """Hashes of the files behind the run, and behind the power cut after it."""
+        """Hashes of the files after the run, and after the power cut that follows."""
         image = self.write("image", b"")
         os.truncate(image, 64 * MIB)
         self.system("mkfs.ext4", "-q", "-F", image)

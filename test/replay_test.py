@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """penstock replay and penstock compare from end to end: a replay under our own tracer, fio, programs side by side.
 
-replay_test.py PENSTOCK [TEST...]. What is not installed, or not allowed, is skipped.
+replay_test.py PENSTOCK [TEST...]. Cases that need missing programs or rights are skipped.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ import end_to_end
 
 SANITIZED = "ASAN_OPTIONS" in os.environ
 if SANITIZED:
-    # The search for leaks traces the program itself, which it cannot where we do.
+    # The search for leaks traces the program, which is impossible while we trace it.
     os.environ["ASAN_OPTIONS"] += ":detect_leaks=0"
 
 # The sanitizer takes most of 64 MiB for itself.
@@ -31,7 +31,7 @@ MEMORY = "160M" if SANITIZED else "64M"
 PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
 TRACE = [PROGRAM, "trace", "-q", "--backend", "ptrace"]
 
-# A program with a pattern of its own, in whole sectors: two files, reads and writes, two processes.
+# A program with a known pattern, in whole sectors: two files, reads and writes, two processes.
 PATTERN = """
 import os, random
 random.seed(5)
@@ -87,7 +87,7 @@ class ReplayTest(unittest.TestCase):
         return requests_of(self.folder, "run.trace", f"{self.folder}/data/")
 
     def on_disk(self, *more, code=0):
-        """Replays run.trace in disk/; skipped where the page cache cannot be avoided."""
+        """Replays run.trace in disk/; skips the test if the page cache cannot be avoided."""
         words = [PROGRAM, "replay", "run.trace", "--on", "disk", "--under", f"{self.folder}/data/", "--json", *more]
         done = subprocess.run([str(w) for w in words], cwd=self.folder, capture_output=True, text=True)
         if done.returncode == 2 and "past the page cache" in done.stderr:
@@ -159,7 +159,7 @@ class ReplayTest(unittest.TestCase):
             synced, without = replayed(), replayed("--no-sync")
             self.assertEqual((synced["syncs"], without["syncs"]), (20, 0))
             self.assertEqual((synced["requests"], without["requests"]), (20, 20))
-            # The last sector, once more after each sync.
+            # The last sector is written once more after each sync.
             self.assertEqual((synced["moved_written_bytes"], without["moved_written_bytes"]), (20 * 4096, 4096))
             self.assertGreater(synced["sync_seconds"], 0)
             self.assertTrue(any("20 syncs of the trace are not replayed" in note for note in without["notes"]))
@@ -213,7 +213,7 @@ class ReplayTest(unittest.TestCase):
         assert "10 requests" in text and "seeks" in text, text
 
     def test_reads_in_flight_do_not_disturb_each_other_on_a_file_system_with_checksums(self):
-        """Such a one looks at what a direct read brought to memory: another read's bytes there are an I/O error."""
+        """A file system with checksums verifies the memory of a direct read: another read's bytes there are an I/O error."""
         folder = self.folder
 
         def system(*words):
@@ -257,7 +257,7 @@ class ReplayTest(unittest.TestCase):
         run(*TRACE, "-o", "../run.trace", sys.executable, "-c", code, cwd=folder / "data")
         child = subprocess.Popen([PROGRAM, "replay", "run.trace", "--on", "disk", "--buffered", "--pace", "original",
                                   "--under", f"{folder}/data/"], cwd=folder, stderr=subprocess.PIPE, text=True)
-        # Until the region is there; the handlers are, by then.
+        # When the region exists, the handlers are installed.
         end = time.monotonic() + 30
         while not any(name.startswith(f"{folder}/disk/") for name in open_files(child.pid)):
             assert child.poll() is None and time.monotonic() < end, "the region was never opened"
@@ -306,13 +306,13 @@ class ReplayTest(unittest.TestCase):
                                    "--simulate", "hdd", "--json", "penstock", cwd=folder).stdout)["programs"][0]
             said = json.loads(run(PROGRAM, "plan", "in.data", "--format", kind, "-S", "32M", "--device", "hdd", "-T", "data",
                                   "-o", "out.data", "--json", cwd=folder).stdout)["sort"]
-            # A trace has the steps in which a request is made, too: what does not fill a sector goes by itself.
+            # A trace also shows partial sectors, which are separate requests.
             assert found["seeks"] <= 1.3 * said["seeks"] + 8, (kind, found["seeks"], said["seeks"])
 
     def test_who_stops_a_comparison_means_all_of_it(self):
         folder = self.folder
         (folder / "in.txt").write_text("b\na\n")
-        # Whatever the program makes of the signal: the first dies of it, the second ends well.
+        # Both reactions of the program to the signal: the first dies, the second exits with 0.
         for kind, program in ((signal.SIGTERM, "touch ready; exec sleep 60"),
                               (signal.SIGHUP, "trap 'exit 0' HUP; touch ready; while :; do sleep 0.05; done")):
             ready = folder / "ready"

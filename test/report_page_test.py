@@ -1,7 +1,7 @@
 """The page of `penstock report`, opened in a real browser (report_page_test.mjs).
 
-report_page_test.py PENSTOCK TRACES NODE_MODULES FOLDER: TRACES makes traces, PENSTOCK makes pages of them. What cannot be
-had (node, playwright-core, Chromium) skips the cases, visibly. With "none" for NODE_MODULES there are no such cases.
+report_page_test.py PENSTOCK TRACES NODE_MODULES FOLDER: TRACES makes traces, PENSTOCK makes pages of them. Without node,
+playwright-core and Chromium the cases are skipped, visibly. With "none" for NODE_MODULES there are no such cases.
 FOLDER keeps the pages and their screenshots.
 """
 
@@ -54,7 +54,7 @@ def run(*words, codes=(0,), **options):
 
 
 class Pages(unittest.TestCase):
-    """What needs no browser."""
+    """Tests without a browser."""
 
     folder = None
 
@@ -116,7 +116,7 @@ class Pages(unittest.TestCase):
                     self.assertNotIn(word, page.split(b"<main>")[1].split(b"<script>")[0])
                 run(PENSTOCK, "report", "--stats", path)
 
-    # Written by hand: json.dumps() calls itself for each level, too.
+    # Written by hand, because json.dumps() is recursive, too.
     def test_statistics_of_many_levels_need_no_stack(self):
         path = self.path("deep.json")
         deep = "[" * 100_000 + "]" * 100_000

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`penstock sort --resume`, stopped and started again: resume_test.py PENSTOCK [TEST...]. (Kills at any call: torture/.)
 
-It prints its seed; PENSTOCK_TEST_SEED repeats a run (as far as the time that a machine takes can be repeated).
+Prints its seed; PENSTOCK_TEST_SEED repeats a run, except for its timing.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ from end_to_end import SEED
 PROGRAM = sys.argv[1]
 MIB = 1 << 20
 SANITIZED = "ASAN_OPTIONS" in os.environ
-# A sanitizer keeps what was freed, such as a sample.
+# A sanitizer keeps freed memory, such as that of a sample.
 MEMORY = "64M" if SANITIZED else "44M"
 LARGE_BYTES = 96 * MIB
 
@@ -52,7 +52,7 @@ class Killed(end_to_end.Case):
                          "--seed", SEED)
 
     def run_until(self, words, written_bytes, number):
-        """Runs it until it has written so much, and sends it the signal. False: it ended before that."""
+        """Runs the program until it has written so much, and sends it the signal. Returns False if it ended before that."""
         child = subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         with child:
             end_to_end.wait_until_it_has_written(child, written_bytes)
@@ -104,7 +104,7 @@ class Killed(end_to_end.Case):
             self.assertTrue(self.run_until(words, LARGE_BYTES + LARGE_BYTES // 2, signal.SIGKILL))
         self.assertIn("resuming: ", self.run_program(*here).stderr.decode())
         self.assertEqual(digest(self.folder / "out"), wanted)
-        # The other one loses nothing to it.
+        # The other sort has lost nothing.
         self.assertRegex(self.run_program(*there).stderr.decode(), "resuming: [1-9]")
         self.assertEqual(digest(self.folder / "out"), wanted)
         self.assertEqual(list(others.iterdir()), [])

@@ -1,4 +1,4 @@
-"""What SECURITY.md promises of the sources, and that every test exists which it names.
+"""Checks SECURITY.md's promises about the sources, and that the tests that it names exist.
 
 Usage: security_test.py ROOT
 """
@@ -36,7 +36,7 @@ class Security(end_to_end.Case):
         files = sources(("src", "cli", "include", "python/penstock"), ("*.cc", "*.h", "*.py"))
         self.assertGreater(len(files), 300)
         self.assertEqual(found(files, SHELLS), [])
-        # Those of the programs that the user asks for (replay --run): names are quoted there, or are the script's arguments.
+        # Only programs that the user names (replay --run) are started by a shell: names are quoted, or are the script's arguments.
         self.assertEqual(sorted(line.partition(":")[0] for line in found(files, r'"sh", "-c"')),
                          ["cli/trace/compare.cc", "cli/trace/compare_programs.cc"])
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Sort Benchmark's records from their definition, in big integers, against the program: sort_benchmark_oracle.py PENSTOCK
 
-`penstock gen` for random starts must give these bytes, and `penstock check` of them the sum of zlib's CRC-32.
+`penstock gen` with random starts must give these bytes, and `penstock check` the sum of their CRC-32 by zlib.
 """
 
 import json
@@ -22,7 +22,7 @@ MASKS = [0] + [int(mask, 16) for mask in (
 
 
 def state(steps):
-    """X after that many steps from 0: C * (A^steps - 1) / (A - 1), the quotient exact before it is reduced."""
+    """X after `steps` steps from 0: C * (A^steps - 1) / (A - 1), with the exact quotient reduced last."""
     return C * ((pow(A, steps, WORD * (A - 1)) - 1) // (A - 1)) % WORD
 
 

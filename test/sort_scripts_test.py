@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Under the name sort, in other people's scripts: sort_scripts_test.py PENSTOCK [TEST...].
+"""The program under the name sort, in scripts of others: sort_scripts_test.py PENSTOCK [TEST...].
 
 A folder with a link `sort` to the program stands first in PATH. The examples of GNU sort's manual are in gnu_sort_manual.txt, each with
 its output; the scripts of others are run once with ours and once with the system's, where both are installed.
@@ -75,7 +75,7 @@ class Scripts(end_to_end.Case):
 
     def test_sorted_files_suit_comm_join_uniq_and_look(self):
         self.needs("look")
-        # 40,000 words that repeat, of letters, digits and what is neither.
+        # 40,000 words that repeat, of letters, digits and other characters.
         words = "\n".join(f"{self.random.choice('abAB_-.~ 0')}{self.random.randrange(9999):x}" for _ in range(40_000))
         for which in ("ours", "theirs"):
             folder = self.folder / which / "work"
@@ -128,7 +128,7 @@ class Scripts(end_to_end.Case):
                 self.assertTrue(code != 2 or done.stderr.startswith(b"sort: "), done.stderr)
         self.assertIn(b"sort (Penstock)", self.script("sort --version").stdout)
         self.assertIn(b"Usage: sort [OPTION]... [FILE]...", self.script("sort --help").stdout)
-        # Whatever memory is asked for; compressed inputs as they are.
+        # Any amount of memory is accepted; compressed inputs are not decompressed.
         self.assertEqual(self.script("printf 'b\\na\\n' | sort -S 1").stdout, b"a\nb\n")
         self.same("printf 'b\\na\\n' | gzip -n > x.gz; sort x.gz | cksum")
 

@@ -1,11 +1,11 @@
-"""What the libraries show, and what may not be in them.
+"""Checks the symbols of the libraries, and the contents that they must not have.
 
-1. The shared library shows the functions of penstock/penstock.h alone: those that src/interfaces/c/symbols.txt has.
-2. No weak symbol that others could define, too, comes from an object that was compiled for newer processors. The linker
-   keeps one of several weak definitions: were it such an object's, the program would die on an older processor.
-3. The shared library stays in a process that closes it: its signal handlers do.
+1. The shared library exports exactly the functions of penstock/penstock.h, listed in src/interfaces/c/symbols.txt.
+2. No weak symbol that other objects could define comes from an object that was compiled for newer processors. The linker
+   keeps one of several weak definitions: if it kept such an object's, the program would die on an older processor.
+3. The shared library stays in a process that closes it, because its signal handlers do.
 4. Nothing of the shared library and the program can be written and then executed (hardening.py).
-5. Neither obeys an environment that is for tests: it does not have the words (test/support).
+5. Neither obeys environment variables for tests: it does not contain their names (test/support).
 
 Usage: symbols_test.py NM READELF SHARED_LIBRARY PROGRAM SYMBOLS HEADER BUILD_FOLDER
 """
@@ -20,7 +20,7 @@ import hardening
 
 
 def symbols(nm, *arguments):
-    """(name, type) of each."""
+    """The symbols as (name, type)."""
     done = subprocess.run([nm, "-P", *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True)
     return [tuple(line.split()[:2]) for line in done.stdout.splitlines() if len(line.split()) >= 2]
 
@@ -39,7 +39,7 @@ def check_exports(nm, library, listed, header):
     assert declared == frozen, f"declared and frozen differ in {sorted(declared ^ frozen)}"
 
 
-# An object's own namespaces: nobody else defines what is in them.
+# Namespaces of objects for newer processors: no other object defines symbols in them.
 OWN = re.compile(r"(4avx2|6avx512)")
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ./run and ./check are made of: tools_test.py ROOT [TEST...]. Copies of the scripts, with stand-ins for what they call."""
+"""Tests of ./run and ./check: tools_test.py ROOT [TEST...]. Runs copies of the scripts, with stand-ins for the programs that they call."""
 
 import os
 import pathlib
@@ -20,7 +20,7 @@ import check  # noqa: E402
 
 
 def is_alive(stat):
-    """Whether a process runs, by its file in /proc. One that ended and was not waited for does not."""
+    """Whether a process runs, by its file in /proc. A zombie does not."""
     try:
         return stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -48,7 +48,7 @@ class Tools(unittest.TestCase):
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def test_two_builds_of_one_folder_take_turns(self):
-        # Each makes a folder, and finds the other's where that one is at work.
+        # Each creates a folder, and fails if the other one, at the same time, has it.
         self.stand_in(self.programs / "cmake", 'mkdir "$TOLD" || exit 1; sleep 0.05; rmdir "$TOLD"')
         words = [str(self.root / "tools/build.sh"), "dev"]
         builds = [subprocess.Popen(words, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -103,7 +103,7 @@ class Tools(unittest.TestCase):
         self.assertEqual(tally.failed, [])
 
     def part(self, name, then):
-        """A part without a build. `then` is a list of words: a command that the part runs."""
+        """A part of ./check without a build, which runs the command `then`, a list of words."""
         return check.Part(name, "check", None, None,
                           lambda tally, clock, deadline: check.command(tally, name, *then, quiet=True, deadline=deadline))
 
@@ -116,7 +116,7 @@ class Tools(unittest.TestCase):
 
     def test_a_part_ends_with_the_time_and_so_do_its_processes(self):
         sleeper = self.root / "sleeper"
-        # The shell tells its child's number; both wait for a pipe that nobody writes to.
+        # The shell writes its child's number; both wait for a pipe without a writer.
         script = f"cat {self.root}/pipe & echo $! >{sleeper}.new; mv {sleeper}.new {sleeper}; wait"
         os.mkfifo(self.root / "pipe")
         seconds = 1
@@ -128,7 +128,7 @@ class Tools(unittest.TestCase):
             self.assertEqual((tally.passed, tally.failed), (1, []))
             seconds *= 2
             self.assertLess(seconds, 100)
-        # A process that was killed takes a moment to end, and nobody here may wait for it: it is no child.
+        # A killed process takes a moment to end; it is no child of ours, so we cannot wait for it.
         process = pathlib.Path(f"/proc/{int(sleeper.read_text())}/stat")
         deadline = time.monotonic() + 60
         while is_alive(process) and time.monotonic() < deadline:

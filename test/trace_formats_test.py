@@ -2,8 +2,7 @@
 """penstock convert reads logs of strace and fio, and writes CSV that other people's libraries read.
 
 trace_formats_test.py PENSTOCK ENVIRONMENT [TEST...]: ENVIRONMENT is a virtual environment with pyarrow (build/python).
-What is not installed is skipped.
-"""
+Cases that need missing programs are skipped. """
 
 import csv
 import json
@@ -33,7 +32,7 @@ cat {0}/c >{0}/a
 LC_ALL=C sort --parallel=1 -S 200K -T {0} -o {0}/sorted {0}/in
 """
 
-# Compares the Parquet file that the manual's line makes of the CSV with Python's reading of that CSV.
+# Compares the Parquet file that the manual's command makes of the CSV with Python's reading of that CSV.
 COMPARE = """
 import csv, pyarrow.csv, pyarrow.parquet
 pyarrow.parquet.write_table(pyarrow.csv.read_csv("run.csv"), "run.parquet")
@@ -57,7 +56,7 @@ class TraceFormatsTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name).resolve()
 
     def requests_of(self, trace, under=None):
-        """What each request is, without its process and time; temporary files by their folder alone."""
+        """The requests without process and time; temporary files only by their folder."""
         under = f"{self.folder}/" if under is None else under
         run(PROGRAM, "convert", trace, "-o", "x.csv", "-q", "--under", under, cwd=self.folder)
         with open(self.folder / "x.csv", newline="") as file:
@@ -101,7 +100,7 @@ class TraceFormatsTest(unittest.TestCase):
         assert "--under" in run(PROGRAM, "convert", "log", "-o", "x.trace", "--under", "/", cwd=folder, code=2).stderr
         assert "line 1 " in run(PROGRAM, "convert", "log", "--from", "iolog", cwd=folder, code=2).stderr
         assert "strace" in run(PROGRAM, "convert", "log", "--from", "x", cwd=folder, code=2).stderr
-        # A page replaces no trace. A conversion may take the name of its input: it replaces it when it is whole.
+        # A page never replaces a trace. A conversion may replace its input, when it is complete.
         before = (folder / "log").read_bytes()
         assert "over" in run(PROGRAM, "report", "log", "-o", "log", cwd=folder, code=2).stderr
         assert (folder / "log").read_bytes() == before
@@ -118,7 +117,7 @@ class TraceFormatsTest(unittest.TestCase):
         assert "cut off" in run(PROGRAM, "convert", "cut.trace", cwd=folder, code=1).stdout
 
     def test_a_signal_ends_what_waits_for_a_pipe(self):
-        """To be opened by its writer; for its writer; for its reader."""
+        """Waits for a writer to open the pipe, for data, and for a reader."""
         folder = self.folder
         os.mkfifo(folder / "pipe")
         self.strace("-ttt", "-T", "-yy")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """penstock trace and penstock convert from end to end: a JVM program, a static Go program, GNU sort and fio.
 
-trace_test.py PENSTOCK [TEST...]. What is not installed is skipped.
+trace_test.py PENSTOCK [TEST...]. Cases that need missing programs are skipped.
 """
 
 import csv
@@ -87,7 +87,7 @@ assert libc.syscall(209, context.value, 2, ctypes.addressof(pointers), 0, 0) == 
 events = ctypes.create_string_buffer(64)
 assert libc.syscall(208, context.value, 2, 2, ctypes.addressof(events), 0) == 2
 """
-# A child that no tracer is to have, made by clone() and by clone3().
+# Children made by clone() and clone3() with CLONE_UNTRACED.
 UNTRACED = """
 import ctypes, os, struct
 libc = ctypes.CDLL(None, use_errno=True)
@@ -104,7 +104,7 @@ for made in ("made-clone", "made-clone3"):
     assert status == 0, status
 """
 
-# execve() and clone3() with what is no address: EFAULT.
+# execve() and clone3() with bad addresses: EFAULT.
 BAD_ADDRESSES = """
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
@@ -138,7 +138,7 @@ def usable(backend):
 
 
 def runs(process):
-    """Whether it has not ended; nobody may have waited for one that has."""
+    """Whether the process runs; a zombie does not."""
     stat = pathlib.Path(f"/proc/{process}/stat")
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
 
@@ -160,7 +160,7 @@ class TraceTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name).resolve()
 
     def test_trace_that_waits_for_a_daemon_can_be_ended(self):
-        """The program ends and leaves a process, which nothing would end."""
+        """The program ends and leaves a process that would run forever."""
         script = "sh -c 'trap \"\" HUP; echo $$ > daemon; while :; do echo x >> made; sleep 0.01; done' > /dev/null 2>&1 & exit 7"
         for backend, ending in [("ptrace", signal.SIGINT), ("ptrace", signal.SIGTERM), ("bpf", signal.SIGINT)]:
             with self.subTest(backend=backend, ending=ending.name):
@@ -174,7 +174,7 @@ class TraceTest(unittest.TestCase):
                 try:
                     self.assertTrue(select.select([tracing.stderr], [], [], 60)[0], "it says nothing of what it waits for")
                     self.assertIn("Ctrl-C ends the trace", tracing.stderr.readline())
-                    # With a second line there, the first one's write has been seen to end.
+                    # A second line proves that the write of the first one has ended.
                     made = self.folder / "made"
                     while not made.exists() or made.stat().st_size < len("x\nx\n"):
                         time.sleep(0.005)
@@ -200,13 +200,13 @@ class TraceTest(unittest.TestCase):
                         done = subprocess.run([*words, output, "sh", "-c", script], cwd=self.folder, stdout=file, stderr=subprocess.PIPE)
                     self.assertEqual((done.returncode, done.stderr), (0, b"hello\n"))
                     self.assertTrue(any(r["file"].endswith("/made") for r in requests_of(self.folder)))
-            # By a pipe, as strace -o "|..." does it.
+            # Through a pipe, like strace -o "|...".
             tracing = subprocess.Popen([*words, "-", "sh", "-c", script], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             done = subprocess.run([PROGRAM, "convert", "-"], stdin=tracing.stdout, capture_output=True, text=True)
             tracing.stdout.close()
             self.assertEqual((tracing.wait(), done.returncode), (0, 0), done.stderr)
             self.assertIn("/made", done.stdout)
-            # What goes elsewhere leaves the program's output where it is.
+            # A trace to another place leaves the program's output alone.
             done = subprocess.run([*words, "other.trace", "sh", "-c", script], cwd=self.folder, capture_output=True)
             self.assertEqual((done.stdout, done.stderr), (b"hello\n", b""))
 
@@ -221,7 +221,7 @@ class TraceTest(unittest.TestCase):
         self.assertEqual(requests_of(self.folder), before)
         run(PROGRAM, "convert", "run.trace", "-q", "-o", "run.trace", cwd=self.folder)
         self.assertEqual(requests_of(self.folder), before)
-        # Damaged in the middle: what was there stays.
+        # A trace damaged in the middle: the existing output stays.
         damaged = bytearray(trace.read_bytes())
         damaged[len(damaged) // 2] ^= 1
         (self.folder / "damaged.trace").write_bytes(damaged)
@@ -229,7 +229,7 @@ class TraceTest(unittest.TestCase):
             (self.folder / name).write_text("old")
             run(PROGRAM, "convert", "damaged.trace", "-o", name, cwd=self.folder, code=2)
             self.assertEqual((self.folder / name).read_text(), "old")
-        # One that was cut off is as good as it goes.
+        # A trace that was cut off is read as far as possible.
         (self.folder / "cut.trace").write_bytes(trace.read_bytes()[:-10])
         for name in ("old.csv", "old.trace"):
             run(PROGRAM, "convert", "cut.trace", "-o", name, cwd=self.folder, code=1)
@@ -299,7 +299,7 @@ class TraceTest(unittest.TestCase):
         run(PROGRAM, "trace", "-q", sys.executable, "-c", script, cwd=self.folder)
         under = ["--under", f"{self.folder}/"]
         summary = run(PROGRAM, "convert", "run.trace", *under, cwd=self.folder).stdout
-        self.assertIn(" 21 seeks on one disk", summary)  # to its beginning, there and back ten times
+        self.assertIn(" 21 seeks on one disk", summary)  # one to its beginning, and ten times there and back
         files = {line.split()[-1]: int(line.split(" seeks")[0].split()[-1]) for line in summary.splitlines() if "/seek-" in line}
         self.assertEqual(files, {f"{self.folder}/seek-a": 11, f"{self.folder}/seek-b": 10})
         report = run(PROGRAM, "report", "run.trace", *under, cwd=self.folder).stdout
@@ -367,7 +367,7 @@ class TraceTest(unittest.TestCase):
                     left.unlink()
                 run(PROGRAM, "trace", "-q", "--backend", backend, *command, cwd=folder)
                 requests = requests_of(folder, "--under", f"{folder}/")
-                # (Temporary files have names by chance; processes run beside each other.)
+                # (Temporary files have random names; processes run in parallel.)
                 seen[backend] = sorted((r["access"], int(r["offset"]), int(r["bytes"])) for r in requests)
             assert seen["ptrace"] and seen["bpf"] == seen["ptrace"], (name, len(seen["ptrace"]), len(seen["bpf"]))
 
@@ -398,14 +398,14 @@ class TraceTest(unittest.TestCase):
         done = run(PROGRAM, "trace", "-o", "x.trace", "true", cwd=folder)
         best = "bpf" if usable("bpf") else "ptrace"
         assert f"by {best}" in done.stderr, done.stderr
-        # What auto did without is told.
+        # The summary says why auto did not use bpf.
         assert ("(bpf: cannot" in done.stderr) == (best == "ptrace"), done.stderr
         done = run(PROGRAM, "trace", "--backend", "ptrace", "-o", "x.trace", "true", cwd=folder)
         assert "by ptrace" in done.stderr and "bpf" not in done.stderr, done.stderr
         assert "auto, ptrace" in run(PROGRAM, "trace", "--backend", "kprobes", "true", cwd=folder, code=2).stderr
         if not usable("bpf"):
             self.skipTest("bpf cannot be used here")
-        # A ring that is too small is told about; a larger one helps.
+        # A too small ring is reported; a larger one helps.
         (folder / "data").write_bytes(bytes(4 << 20))
         dd = ["dd", "if=data", "of=/dev/null", "bs=512"]
         done = run(PROGRAM, "trace", "--backend", "bpf", "--ring", "4K", *dd, cwd=folder)
@@ -430,7 +430,7 @@ class TraceTest(unittest.TestCase):
                                   timeout=60)
             assert done.returncode == 0 and reader.stdout.read().startswith(b"PENTRACE"), done.stderr
         assert run(PROGRAM, "trace", "-o", "/dev/null", "true", cwd=folder).stderr == ""
-        # Standard output, also where a file has its name.
+        # "-" is standard output, even if a file has that name.
         (folder / "-").write_text("mine")
         done = subprocess.run([PROGRAM, "trace", "-o", "-", "true"], cwd=folder, capture_output=True)
         assert done.returncode == 0 and done.stdout.startswith(b"PENTRACE"), done.stderr
@@ -451,7 +451,7 @@ class TraceTest(unittest.TestCase):
         assert "cut off" in run(PROGRAM, "convert", "cut.trace", cwd=folder, code=1).stdout
         (folder / "bad.trace").write_bytes(whole[:200] + b"xxxx" + whole[204:])
         assert "damaged" in run(PROGRAM, "convert", "bad.trace", cwd=folder, code=2).stderr
-        # What a program writes to its streams is its own.
+        # The program's output streams are not mixed with ours.
         done = run(PROGRAM, "trace", "-q", "-o", "y.trace", "sh", "-c", "echo told >&2", cwd=folder)
         assert done.stderr == "told\n"
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the commands of the tutorials in docs/ and compares what they print: tutorial_test.py PENSTOCK CMAKE BUILD [TEST...].
 
-A block of ```console has commands, each behind "$ ", and behind each what it prints, on either stream. "..." stands for anything within
-a line; a last line "[exit code N]" says how it ends, if not with 0. Other blocks whose first line is a comment with the name of a file are
-that file. Programs are compiled with what BUILD installs.
+A block of ```console has commands, each after "$ ", followed by its output on both streams. "..." stands for anything within a line; a
+last line "[exit code N]" is its exit code, if not 0. Other blocks whose first line is a comment with the name of a file are that file.
+Programs are compiled with the files that BUILD installs.
 """
 
 import os
