@@ -1,5 +1,5 @@
-/* The C interface from C: compiled as C11 with -pedantic, linked to the shared library alone.
- * Usage: c_interface_test FOLDER, which is empty and stays so. */
+/* Tests of the C interface, compiled as C11 with -pedantic and linked only to the shared library.
+ * Usage: c_interface_test FOLDER, which must be empty and stays so. */
 #include <inttypes.h>
 #include <penstock/penstock.h>
 #include <pthread.h>
@@ -61,7 +61,7 @@ static void errors(void) {
   EXPECT(few[0] == 1);
   newer.later = 1;
   EXPECT(penstock_sort(few, 2, PENSTOCK_U64, &newer.known) == PENSTOCK_UNSUPPORTED);
-  /* Options of an older version: only the size. */
+  /* Options of an older version, with only the size. */
   size_t older = sizeof older;
   OK(penstock_sort(few, 2, PENSTOCK_U64, (const struct penstock_sort_options*)(void*)&older));
   older = SIZE_MAX;
@@ -71,7 +71,7 @@ static void errors(void) {
   EXPECT(penstock_sort(few, 2, PENSTOCK_U64, (const struct penstock_sort_options*)(void*)&older) ==
          PENSTOCK_INVALID_ARGUMENT);
   EXPECT(penstock_sort(few, 2, 99, NULL) == PENSTOCK_INVALID_ARGUMENT);
-  /* A length that was not given, and blocks that are too large. */
+  /* A missing length, and too large blocks. */
   struct penstock_stream_options shape = {.size = sizeof shape};
   penstock_stream* stream = NULL;
   penstock_process_stream* process_stream = NULL;
@@ -97,7 +97,7 @@ static void errors(void) {
   OK(penstock_install_handlers());
 }
 
-/* What is lacking is told; the callers' pointers are not followed. */
+/* Missing arguments are errors; the other pointers are not read. */
 static void lacking(void) {
   const char* const none[] = {NULL};
   const struct penstock_source no_read = {0};
@@ -150,7 +150,7 @@ static int read_all(void* stream) {
   return sum == 0 ? 1000 : 1001;
 }
 
-/* Sends these numbers through a stream, by one copy to the writer and one from the reader. */
+/* Sends these numbers through a stream, with one copy to the writer and one from the reader. */
 static void* produce_by_copy(void* stream) {
   char* end = penstock_copy(penstock_stream_writer(stream), numbers, sizeof numbers);
   EXPECT(end == (char*)penstock_stream_writer(stream) + sizeof numbers);
@@ -168,7 +168,8 @@ static void copies(void) {
     pthread_t thread;
     EXPECT(pthread_create(&thread, NULL, produce_by_copy, stream) == 0);
     memset(copied, 0, sizeof copied);
-    EXPECT(penstock_copy(to, penstock_stream_reader(stream), sizeof numbers) == to + sizeof numbers);
+    EXPECT(penstock_copy(to, penstock_stream_reader(stream), sizeof numbers) ==
+           to + sizeof numbers);
     EXPECT(memcmp(to, numbers, sizeof numbers) == 0);
     EXPECT(pthread_join(thread, NULL) == 0);
     penstock_stream_close(stream);

@@ -1,16 +1,17 @@
-/* The layouts of penstock/penstock.h's structures, frozen: a program that was compiled with an older header hands these very
- * bytes over. A new field gets a line of its own behind the last one, and another SIZE; no line ever changes otherwise.
- * A new field may not lie in what was padding (older callers leave that undefined): see SIZE before it. */
+/* The frozen layouts of penstock/penstock.h's structures: a program that was compiled with an older header passes exactly
+ * these bytes. A new field gets a new line after the last one, and another SIZE; no line ever changes otherwise.
+ * A new field may not use former padding (older callers leave that undefined): see SIZE before it. */
 #include <penstock/penstock.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define SIZE(structure, bytes) \
   _Static_assert(sizeof(struct structure) == (bytes), "the size of " #structure)
-#define AT(structure, field, offset) \
-  _Static_assert(offsetof(struct structure, field) == (offset), "the place of " #structure "." #field)
+#define AT(structure, field, offset)                            \
+  _Static_assert(offsetof(struct structure, field) == (offset), \
+                 "the place of " #structure "." #field)
 
-/* On machines of 64 bits, which are all that there are builds for. */
+/* All supported machines have 64 bits. */
 #if UINTPTR_MAX == UINT64_MAX
 
 SIZE(penstock_reader_options, 32);

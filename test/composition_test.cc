@@ -1,5 +1,5 @@
-// Parts of the library put together, as programs put them: a program's code that one part calls uses another part
-// through its plain pointer. Every place that calls such code is tried with every part that serves faults.
+// Combinations of parts of the library, as programs make them: a program's code that one part calls uses another
+// part through its plain pointer. Every place that calls such code is tried with every part that serves faults.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -34,13 +34,13 @@ T value_of(Result<T> result) {
   return std::move(*result);
 }
 
-// A part: what the program's code does with it, where it is called, and what is looked at afterwards.
+// A part that serves faults: its use by the program's code, and the check afterwards.
 struct Part {
   std::function<void()> use;
   std::function<void()> end = [] {};
 };
 
-// Whether every byte is the one that belongs there.
+// Whether every byte has the value of its place.
 bool is_right(const char* begin) {
   for (uint64_t i = 0; i < bytes; ++i) {
     if (begin[i] != byte_of(i)) return false;
@@ -177,7 +177,7 @@ Part vector(const TemporaryFolder&) {
 
 // ---- places
 
-// Each calls `use` once, where it calls the program's code.
+// A place that calls the program's code: it calls `use` once.
 using Place = void (*)(const TemporaryFolder& folder, const std::function<void()>& use);
 
 FilesOptions sort_of(const TemporaryFolder& folder) {
@@ -266,7 +266,7 @@ void recovery_point(const TemporaryFolder&, const std::function<void()>& use) {
   EXPECT_TRUE(RecoveryPoint::run([&] { use(); }));
 }
 
-// A thread of a server, which blocks all signals.
+// A server's thread, which blocks all signals.
 void thread_with_all_signals_blocked(const TemporaryFolder&, const std::function<void()>& use) {
   std::jthread([&] {
     sigset_t all;

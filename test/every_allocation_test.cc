@@ -1,8 +1,8 @@
-// Each allocation of a call fails once, in a forked child: the call returns out_of_memory or does its work, and what
-// was handed to it is all there.
+// Fails each allocation of a call once, in a forked child: the call returns out_of_memory or does its work, and its
+// input is intact.
 //
-// malloc() of this program, which operator new calls, too, fails when its turn comes, in whichever thread. A call of
-// more allocations than `tried_max` is tried at its first ones, where most ways out are, and at others evenly.
+// This program's malloc(), which operator new also calls, fails when its turn comes, in any thread. Of a call with
+// more allocations than `tried_max`, the first ones fail, where most error paths are, and evenly spread others.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -44,7 +44,7 @@
 
 namespace {
 
-// Allocations until one fails; below 0: none does. Relaxed: a counter.
+// Allocations until one fails; below 0: none does. A counter, so relaxed order is enough.
 std::atomic<int64_t> left{-1};
 std::atomic<int64_t> made{0};
 
@@ -97,16 +97,16 @@ namespace {
 
 constexpr int64_t tried_max = 40;
 constexpr int64_t first_tried = 24;
-constexpr unsigned seconds_max = 60;  // of one try, on a busy machine
+constexpr unsigned seconds_max = 60;  // limit for one try, on a busy machine
 
 enum class End : char { worked, refused, other_error, thrown, lost, ended };
 constexpr const char* names_of_ends[] = {"worked",       "out_of_memory",   "another error",
                                          "an exception", "items were lost", "the process ended"};
 
-// A call, with what it is given made before allocations fail, and looked at afterwards.
+// A call whose input is made before allocations fail, and checked afterwards.
 struct Case {
   std::string name;
-  // Makes the input, calls armed(call), and returns whether the input is whole.
+  // Makes the input, calls armed(call), and returns whether the input is intact.
   std::function<bool(const std::function<void(const std::function<Status()>&)>& armed)> run;
 };
 std::ostream& operator<<(std::ostream& to, const Case& each) {
@@ -159,7 +159,7 @@ struct Said {
   char message[300] = {};
 };
 
-// In a child, with the allocation `n` failing (below 0: none). `allocations`: how many the call made.
+// Tries the call in a child, with allocation `n` failing (below 0: none). Sets `allocations` to the call's number.
 End try_one(const Case& each, int64_t n, int64_t& allocations, std::string& message) {
   int ends[2];
   if (::pipe(ends) != 0) std::abort();
@@ -177,7 +177,7 @@ End try_one(const Case& each, int64_t n, int64_t& allocations, std::string& mess
         left = -1;
         said.allocations = made;
         if (!status) {
-          // EAGAIN: a thread that the system cannot start for want of memory.
+          // EAGAIN: the system has no memory to start a thread.
           const bool refused = status.error().code == ErrorCode::out_of_memory ||
                                status.error().system_errno == EAGAIN;
           said.end = refused ? End::refused : End::other_error;
@@ -214,7 +214,7 @@ TEST_P(EveryAllocation, IsAnErrorOrDoesNotMatter) {
 #endif
   int64_t allocations = 0;
   std::string message;
-  (void)sorted_file();  // once, and here: they allocate
+  (void)sorted_file();  // created here, before allocations fail
   (void)written_file();
   ASSERT_EQ(try_one(GetParam(), -1, allocations, message), End::worked) << message;
   const int64_t step =
@@ -248,7 +248,7 @@ uint64_t key_of(Keys keys, uint64_t i, uint64_t noise) {
       return noise;
     case Keys::heavy:
       return noise >> 62 != 0 ? i % 7 * 0x123456789abcdef : noise;
-    case Keys::skewed:  // most in a range that a sample sees as a few buckets
+    case Keys::skewed:  // most keys in a range that a sample sees as a few buckets
       return noise % 16 == 0 ? noise : noise >> (24 + noise % 8);
     case Keys::few:
       return noise % 5;
@@ -274,7 +274,7 @@ std::vector<T> items_of(size_t count, Keys keys) {
   return items;
 }
 
-// The sum of what the bytes say, whatever their order: of units of `bytes`.
+// A sum over units of `bytes` that does not depend on their order.
 uint64_t sum_of(const void* memory, size_t count, size_t bytes) {
   const auto* at = static_cast<const std::byte*>(memory);
   uint64_t sum = 0;
@@ -446,7 +446,7 @@ std::vector<Case> partitions() {
 
 // ---- files
 
-// `inputs`: 1, sorted lines; 2: others, too.
+// `inputs`: 1 for sorted lines only; 2 for unsorted ones, too.
 template <class Call>
 Case of_files(std::string name, size_t inputs, const char* output, Call call) {
   return {std::move(name), [=](const auto& armed) {

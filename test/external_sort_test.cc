@@ -1,7 +1,7 @@
 // Test labels: loops
 
-// The external sort as a whole: every distribution of every format, on both mechanisms that move
-// blocks, within a budget that makes it distribute; and what can go wrong.
+// Tests of the whole external sort: every distribution of every format, on both mechanisms that
+// move blocks, within a budget that makes it distribute; and failures.
 
 #include "files/sort/external_sort.h"
 
@@ -50,8 +50,8 @@ class ExternalSortTest : public SortFixture {
     options.memory_bytes = budget_bytes();
     return options;
   }
-  // What the test holds itself is not the sort's. What a sanitizer takes for itself may grow by
-  // more than the least budget between the look at it and the sort's own: then once more.
+  // The test's own memory is not the sort's. A sanitizer's memory may grow by more than the
+  // least budget between this measurement and the sort's own: then the sort runs once more.
   static Result<SortStats> sort(SortOptions options) {
     for (int attempt = 0;; ++attempt) {
       options.memory_bytes = budget_bytes();
@@ -60,7 +60,7 @@ class ExternalSortTest : public SortFixture {
         return stats;
     }
   }
-  // Sorts `data` and looks whether the output is what it has to be.
+  // Sorts `data` and checks the output.
   SortStats sort_and_check(const SortOptions& options, const std::string& data) {
     write(options.inputs[0], data);
     auto stats = sort(options);
@@ -235,7 +235,7 @@ TEST_F(ExternalSortTest, SeveralInputsAreOneSet) {
 }
 
 TEST_F(ExternalSortTest, APipeOfAnyLengthIsSorted) {
-  ::signal(SIGPIPE, SIG_IGN);  // a sort that fails must not end the test with it
+  ::signal(SIGPIPE, SIG_IGN);  // a failing sort must not end the test
   for (uint64_t bytes : {uint64_t{0}, uint64_t{80}, uint64_t{MiB}, input_bytes, 4 * input_bytes}) {
     SCOPED_TRACE(bytes);
     SortOptions chosen = options({Type::u64, 8});
@@ -254,7 +254,7 @@ TEST_F(ExternalSortTest, APipeOfAnyLengthIsSorted) {
   }
 }
 
-// What sort_files() writes to a pipe for this input.
+// Reads the output of sort_files() from a pipe.
 class PipedOutput {
  public:
   explicit PipedOutput(const std::string& fifo) : fifo_(fifo) {
@@ -273,7 +273,7 @@ class PipedOutput {
   std::jthread reader_;
 };
 
-// A pipe cannot be written out of order, whatever order a copy of many bytes takes.
+// A pipe cannot be written out of order, in whatever order a large copy goes.
 TEST_F(ExternalSortTest, APipeTakesAnyDistribution) {
   for (const Format& format : {formats[1], Format{Type::record, 200'000, 0, 8}}) {
     std::string data = generate(formats[1], Distribution::all_equal, 12'000'000);
@@ -287,7 +287,7 @@ TEST_F(ExternalSortTest, APipeTakesAnyDistribution) {
   }
 }
 
-// The sample sees few of the short lines: the run must still keep its budget, and must not abort.
+// The sample sees few of the short lines: the run must keep its budget all the same, and must not abort.
 TEST_F(ExternalSortTest, ManyMoreLinesThanTheSampleSaw) {
   std::string data(6'000'000, '\n');
   for (int i = 0; i < 60'000; ++i)
@@ -387,7 +387,7 @@ TEST_F(ExternalSortTest, SortedStretchesAreMergedWhereTheyLie) {
   }
 }
 
-// Read once, written once, nothing else: by each of the ways in which keys are read.
+// The input is read once and written once, for every way of reading keys.
 TEST_F(ExternalSortTest, WhatIsInOrderIsCopied) {
   for (const Format& format : formats) {
     for (const bool descending : {false, true}) {
@@ -405,7 +405,7 @@ TEST_F(ExternalSortTest, WhatIsInOrderIsCopied) {
   }
 }
 
-// A descending input is distributed as any other, and the sort in memory turns its buckets round.
+// A descending input is distributed as any other, and the in-memory sort reverses its buckets.
 TEST_F(ExternalSortTest, NumbersInTheOppositeOrderAreDistributed) {
   for (const Format& format : formats) {
     if (!format.numeric()) continue;
@@ -413,7 +413,7 @@ TEST_F(ExternalSortTest, NumbersInTheOppositeOrderAreDistributed) {
       SCOPED_TRACE(std::string(name_of(format.type)) + (descending ? " descending" : ""));
       SortOptions chosen = options(format);
       chosen.descending = descending;
-      // It ends within a sector.
+      // The input ends within a sector.
       const std::string data =
           generate(format, descending ? Distribution::sorted : Distribution::reverse,
                    input_bytes + 3 * format.record_bytes);
@@ -428,7 +428,7 @@ TEST_F(ExternalSortTest, FilesThatFollowEachOtherAreCopiedAndRepairedAtTheirSeam
   const std::string data = generate(chosen.format, Distribution::sorted, input_bytes);
   const size_t middle = data.find('\n', data.size() / 2);
   chosen.inputs = {path("in"), path("behind")};
-  write(chosen.inputs[0], data.substr(0, middle));  // its last line has no end
+  write(chosen.inputs[0], data.substr(0, middle));  // the last line lacks its newline
   write(chosen.inputs[1], data.substr(middle + 1, data.size() - middle - 2));
   auto stats = sort(chosen);
   ASSERT_TRUE(stats) << stats.error().message();
@@ -453,14 +453,14 @@ TEST_F(ExternalSortTest, AnyNumberOfFilesIsCopied) {
   EXPECT_EQ(read(chosen.output), data);
 }
 
-// The sample saw nothing of it: the copy is given up where it stands, and what it wrote is written over.
+// The sample misses the item: the copy is abandoned, and its output overwritten.
 TEST_F(ExternalSortTest, OneItemOutOfOrderIsFoundWhereverItIs) {
   for (const Format& format : {Format{Type::u64, 8}, Format{Type::f32, 4, 0, 4},
                                Format{Type::kv64, 16}, Format{Type::record, 100, 0, 10}}) {
     const std::string sorted = generate(format, Distribution::sorted, input_bytes);
     const size_t items = sorted.size() / format.record_bytes;
     Random random(items);
-    // The second, the last, the first of a window that is looked at, and some anywhere.
+    // The second item, the last, the first of a checked window, and random ones.
     for (const size_t place : {size_t{1}, items - 1, size_t{2048}, random.below(items - 1) + 1,
                                random.below(items - 1) + 1}) {
       SCOPED_TRACE(std::string(name_of(format.type)) + " " + std::to_string(place));
@@ -472,7 +472,7 @@ TEST_F(ExternalSortTest, OneItemOutOfOrderIsFoundWhereverItIs) {
   }
 }
 
-// A temporary keeps checks of what is written to it, once.
+// A temporary checks each written block once.
 TEST_F(ExternalSortTest, ATemporaryOfWhatIsNearlyInOrderCanBeRead) {
   SortOptions chosen = options({Type::u64, 8});
   std::string data = generate(chosen.format, Distribution::sorted, input_bytes);
@@ -506,8 +506,8 @@ TEST_F(ExternalSortTest, RepeatsOfWhatIsInOrderAreDropped) {
   EXPECT_EQ(sorted.duplicates, 0u);
 }
 
-// A merge holds shorter lines than a distribution does: one that is too long for it is no reason to
-// fail where any other order of the same lines is sorted.
+// A merge has room only for shorter lines than a distribution: a line that is too long for it must
+// not fail a sort that works for any other order of the same lines.
 TEST_F(ExternalSortTest, ALineThatIsTooLongForAMergeIsSortedAllTheSame) {
   SortOptions chosen = options({Type::lines, 1});
   Random random(41);
@@ -549,11 +549,11 @@ class FailingSort : public ExternalSortTest {
     io::inject({});
     ExternalSortTest::TearDown();
   }
-  // The run must fail with this code, the input stay whole and the old output stay.
+  // Expects the run to fail with this code, and to leave the input and the old output intact.
   void expect_failure(const SortOptions& chosen, ErrorCode code) {
     EXPECT_TRUE(fails_cleanly(chosen, code));
   }
-  // False if it does not fail.
+  // Returns false if the run does not fail.
   bool fails_cleanly(SortOptions chosen, ErrorCode code) {
     std::string input = read(chosen.inputs[0]);
     write(chosen.output, "old");
@@ -569,7 +569,7 @@ class FailingSort : public ExternalSortTest {
     }
     return true;
   }
-  // An error after ever more requests of one kind, until there are no more.
+  // Fails each request of one kind in turn, until a run has fewer requests.
   void fail_after_any_number(const SortOptions& chosen, int error, io::Operation operation,
                              ErrorCode code) {
     uint64_t after = 0;
@@ -608,7 +608,7 @@ TEST_F(FailingSort, CancellationEndsCleanly) {
   expect_failure(chosen, ErrorCode::interrupted);
 }
 
-// Other threads of the program may take what was counted as the sort's, while it samples.
+// While the sort samples, other threads of the program may take memory that was counted as the sort's.
 TEST_F(FailingSort, MemoryThatIsTakenMeanwhileIsAnErrorOrDoesNotMatter) {
   for (const auto& [format, top] :
        {std::pair{formats[1], uint64_t{0}}, std::pair{formats[8], uint64_t{0}},

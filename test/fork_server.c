@@ -1,9 +1,9 @@
-/* A program that starts once and runs many times: loaded in front of it (LD_PRELOAD), this forks where its main() would
- * begin, for each request. What the system loads and links for a program is then done once, and a run costs a fifth.
+/* Starts a program once and runs it many times: loaded with LD_PRELOAD, this forks before the program's main(), for
+ * each request. Loading and linking are then done once, and a run costs a fifth.
  *
- * Descriptor 3 is a socket of packets. A request: its arguments, each with a NUL behind it, behind those of the
- * environment that are set for this run ("LC_ALL=C"), and an empty string between; with it come three descriptors, which
- * become the run's 0, 1 and 2. The answer: four bytes, as waitpid() tells the run's end. */
+ * Descriptor 3 is a socket of packets. A request has the environment variables for this run ("LC_ALL=C"), an empty
+ * string, and the arguments, each followed by a NUL; with it come three descriptors, which become the run's 0, 1 and 2.
+ * The answer is four bytes: waitpid()'s status of the run. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -24,7 +24,8 @@ static ssize_t receive(char* request, int fds[3]) {
     struct cmsghdr align;
   } control;
   struct iovec part = {request, bytes_max - 1};
-  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+  struct msghdr message = {
+      .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
   ssize_t bytes = recvmsg(server, &message, 0);
   struct cmsghdr* header = bytes > 0 ? CMSG_FIRSTHDR(&message) : NULL;
   if (header == NULL) return 0;
@@ -42,7 +43,8 @@ static int run(char* request, size_t bytes, int fds[3]) {
   for (; *at != 0; at += strlen(at) + 1) putenv(at);
   char* words[words_max];
   int count = 0;
-  for (++at; at < request + bytes && count < words_max - 1; at += strlen(at) + 1) words[count++] = at;
+  for (++at; at < request + bytes && count < words_max - 1; at += strlen(at) + 1)
+    words[count++] = at;
   words[count] = NULL;
   return real_main(count, words, environ);
 }
@@ -67,8 +69,9 @@ static int serve(int argc, char** argv, char** environment) {
   _exit(0);
 }
 
-__attribute__((visibility("default"))) int __libc_start_main(Main program, int argc, char** argv, void (*init)(void),
-                                                              void (*fini)(void), void (*end)(void), void* stack) {
+__attribute__((visibility("default"))) int __libc_start_main(Main program, int argc, char** argv,
+                                                             void (*init)(void), void (*fini)(void),
+                                                             void (*end)(void), void* stack) {
   int (*real)(Main, int, char**, void (*)(void), void (*)(void), void (*)(void), void*);
   *(void**)&real = dlsym(RTLD_NEXT, "__libc_start_main");
   real_main = program;

@@ -1,12 +1,12 @@
 // Random cases for sort: gnu_sort_cases OURS THEIRS FORK_SERVER FOLDER SEED FIRST COUNT WHOLE LOCALE...
 //
-// Each is a command line and its inputs, given to both programs under the name "sort": exit code, what they write and what -c
-// tells must be the same, byte for byte. Case i of a seed is the same in every run. A case that differs is told as a command,
+// Each is a command line and its inputs, given to both programs under the name "sort": exit code, output and the message of
+// -c must be the same, byte for byte. Case i of a seed is the same in every run. A case that differs is printed as a command,
 // with its inputs kept in FOLDER/NUMBER, and the program ends with 1.
 //
 // Both programs are started once, with fork_server.c loaded in front of them, and fork for each case. One case in WHOLE goes
-// through our whole program. In the others its words are parsed and its keys are made here, and std::stable_sort takes the place
-// of the engine, which costs a tenth: so many cases look at what words mean and how text is ordered, fewer at the rest.
+// through our whole program. In the others this program parses the words and makes the keys, and std::stable_sort replaces the
+// engine, which costs a tenth: so many cases test options and the order of text, fewer the rest.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -103,7 +103,7 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // `input`: of a pipe that is its stdin, if there is one.
+  // `input`: the text of a pipe as stdin, if there is one.
   Outcome run(const std::string& locale, const std::vector<std::string>& words,
               const std::string* input) {
     for (const int fd : {output_, told_})
@@ -153,7 +153,7 @@ class Program {
   int told_ = -1;
 };
 
-// Our program without its engine: its words, its keys, and a sort of memory.
+// Our program without its engine: its command line, its keys, and an in-memory sort.
 class Model {
  public:
   Outcome run(const std::string& locale, const std::vector<std::string>& given,
@@ -210,7 +210,7 @@ class Model {
     return {};
   }
 
-  // What collates of the lines: keys without an order of their own, and the lines.
+  // The texts that collation compares: keys without an order of their own, and the lines.
   static std::vector<std::string> texts_of(const std::string& locale,
                                            const std::vector<std::string>& given,
                                            const std::vector<std::string>& lines) {
@@ -249,7 +249,7 @@ class Model {
   }
 
  private:
-  // Each with its end.
+  // The items of all inputs, each with its line end.
   static std::optional<std::vector<std::string>> items_of(const std::vector<std::string>& inputs,
                                                           const items::Format& format,
                                                           const std::string* input) {
@@ -268,13 +268,13 @@ class Model {
   }
 };
 
-// Whether strcoll() and strxfrm() of the C library contradict each other about two of the texts. (Those of glibc do, where
-// punctuation stands in front of letters that differ in case: "1.E" and "1e" in en_US.UTF-8.)
+// Whether strcoll() and strxfrm() of the C library contradict each other about two of the texts. (Those of glibc do for
+// punctuation in front of letters that differ in case: "1.E" and "1e" in en_US.UTF-8.)
 bool contradict(const std::string& locale, const std::vector<std::string>& texts) {
   const locale_t in = ::newlocale(LC_ALL_MASK, locale.c_str(), locale_t{});
   if (in == locale_t{}) return false;
   std::vector<std::pair<std::string, std::string>>
-      parts;  // between NULs, and what strxfrm() makes of them
+      parts;  // parts between NULs, and their strxfrm() keys
   for (const std::string& text : texts) {
     for (size_t at = 0; at <= text.size(); at += std::strlen(text.c_str() + at) + 1) {
       const char* const part = text.c_str() + at;
@@ -350,7 +350,7 @@ std::string random_word(Chance& chance) {
     case 10: {
       std::string text;
       for (uint64_t n = chance.below(6); n > 0; --n) text += static_cast<char>(chance.below(256));
-      // GNU sort 9.1 takes this byte for a separator of groups where the locale has none (docs/sort.md).
+      // GNU sort 9.1 takes this byte for a separator of groups if the locale has none (docs/sort.md).
       std::ranges::replace(text, '\x80', '\x81');
       return text;
     }
@@ -490,7 +490,7 @@ Case random_case(Chance& chance) {
   const uint64_t parts = 1 + chance.below(3);
   c.parts.resize(parts);
   std::vector<std::string> lines;
-  // Of two NaNs GNU sort compares bytes of their memory that mean nothing, too: one is enough.
+  // GNU sort compares meaningless bytes of two NaNs, so that a case may have only one.
   bool has_nan = false;
   for (uint64_t i = 0; i < count; ++i) {
     std::string line = i > 0 && chance.one_in(5) ? lines[chance.below(i)]
@@ -521,7 +521,7 @@ class Cases {
   Cases(Program& ours, Program& theirs, fs::path folder)
       : ours_(ours), theirs_(theirs), folder_(std::move(folder)) {}
 
-  // The C library has no one order for the lines of the last case.
+  // Whether the C library has contradictory orders for the lines of the last case.
   bool is_contradicted() {
     std::vector<std::string> lines;
     for (const std::string& part : case_.parts) {
@@ -534,7 +534,7 @@ class Cases {
     return contradict(locale_, Model::texts_of(locale_, case_.options, lines));
   }
 
-  // What differs, or nothing. `whole`: through our program.
+  // The difference of a random case; empty if there is none. `whole`: runs our whole program.
   std::string run(Chance& chance, const std::string& locale, bool whole) {
     const Case& c = case_ = random_case(chance);
     whole_ = whole;
@@ -584,11 +584,11 @@ class Cases {
       default:
         write_parts(c);
         words = with_parts(words, c);
-        // Options may stand behind files.
+        // Options may follow files.
         if (chance.one_in(4))
           std::ranges::rotate(words, words.end() - static_cast<ptrdiff_t>(c.parts.size()));
         if (chance.one_in(10)) words.push_back("-b");
-        // It speaks of each key.
+        // --debug has remarks on each key.
         compares_told_ = whole_ && chance.one_in(3);
         shows_keys_ = compares_told_;
         if (shows_keys_) words.push_back("--debug");
@@ -610,7 +610,7 @@ class Cases {
     return words;
   }
 
-  // False: there are options that GNU sort refuses.
+  // Returns false if there are options that GNU sort refuses.
   bool sort_parts(const Case& c) {
     for (size_t i = 0; i < c.parts.size(); ++i) {
       std::vector<std::string> words = c.options;
@@ -636,7 +636,7 @@ class Cases {
     if (!differs_.empty()) write_parts(c);
   }
 
-  // Where --debug says that a key is missing, its place is left out: of keys that end before they begin it is any.
+  // Removes the column of "no match for key", which is arbitrary for keys that end before they begin.
   static std::string without_places(std::string_view shown) {
     std::string text;
     while (!shown.empty()) {
@@ -710,7 +710,7 @@ int run(const std::vector<std::string>& words) {
   const uint64_t count = std::stoull(words[6]);
   const uint64_t whole = std::max<uint64_t>(std::stoull(words[7]), 1);
   const std::vector<std::string> locales(words.begin() + 8, words.end());
-  // Of the model's parser nothing is told.
+  // The model's parser must print nothing.
   cli::call_me_sort();
   if (std::freopen("/dev/null", "w", stderr) == nullptr) fail("be silent");
   Program ours(words[0], words[2]);
@@ -741,7 +741,7 @@ int run(const std::vector<std::string>& words) {
              seed, first, whole, differ);
   fmt::print("of {} more the C library has two orders, by strcoll() and by strxfrm()\n",
              contradicted);
-  // They are rare: more of them were something else.
+  // Contradictions are rare: more of them would have another cause.
   return differ == 0 && contradicted <= 10 + count / 500 ? 0 : 1;
 }
 

@@ -60,7 +60,7 @@ def check_packages(consumer, build, cmake, cc):
             run(prefix / "bin/penstock", "sort", folder / "in", "-o", folder / "out")
             assert (folder / "out").read_text() == "a\nb\nc\n", kind
             environment = dict(os.environ, PKG_CONFIG_PATH=f"{libraries}/pkgconfig", LD_LIBRARY_PATH=str(libraries))
-            if kind == "RPM":  # as in a build for another system
+            if kind == "RPM":  # like a build for another system
                 environment |= {"PKG_CONFIG_LIBDIR": environment.pop("PKG_CONFIG_PATH"), "PKG_CONFIG_SYSROOT_DIR": str(root)}
             flags = run("pkg-config", "--cflags", "--libs", "penstock", env=environment).split()
             run(cc, "-std=c11", consumer / "main.c", "-o", root / "c", *flags)

@@ -1,5 +1,5 @@
-// Every type of items on every path: each call of sort.h and partition.h, with few items and many, one thread and
-// several, against the standard library.
+// Tests every type of items on every path: each call of sort.h and partition.h, with few items and many, one
+// thread and several, against the standard library.
 
 #include <gtest/gtest.h>
 
@@ -63,7 +63,7 @@ bool same(std::span<const T> a, std::span<const T> b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
-// All bytes of all items, in an order that does not depend on theirs.
+// All items as bytes, sorted, so that their order does not matter.
 template <class T>
 std::vector<T> bag(std::span<const T> items) {
   std::vector<T> all(items.begin(), items.end());
@@ -71,7 +71,7 @@ std::vector<T> bag(std::span<const T> items) {
   return all;
 }
 
-// The sum of what the items' bytes say, whatever their order.
+// A sum over the items' bytes that does not depend on their order.
 template <class T>
 uint64_t sum_of(std::span<const T> items) {
   uint64_t sum = 0;
@@ -83,7 +83,7 @@ uint64_t sum_of(std::span<const T> items) {
   return sum;
 }
 
-// In the order of `sorted`: equal items may be told apart by their values alone.
+// Expects the order of `sorted`; equal items may differ in their values.
 template <class T>
 bool in_order(std::span<const T> items, std::span<const T> sorted) {
   if constexpr (requires(T item) { item.value; }) {
@@ -94,7 +94,7 @@ bool in_order(std::span<const T> items, std::span<const T> sorted) {
   }
 }
 
-// As far as a distribution through memory, for a type of the library's own.
+// Enough items for a distribution through memory, for a type of the library's own.
 template <class T>
 std::vector<size_t> counts() {
   std::vector<size_t> all = {0, 1, 3, 100, 5'000};

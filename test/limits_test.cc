@@ -1,4 +1,4 @@
-// Limits of the library, each at its edge and one beyond (docs/limits.md has the table).
+// Tests of the library's limits, each at its edge and one beyond (docs/limits.md has the table).
 
 #include "os/limits.h"
 
@@ -33,7 +33,7 @@ void expect_works(RemapStream& pipe, uint64_t bytes) {
 
 TEST(Limits, AStreamIsAsLongAsTwoOfItFitTheAddresses) {
   if (os::shadowed) GTEST_SKIP() << "a sanitizer needs the address space";
-  // The longest, within a GiB, by trying: what the process has mapped already lies in between.
+  // Finds the longest length, within a GiB, by trying: the process's other mappings lie in between.
   uint64_t longest = 10 * TiB, refused = 64 * TiB;
   while (refused - longest > GiB) {
     const uint64_t bytes = longest + (refused - longest) / 2;
@@ -50,7 +50,7 @@ TEST(Limits, AStreamIsAsLongAsTwoOfItFitTheAddresses) {
       << pipe.error().message();
 }
 
-// Sparse, with one byte in the end; nothing where the file system takes no file of that length.
+// Writes a sparse file with one byte at its end; returns false if the file system takes no file of that length.
 bool write_sparse(const std::string& path, uint64_t bytes) {
   const os::Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   return fd && ::pwrite(fd.get(), "z", 1, static_cast<off_t>(bytes - 1)) == 1;
@@ -89,7 +89,7 @@ TEST(Limits, TenThousandStreamsAreOpenAtOnce) {
   for (size_t at = 0; at < streams.size(); at += 97) expect_works(streams[at], 10);
 }
 
-// Takes all mappings that the process may have left: every other page of a range is another one.
+// Takes all remaining mappings of the process, by protecting every other page of a range.
 class AllMappings {
  public:
   AllMappings() : range_(os::Reservation::reserve(GiB).value()) {
@@ -147,7 +147,7 @@ TEST(Limits, SnapshotsUntilNoMappingIsLeft) {
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->code, ErrorCode::out_of_mappings) << refused->message();
   for (size_t at = 0; at < snapshots.size(); ++at) ASSERT_EQ(*snapshots[at].begin<uint64_t>(), at);
-  // What ends gives room again.
+  // Destroyed snapshots release their mappings.
   snapshots.resize(snapshots.size() / 2);
   EXPECT_TRUE(table->snapshot());
 }

@@ -1,6 +1,6 @@
-// node report_page_test.mjs PLAYWRIGHT CHROMIUM FOLDER: opens the pages of FOLDER as a person would, and prints what
-// was found as one JSON object: for each case null, or what was wrong. report_page_test.py makes the pages and
-// reports the cases.
+// node report_page_test.mjs PLAYWRIGHT CHROMIUM FOLDER: opens the pages of FOLDER as a person would, and prints one
+// JSON object: null for each case that passed, or the error. report_page_test.py makes the pages and reports the
+// cases.
 
 import fs from 'node:fs';
 import path from 'node:path';
@@ -14,12 +14,12 @@ const found = {};
 
 const assert = (condition, message) => { if (!condition) throw new Error(message); };
 
-// A page, and all that it said or asked for.
+// Opens a page, and records its console messages and requests.
 const open = async (name, options = {}) => {
   const context = await browser.newContext({viewport: {width: 1280, height: 900}, ...options});
   const page = await context.newPage();
   page.said = [];
-  // One warning is about this test's own looking at pixels.
+  // One warning is caused by this test's reading of pixels.
   page.on('console', message => { if (!message.text().includes('willReadFrequently')) page.said.push(`console: ${message.text()}`); });
   page.on('pageerror', error => page.said.push(`error: ${error.message}`));
   page.on('request', request => { if (!request.url().startsWith('file:') || !request.isNavigationRequest()) page.said.push(`request: ${request.url()}`); });
@@ -32,7 +32,7 @@ const quiet = page => assert(page.said.length === 0, page.said.join('; '));
 const viewOf = (page, selector = '.order canvas') => page.$eval(selector, c => c.dataset.view.split(',').map(Number));
 const settled = async page => { await page.evaluate(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))); };
 
-// How many pixels of a canvas are near one of the two colours that data have.
+// The number of pixels of a canvas near one of the two colours of data.
 const coloured = (page, selector) => page.$$eval(selector, canvases => canvases.map(canvas => {
   const style = getComputedStyle(document.documentElement);
   const wanted = ['--read', '--write', '--mark'].map(name => parseInt(style.getPropertyValue(name).trim().slice(1), 16));
@@ -135,7 +135,7 @@ await test('large_traces_reach_single_requests', async () => {
     await page.keyboard.press('.');
     assert(/^Request [\d,]+: (read|write) of 4\.00.KiB/.test(await page.textContent('.order .readout')), 'no single request');
   }
-  // Between places the page says how fine it is, and how to get closer.
+  // Between places the page shows its resolution, and how to get closer.
   await page.keyboard.press('0');
   await page.evaluate(() => document.querySelector('.order canvas').focus());
   const box = await page.locator('.order canvas').boundingBox();
@@ -149,7 +149,7 @@ await test('narrow_screens', async () => {
     const page = await open(name, {viewport: {width: 360, height: 740}, hasTouch: true});
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);
     assert(wide <= 360, `${name} is ${wide} pixels wide`);
-    const least = name === 'many.html' ? 5 : 30;  // its seeks are few
+    const least = name === 'many.html' ? 5 : 30;  // it has few seeks
     for (const count of await coloured(page, 'canvas')) assert(count > least, `${name}: a plot with ${count} coloured pixels`);
     quiet(page);
     if (name === 'sort.html') await page.screenshot({path: path.join(folder, 'narrow.png'), fullPage: true});
@@ -212,7 +212,7 @@ await test('traces_side_by_side', async () => {
   await page.screenshot({path: path.join(folder, 'both.png'), fullPage: true});
   const stats = await open('stats.html');
   assert(await stats.$$eval('.stairs svg .measured, .stairs svg .predicted', list => list.filter(p => p.getAttribute('d')).length) === 2, 'the staircase');
-  // What held the memory: every stage has its area; bucket by bucket: every one its bars and its words.
+  // Memory: every stage has its area. Bucket by bucket: each has its bars and its text.
   assert(await stats.$$eval('.chart .boxed svg', list => list.length) === 3, 'three pictures of a sort');
   assert(await stats.$$eval('.tall g', list => list.filter(g => g.querySelector('title').textContent && g.querySelectorAll('path').length === 4).length) === 32, 'the buckets');
   const sizes = await stats.$$eval('.chart svg path:not(.grid)', list => list.map(p => p.getBoundingClientRect()).filter(r => r.width > 1 && r.height > 1).length);
@@ -228,7 +228,7 @@ await test('many_files_have_names', async () => {
   assert(whole.every(text => /^\/data\/(logs|parts)?.*… \(\d+ files\)$/.test(text)), `labels: ${whole}`);
   assert(whole.some(text => text.startsWith('/data/logs/day-')) && whole.some(text => text.startsWith('/data/parts/part-')), `labels: ${whole}`);
   await page.screenshot({path: path.join(folder, 'many.png')});
-  // Closer, each has its own.
+  // After zooming in, each has its own name.
   await page.click('.files .name button');
   await page.focus('.order canvas');
   for (let i = 0; i < 2; ++i) await page.keyboard.press('[');
@@ -248,7 +248,7 @@ await test('a_sort_is_read_in_seconds', async () => {
   const [measured, predicted] = bars.map(list => list.find(bar => bar.text.startsWith('distribute')));
   assert(Math.abs(measured.width - 5 / 12.5) < 0.01 && Math.abs(predicted.width - 3.9 / 12.5) < 0.01, JSON.stringify(bars));
   assert(measured.tall > 15, JSON.stringify(measured));
-  // Read, wait, sort, write: a lane each, on the same scale.
+  // Read, wait, sort and write have a lane each, on the same scale.
   const lanes = await page.$$eval('.times svg path', list => list.map(p => p.getBoundingClientRect().width));
   assert(lanes.length === 4 && lanes.every(width => width > 100), `${lanes}`);
   const todo = await page.innerText('.todo');

@@ -1,11 +1,11 @@
-// Writes traces of known shapes, for report_page_test.py and for a look at large ones:
+// Writes traces of known shapes, for report_page_test.py and for tests of large pages:
 //
 //   report_page_traces sort|random|many|hostile REQUESTS FILE
 //
 // sort:    a sort of two passes: one input to 16 temporaries, and those to one output
 // random:  4 KiB here and there in one large file, by 4 processes: the worst for a picture
-// many:    small files in two folders, one after the other: none is high enough for its name
-// hostile: names that try to leave their place in a page
+// many: small files in two folders, one after the other: each too thin for its name
+// hostile: names that try to inject markup into a page
 
 #include <cstdint>
 #include <cstdio>
@@ -36,7 +36,7 @@ class Maker {
   void request(int32_t process, int32_t descriptor, Call call, uint64_t offset, uint64_t bytes) {
     if (full()) return;
     ++made_;
-    // Two GB/s, and some calls that wait.
+    // Two GB/s, with some slow calls.
     const uint64_t latency_ns =
         bytes / 2 + 20'000 + random_.below(20'000) + (random_.below(500) == 0 ? 4'000'000 : 0);
     add({.latency_ns = latency_ns,
@@ -80,7 +80,7 @@ void make_sort(TraceWriter& writer, uint64_t requests) {
   writer.add_file({.kind = FileKind::regular, .inode = 99, .path = "/data/out.bin"});
   Maker maker(writer, requests);
   for (int i = 0; i < buckets + 2; ++i) maker.open(100, 3 + i, 1 + static_cast<uint32_t>(i));
-  // The fullest bucket is written whenever a stretch of input was read.
+  // The fullest bucket is written after each stretch of input.
   std::vector<uint64_t> written(buckets), read(buckets);
   const uint64_t run = std::max<uint64_t>(1, blocks / 200);
   for (uint64_t done = 0, turn = 0; done < blocks; ++turn) {

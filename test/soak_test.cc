@@ -1,11 +1,10 @@
 // Test labels: no-sanitizer
 
-// Everything that the library does, again and again in one process: its memory, mappings, descriptors and threads stay as
-// they are.
+// Repeats all operations of the library in one process: its memory, mappings, descriptors and threads must not grow.
 //
-// A round goes through all operations with small inputs, and looks at what each gives. What a round leaves behind is
-// taken by the next one, so that after the first rounds nothing may grow. ./check runs a few; PENSTOCK_SOAK_SECONDS
-// asks for as long as it says, and each tenth of that is told.
+// A round runs all operations with small inputs, and checks their results. Resources that a round leaves are reused
+// by the next one, so that nothing may grow after the first rounds. ./check runs a few rounds; PENSTOCK_SOAK_SECONDS
+// sets a time, and progress is printed after each tenth.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -47,7 +46,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the system counts of this process.
+// The resources of this process, as the system counts them.
 struct Footprint {
   uint64_t memory_bytes = 0;
   uint64_t mappings = 0;
@@ -235,7 +234,7 @@ TEST_F(Soak, NothingGrows) {
   using Clock = std::chrono::steady_clock;
   const char* const asked = std::getenv("PENSTOCK_SOAK_SECONDS");
   const std::chrono::duration<double> time(asked != nullptr ? std::atof(asked) : 0);
-  const uint64_t threads = os::threads();  // before the first one is made
+  const uint64_t threads = os::threads();  // before the first thread starts
   constexpr int warm_rounds = 2;
   for (int i = 0; i < warm_rounds && !HasFatalFailure(); ++i) round();
   if (HasFatalFailure()) return;
@@ -261,8 +260,8 @@ TEST_F(Soak, NothingGrows) {
     }
     ASSERT_EQ(now.descriptors, first.descriptors) << "round " << rounds;
     ASSERT_EQ(now.threads, threads) << "round " << rounds;
-    // (The C library has a heap for each of several threads, which grow to what any round wanted of them: 26 MiB more after 40
-    // rounds, and then nothing.)
+    // (The C library has several heaps for threads, each of which grows to the largest need of any round: 26 MiB more after
+    // 40 rounds, and then nothing.)
     ASSERT_LE(now.mappings, first.mappings + 16) << "round " << rounds;
     ASSERT_LE(now.memory_bytes, first.memory_bytes + 48 * MiB) << "round " << rounds;
   } while (Clock::now() - start < time);

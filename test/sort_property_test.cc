@@ -32,12 +32,12 @@
 #include "penstock/base.h"
 #include "penstock/sort.h"
 
-// One property suite for the sort of memory: every type, distribution, size, option and kind of
+// The property suite of the in-memory sort: every type, distribution, size, option and kind of
 // memory. ctest runs it once for each tier of processors (PENSTOCK_CPU).
 //
-// Expected results are not made by another sort, which would take most of the time: the output has
+// Results are not compared with another sort, which would take most of the time: the output has
 // to be in order, and to have the same sum of hashes over all items as the input. Values of pairs
-// are the items' places, so that order by (key, place) is the one stable result.
+// are the items' places, so that order by (key, place) is the only stable result.
 //
 // Inputs follow from the seed that a failure prints.
 
@@ -65,7 +65,7 @@ constexpr unsigned key_bits = std::is_same_v<T, KeyValue32> ? 32
                               : sizeof(T) == 16             ? 64
                                                             : 8 * sizeof(T);
 
-// A key's place in the order that the header promises, worked out apart from the library.
+// A key's rank in the order that the header promises, computed independently of the library.
 struct Rank {
   uint64_t high;
   uint64_t low;
@@ -123,7 +123,7 @@ uint64_t hash_sum(std::span<const T> items) {
 
 // ---- inputs
 
-// An item whose key has these bits (the lowest ones of the word); `other` is what else it holds.
+// An item whose key has the lowest bits of the word; `other` is its value.
 template <class T>
 T item_of(uint64_t word, uint64_t other) {
   if constexpr (std::is_same_v<T, KeyValue32>) {
@@ -145,7 +145,7 @@ struct Pattern {
   std::string name;
   // The bits of key i of `count`, of which the lowest `bits` are used.
   std::function<uint64_t(Random&, uint64_t i, uint64_t count, unsigned bits)> word;
-  // Instead, where it is one of the generators.
+  // A generator's distribution, used instead of `word` if that is null.
   generate::Distribution distribution = generate::Distribution::uniform;
 };
 
@@ -184,7 +184,7 @@ std::vector<Pattern> own_patterns() {
   add("half equal", [](Random& random, uint64_t, uint64_t, unsigned) {
     return random.below(2) == 0 ? 0x5555555555555555u : random.next();
   });
-  // What is in a bucket's place belongs to the bucket on the other side.
+  // Each bucket's place contains the items of the opposite bucket.
   add("reversed blocks", [](Random& random, uint64_t i, uint64_t count, unsigned bits) {
     const uint64_t block = i * 64 / std::max<uint64_t>(count, 1);
     return (63 - block) << (bits - 6) | from_top(random.next(), bits) >> 6;
@@ -216,7 +216,7 @@ std::vector<Pattern> all_patterns() {
   return patterns;
 }
 
-// Of Key128, the pattern makes one of the two words.
+// For Key128, the pattern makes one of the two words.
 template <class T>
 void fill(const Pattern& pattern, uint64_t seed, std::span<T> items) {
   Random random(seed);
@@ -250,7 +250,7 @@ void fill(const Pattern& pattern, uint64_t seed, std::span<T> items) {
   for (uint64_t i = 0; i < items.size(); ++i) {
     uint64_t word = 0;
     std::memcpy(&word, words.data() + i * bytes, bytes);
-    // Words of 32 bits for keys of 8 or 16: either end of them.
+    // For keys of 8 or 16 bits, either end of the word is used.
     if (8 * bytes > key_bits<T> && seed % 2 == 0) word >>= 8 * bytes - key_bits<T>;
     item(i, word);
   }
@@ -266,7 +266,7 @@ const char* name_of(Kind kind) {
   return names[static_cast<size_t>(kind)];
 }
 
-// Memory of one kind. What is mapped has an inaccessible page on both sides.
+// Memory of one kind. Mapped memory has an inaccessible page on both sides.
 class Memory {
  public:
   Memory(Kind kind, size_t bytes) : kind_(kind), bytes_(round_up(bytes, os::page_bytes)) {
@@ -274,7 +274,7 @@ class Memory {
       begin_ = static_cast<std::byte*>(std::malloc(bytes_));
       return;
     }
-    // Huge pages begin at their multiples.
+    // Huge pages begin at multiples of their size.
     if (kind == Kind::huge) bytes_ = round_up(bytes_, os::huge_page_bytes);
     reserved_bytes_ = bytes_ + 2 * os::huge_page_bytes;
     reserved_ = static_cast<std::byte*>(
@@ -317,14 +317,14 @@ class Memory {
   size_t reserved_bytes_ = 0;
 };
 
-// Where in its memory an array lies.
+// The place of an array in its memory.
 enum class Spot { start, middle, end };
 
-// An array in memory that is larger; what stands near it must not change.
+// An array within larger memory, whose neighborhood must not change.
 template <class T>
 class Array {
  public:
-  // Room for `count` items in `memory`, whatever the spot.
+  // The memory needed for `count` items at any spot.
   static size_t bytes_needed(size_t count) { return count * sizeof(T) + 4 * margin; }
 
   Array(const Memory& memory, size_t count, Spot spot) : count_(count) {
@@ -368,7 +368,7 @@ class Array {
 
 // ---- properties
 
-// What is wrong with the order of `items`; empty if nothing is.
+// The error in the order of `items`; empty if there is none.
 template <class T>
 std::string fault_in_order(std::span<const T> items, bool descending, bool stable) {
   for (size_t i = 1; i < items.size(); ++i) {
@@ -396,7 +396,7 @@ std::string describe(const Case& c) {
          std::to_string(static_cast<int>(c.spot));
 }
 
-// Sorts a pattern in the given memory; what is wrong with the result, or an empty string.
+// Sorts a pattern in the given memory; returns the error in the result, or an empty string.
 template <class T>
 std::string fault_of_sort(const Pattern& pattern, size_t count, uint64_t seed, const Case& c,
                           const Memory& memory, const Memory& other) {
@@ -437,7 +437,7 @@ using Types = testing::Types<uint8_t, uint16_t, uint32_t, uint64_t, int8_t, int1
                              int64_t, float, double, KeyValue32, KeyValue64, Key128>;
 TYPED_TEST_SUITE(SortProperties, Types);
 
-// Sizes up to some thousand: the edges of leaves, lines and powers of two.
+// Sizes up to some thousands: the edges of leaves, lines and powers of two.
 std::vector<size_t> small_sizes() {
   std::vector<size_t> sizes = {0,   1, 2, leaf_items_max - 1, leaf_items_max, leaf_items_max + 1,
                                1000};
@@ -471,8 +471,8 @@ TYPED_TEST(SortProperties, SortsEverySmallSizeOfEveryPattern) {
   }
 }
 
-// From a few thousand items up to about the size where chunks come in. Each pattern and power of
-// two has one of its neighbours, by turns.
+// Sizes from a few thousand items to about the size from which chunks are used. Each pattern
+// and power of two gets one of its neighbours, in turn.
 TYPED_TEST(SortProperties, SortsMiddleSizesOfEveryPattern) {
   using T = TypeParam;
   const unsigned bits_max = os::sanitized ? 16 : 18;
@@ -502,7 +502,7 @@ class LargeSortProperties : public testing::Test {};
 using LargeTypes = testing::Types<uint32_t, uint64_t, double, KeyValue32, KeyValue64, Key128>;
 TYPED_TEST_SUITE(LargeSortProperties, LargeTypes);
 
-// Chunks and threads: arrays from 1 MiB to 64 MiB.
+// Arrays from 1 MiB to 64 MiB use chunks and threads.
 TYPED_TEST(LargeSortProperties, SortsInChunksAndByThreads) {
   using T = TypeParam;
   const size_t once = os::sanitized ? (3u << 17) + 5 : (1u << 22) - 1;
@@ -532,8 +532,8 @@ TYPED_TEST(LargeSortProperties, SortsInChunksAndByThreads) {
   }
 }
 
-// Stable sorts read in order, so that every chunk finds the wrong place first: the input that
-// chunks have to be moved for, with every number of threads.
+// Stable sorts read in order, so that every chunk first finds its place taken: for this input
+// chunks have to be moved, with every number of threads.
 TYPED_TEST(LargeSortProperties, SortsWhatLiesInTheWrongPlace) {
   using T = TypeParam;
   const size_t count = os::sanitized ? (1u << 18) + 77 : (5u << 18) + 77;
@@ -637,7 +637,7 @@ TEST(SortResources, GivesBackMappingsAndMemory) {
   const Array<KeyValue64> array(memory, count, Spot::middle);
   const Pattern uniform = {
       .name = "uniform", .word = [](Random& r, uint64_t, uint64_t, unsigned) { return r.next(); }};
-  // Once before, so that the C library has its arenas and stacks for threads.
+  // A first sort, so that the C library has its arenas and stacks for threads.
   fill<KeyValue64>(uniform, 1, array.items());
   ASSERT_TRUE(sort(array.items(), {.threads = 3}));
   const size_t mappings_before = os::mappings().used;
@@ -650,7 +650,7 @@ TEST(SortResources, GivesBackMappingsAndMemory) {
   EXPECT_LE(os::resident_memory().bytes, resident_before + 4 * MiB);
 }
 
-// The header promises at most as many bytes beside the items as they have, below 1 GiB.
+// The header promises at most as much additional memory as the items take, and below 1 GiB.
 TEST(SortResources, TakesNoMoreMemoryThanPromised) {
   if (os::sanitized) GTEST_SKIP() << "a sanitizer's own memory counts, too";
   const Pattern uniform = {
@@ -660,7 +660,7 @@ TEST(SortResources, TakesNoMoreMemoryThanPromised) {
     const Memory memory(Kind::anonymous, Array<uint64_t>::bytes_needed(count));
     const Array<uint64_t> array(memory, count, Spot::middle);
     for (unsigned threads : {1, 2}) {
-      if (bytes < 16 * MiB && threads != 1) continue;  // each thread has a cache of its own to fill
+      if (bytes < 16 * MiB && threads != 1) continue;  // each thread fills its own cache
       fill<uint64_t>(uniform, bytes + threads, array.items());
       if (!os::reset_peak_resident_memory()) GTEST_SKIP() << "the system does not reset the peak";
       const uint64_t before = os::resident_memory().bytes;
@@ -699,8 +699,8 @@ std::vector<T> made(const Pattern& pattern, size_t count, uint64_t seed) {
   return items;
 }
 
-// Whether `first` has, in order, the ranks of the least items of all. The sum of hashes over what
-// is less than the last of them tells that none is missing.
+// Whether `first` has, in order, the ranks of the least items of all. The sum of hashes over the
+// items less than its last proves that none is missing.
 template <class T>
 std::string fault_in_least(std::span<const T> first, std::span<const T> all, bool descending) {
   if (std::string fault = fault_in_order<T>(first, descending, false); !fault.empty()) return fault;
@@ -763,7 +763,7 @@ TYPED_TEST(SortProperties, TopKFindsTheLeastAndLeavesTheInput) {
         ASSERT_TRUE(count == 0 || std::memcmp(items.data(), before.data(), count * sizeof(T)) == 0);
         ASSERT_EQ(fault_in_least<T>(out, items, options.descending), "");
         if constexpr (is_pair<T>) {
-          // Items of the input, each once.
+          // Each is an item of the input, used once.
           std::vector<bool> seen(count);
           for (const T& item : out) {
             ASSERT_LT(item.value, count);
@@ -836,7 +836,7 @@ void expect_order_of_files(items::Type type) {
   Random random(7);
   std::vector<Float> items;
   for (int i = 0; i < 5000; ++i) {
-    // Every third one has the exponent of NaNs and infinities.
+    // Every third key has the exponent of NaNs and infinities.
     auto bits = static_cast<Bits>(random.next());
     if (i % 3 == 0) bits |= std::bit_cast<Bits>(std::numeric_limits<Float>::infinity());
     items.push_back(std::bit_cast<Float>(bits));

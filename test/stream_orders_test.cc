@@ -1,5 +1,5 @@
-// Orders of stores and loads, right ones and wrong ones, on every kind of stream and mechanism: each side gets the right bytes,
-// or an error, and neither waits for ever. Seeds are printed with what fails; a run that does not end is stopped by a watchdog.
+// Tests of allowed and forbidden orders of stores and loads, on every kind of stream and mechanism: each side gets the right
+// bytes or an error, and neither waits forever. Failures print their seed; a watchdog stops a run that does not end.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ constexpr size_t block = 16 * KiB;
 constexpr uint64_t blocks = 24;
 constexpr uint64_t capacity = blocks * block;
 
-// Byte `at` of every stream here, never 0.
+// Byte `at` of every stream in this file, never 0.
 std::byte byte_at(uint64_t at) {
   return static_cast<std::byte>(1 + mix64(at) % 255);
 }
@@ -51,7 +51,7 @@ const std::vector<std::byte>& text() {
   return bytes;
 }
 
-// Ends the program, with a name, if what is run takes longer than any machine needs.
+// Ends the program, printing a name, if the test takes longer than any machine needs.
 class Watchdog {
  public:
   explicit Watchdog(std::string what) : what_(std::move(what)), thread_([this] { watch(); }) {}
@@ -85,7 +85,7 @@ struct Access {
   bool load = false;
 };
 
-// One instruction of 8 bytes, which may straddle two blocks.
+// A word accessed by one instruction, which may straddle two blocks.
 struct [[gnu::packed]] Word {
   uint64_t value;
 };
@@ -96,7 +96,7 @@ uint64_t load(const std::byte* at) {
   return reinterpret_cast<const volatile Word*>(at)->value;
 }
 
-// A walk forward, now and then with a step back by any distance, over `bytes`.
+// A walk forward over `bytes`, with occasional steps back by any distance.
 struct Walk {
   std::vector<Access> accesses;
   bool breaks_the_rule = false;
@@ -115,7 +115,7 @@ Shape draw_shape(Random& random) {
 struct Draw {
   uint32_t comeback;
   uint64_t step_bytes_max;  // forward
-  uint64_t backs;           // one step in so many goes back; 0: none does
+  uint64_t backs;           // one in so many steps goes back; 0: none does
   bool loads = false;       // every fourth access is a load
 };
 
@@ -140,11 +140,11 @@ Walk draw_walk(Random& random, const Draw& draw) {
 
 struct Outcome {
   Status produced, consumed;
-  size_t stored = 0;                                  // accesses of the producer that ended
-  std::vector<std::pair<uint64_t, uint64_t>> loaded;  // by the consumer: where, and what
+  size_t stored = 0;                                  // completed accesses of the producer
+  std::vector<std::pair<uint64_t, uint64_t>> loaded;  // the consumer's loads: place and value
 };
 
-// Runs both sides in threads of their own. `stream` has what RemapStream has.
+// Runs both sides in threads of their own. `stream` has the interface of RemapStream.
 template <class Stream>
 Outcome run(Stream& stream, const Walk& producer, const Walk& consumer) {
   Outcome outcome;
@@ -181,12 +181,12 @@ Outcome run(Stream& stream, const Walk& producer, const Walk& consumer) {
   return outcome;
 }
 
-// A consumer that has read all it wants gives up, and its producer may meet that.
+// Whether the status is that of a producer whose consumer has read enough and given up.
 bool is_end(const Status& status) {
   return !status && status.error().code == ErrorCode::cancelled;
 }
 
-// Data that the stores of a walk leave behind. Bytes that are left out within a block that was touched are undefined.
+// The data that the stores of a walk leave. Skipped bytes of a touched block are undefined.
 class Written {
  public:
   void add(uint64_t at) {
@@ -263,7 +263,7 @@ Options options_of(const Shape& shape, bool strict) {
   return options;
 }
 
-// Calls use(stream) with a stream of the place; false where this system has no such mechanism.
+// Calls use(stream) with a stream of this kind; returns false if the system lacks the mechanism.
 template <class Use>
 bool with_stream(const Place& place, const Shape& shape, bool strict, Use use) {
   if (place.kind == Kind::guard) {
@@ -301,7 +301,7 @@ constexpr Place all_places[] = {{Kind::remap, Mechanism::shared},
                                 {Kind::process, Mechanism::automatic}};
 INSTANTIATE_TEST_SUITE_P(Kinds, StreamOrders, testing::ValuesIn(all_places), name_of);
 
-// The order of some C libraries' large memcpy(), made here so that every processor has it.
+// Copies in the order of some C libraries' large memcpy(), on every processor.
 void copy_first_bytes_last(std::byte* to, const std::byte* from, size_t bytes) {
   const size_t first = std::min<size_t>(bytes, 64);
   penstock::copy(to + first, from + first, bytes - first);
@@ -354,7 +354,7 @@ TEST_P(StreamOrders, AWriterThatStoresItsFirstBytesLastIsRightOrAnError) {
             EXPECT_NE(stored.error().message().find("penstock::copy"), std::string::npos)
                 << stored.error().message();
           }
-          // Within a window every order is right.
+          // Within a window every order is allowed.
           if (offset % block + bytes <= 2 * block) {
             EXPECT_TRUE(loaded);
           }
@@ -371,7 +371,7 @@ TEST_P(StreamOrders, AReaderThatLoadsItsFirstBytesLastIsRightOrAnError) {
     for (const uint64_t bytes : sizes) {
       for (const uint64_t offset : offsets) {
         SCOPED_TRACE(testing::Message() << bytes << " bytes from " << offset);
-        // A jump over what is not complete meets no guard of a GuardStream.
+        // A jump over incomplete blocks meets no guard of a GuardStream.
         if (GetParam().kind == Kind::guard && wrong == copy_backward) continue;
         const bool works = with_stream(GetParam(), {2, 1, 1}, true, [&](auto& stream) {
           const Watchdog watchdog(fmt::format("{} bytes from {}", bytes, offset));
@@ -418,7 +418,7 @@ TEST(StreamMessages, ABreachSaysWhatWouldDo) {
           RecoveryPoint::run([&] { penstock::copy(stream->writer(), text().data(), 16 * block); });
       if (stored) (void)stream->finish(16 * block);
     });
-    // A copy that begins in block 0, and then goes from block 15 to block 0.
+    // A copy that begins in block 0, and then goes back from block 15 to block 0.
     const Status loaded = RecoveryPoint::run([&] {
       const auto* const from = stream->reader<std::byte>();
       (void)load(from);
@@ -435,8 +435,8 @@ TEST(StreamMessages, ABreachSaysWhatWouldDo) {
   }
 }
 
-// A store or load of any distance back, from any place: where both sides keep the rules there is no error, where one breaks
-// them it gets one, and what was loaded is right.
+// Stores and loads go back by any distance, from any place: if both sides keep the rules there is no error, if one breaks
+// them it gets an error, and all loaded bytes are right.
 TEST_P(StreamOrders, DrawnOrdersEndWithRightBytesOrAnError) {
   const uint64_t first = seed_of_run();
   for (uint64_t seed = first; seed < first + trials(400); ++seed) {
@@ -446,7 +446,7 @@ TEST_P(StreamOrders, DrawnOrdersEndWithRightBytesOrAnError) {
     const bool guard = GetParam().kind == Kind::guard;
     const auto draw = [&](uint32_t comeback, bool consumer) {
       constexpr uint64_t backs[] = {0, 3, 20, 200};
-      // A reader of a GuardStream goes block by block: a jump into what is being written meets no guard.
+      // A reader of a GuardStream goes block by block, since a jump into unfinished blocks meets no guard.
       const uint64_t step_max = consumer && guard ? block / 2 : block << random.below(3);
       return draw_walk(random, {.comeback = comeback,
                                 .step_bytes_max = 1 + random.below(step_max),
@@ -475,7 +475,7 @@ TEST_P(StreamOrders, DrawnOrdersEndWithRightBytesOrAnError) {
   }
 }
 
-// Producers that load, and streams that are not strict: nothing is said of the bytes, but both sides end.
+// For producers that load, and streams that are not strict, bytes are not checked, but both sides end.
 TEST_P(StreamOrders, DrawnOrdersEndWhateverTheyAre) {
   const uint64_t first = seed_of_run();
   for (uint64_t seed = first; seed < first + trials(300); ++seed) {
@@ -578,7 +578,7 @@ TEST_P(OneSideOrders, DrawnStoresToAVanishingArrayAreRight) {
 
 // ---- sinks
 
-// The text that a sink was given, and whether it was closed.
+// The text written to a sink, and whether it was closed.
 struct Kept {
   std::string text;
   bool closed = false;
@@ -599,7 +599,7 @@ class KeepingSink final : public Sink {
   Kept& kept_;
 };
 
-// Whether each byte is right, or was not stored yet when its block was handed over.
+// Whether each byte is right, or was not yet stored when its block was written out.
 bool is_text_with_holes(std::string_view bytes) {
   for (size_t i = 0; i < bytes.size(); ++i) {
     const auto byte = static_cast<std::byte>(bytes[i]);
@@ -611,7 +611,7 @@ bool is_text(std::string_view bytes) {
   return is_text_with_holes(bytes) && bytes.find('\0') == bytes.npos;
 }
 
-// The policy is obeyed: zeros lets the writer run to its end, and finish() tells.
+// The policy `zeros` lets the writer run to its end, and finish() returns the error.
 TEST(SinkStreamOrders, AStoreThatComesBackTooFarMeetsThePolicy) {
   for (const ErrorPolicy policy : {ErrorPolicy::zeros, ErrorPolicy::recover}) {
     for (const Copy wrong : wrong_copies) {
@@ -755,7 +755,7 @@ TEST(FileWriterOrders, APipeIsRightOrAnError) {
   }
 }
 
-// ---- the way out
+// ---- recovery
 
 TEST(Copy, GoesForwardAtEveryAlignmentWithoutComeback) {
   const uint64_t bytes = 10 * block + 1234;

@@ -1,14 +1,14 @@
 // Test labels: threads, nobody, loops, templates
 
-// Random schedules of a producer and a consumer on one stream, of every kind and mechanism, held
-// against a plain array.
+// Runs random schedules of a producer and a consumer on one stream, of every kind and
+// mechanism, and compares them with a plain array.
 //
-// A seed decides everything but the timing: block size, N, L, M, the pieces that the producer
+// A seed decides everything except timing: block size, N, L, M, the pieces that the producer
 // writes (tiny, huge, skipping blocks, coming back, overlapping), where it finishes or fails, the
 // pieces that the consumer reads (jumps, comebacks, past the end), where it cancels, and where each
-// side dawdles. The model then knows every byte that a read must show. To repeat a failure:
+// side pauses. So the model knows every byte that a read must return. To repeat a failure:
 // PENSTOCK_STRESS_SEED=<the printed seed>; PENSTOCK_STRESS_TRIALS says how many schedules run per
-// kind, from PENSTOCK_STRESS_FIRST on. (tools/soak.py runs them for as long as one likes.)
+// kind, from PENSTOCK_STRESS_FIRST on. (tools/soak.py runs them for any length of time.)
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -59,21 +59,21 @@ constexpr size_t never = ~size_t{0};
 
 struct Schedule {
   Kind kind;
-  RemapStream::Options options;  // the other kinds take from it what they have
+  RemapStream::Options options;  // the other kinds use the fields that they have
   std::vector<Piece> writes, reads;
-  size_t fails_after = never;  // writes that the producer does before it fails; never: it finishes
-  size_t cancels_after = never;  // reads that the consumer does before it cancels
-  bool prepares = false;         // the sides ask for each piece that fits, before they touch it
-  uint64_t end_bytes = 0;        // where the producer finishes
+  size_t fails_after = never;    // writes before the producer fails; never: it finishes
+  size_t cancels_after = never;  // reads before the consumer cancels
+  bool prepares = false;  // the sides call prepare_*() for each piece that fits, before touching it
+  uint64_t end_bytes = 0;  // where the producer finishes
   uint64_t seed = 0;
 };
 
 uint8_t value_at(uint64_t seed, uint64_t offset) {
   return static_cast<uint8_t>(1 + mix64(seed + offset) %
-                                      255);  // never zero: that is what unwritten memory shows
+                                      255);  // never zero, the value of unwritten memory
 }
 
-// What a reader must see.
+// The bytes that a reader must see.
 class Model {
  public:
   explicit Model(const Schedule& schedule) : schedule_(schedule) {
@@ -161,7 +161,7 @@ Schedule random_schedule(uint64_t seed, Kind kind) {
   options.read_ahead_blocks = static_cast<uint32_t>(random.below(4));
   options.producer_comeback_blocks = static_cast<uint32_t>(random.below(4));
   options.consumer_comeback_blocks = static_cast<uint32_t>(random.below(4));
-  if (kind == Kind::guard) ++options.read_ahead_blocks;  // it needs one
+  if (kind == Kind::guard) ++options.read_ahead_blocks;  // a GuardStream needs one
   options.strict = random.below(3) == 0;
   options.policy = random.below(2) == 0 ? ErrorPolicy::zeros : ErrorPolicy::recover;
   options.bytes = 1 + random.below(30 * options.block_bytes - 1);
@@ -180,12 +180,12 @@ Schedule random_schedule(uint64_t seed, Kind kind) {
   if (random.below(4) == 0)
     schedule.end_bytes = std::min(options.bytes, round_up(schedule.end_bytes, block_bytes));
 
-  // A reader may always read one block of zeros; with the policy zeros all there is.
+  // A reader may always read one block of zeros; with the policy zeros it may read to the end of the capacity.
   uint64_t read_limit = round_up(schedule.end_bytes, block_bytes) + block_bytes;
   if (options.policy == ErrorPolicy::zeros)
     read_limit = round_up(options.bytes, block_bytes) + block_bytes;
-  // A GuardStream's consumer may not pass over a whole block: it could come to one that is being
-  // filled, and nothing there would stop it.
+  // A GuardStream's consumer may not skip a whole block: it could reach one that is being
+  // filled, and no guard would stop it.
   schedule.reads = random_pieces(random, read_limit, block_bytes, options.consumer_comeback_blocks,
                                  kind == Kind::guard ? 0 : 5);
   if (random.below(4) == 0) schedule.cancels_after = random.below(schedule.reads.size() + 1);
@@ -296,8 +296,8 @@ Result<std::unique_ptr<AnyStream>> AnyStream::open(Kind kind, const RemapStream:
   return open_as<RemapStream>(remap);
 }
 
-// Both sides' pace: sometimes neither waits, sometimes one is slow, sometimes both at random
-// places.
+// The pace of both sides: sometimes neither waits, sometimes one is slow, sometimes both at
+// random places.
 class Dawdler {
  public:
   explicit Dawdler(uint64_t seed) : random_(seed), one_in_(random_.below(3) == 0 ? 4 : 100) {}
@@ -349,7 +349,7 @@ void consume(const Schedule& schedule, const Model& model, AnyStream& pipe) {
   Dawdler dawdler(schedule.seed * 3 + 2);
   const uint8_t* data = pipe.reader();
   const bool recovers = schedule.options.policy == ErrorPolicy::recover;
-  size_t done = 0;  // outside of the callable: it must survive the jump
+  size_t done = 0;  // outside the callable, because it must survive the jump
   uint64_t wrong = 0, first_wrong = 0;
   auto read = RecoveryPoint::run([&] {
     for (; done < schedule.reads.size() && done < schedule.cancels_after; ++done) {
@@ -379,15 +379,15 @@ void run(const Schedule& schedule) {
   Model model(schedule);
   auto pipe = AnyStream::open(schedule.kind, schedule.options);
   ASSERT_TRUE(pipe) << pipe.error().message();
-  // A consumer that leaves early may cancel while the producer still runs, whatever the schedule
-  // says.
+  // A consumer that leaves early may cancel while the producer still runs, also if the schedule
+  // says otherwise.
   Schedule producing = schedule;
   producing.cancels_after = std::min(producing.cancels_after, schedule.reads.size());
   std::jthread producer([&] { produce(producing, **pipe); });
   consume(schedule, model, **pipe);
 }
 
-// A schedule that hangs is a failure like any other, and must tell its seed.
+// A schedule that hangs is a failure like any other, and must print its seed.
 char hang_text[128];
 int hang_text_length = 0;
 void on_alarm(int) {
@@ -396,7 +396,7 @@ void on_alarm(int) {
   std::abort();
 }
 
-// Nothing, or why this system lacks that kind.
+// The reason why this system lacks that kind; nullopt if it has it.
 std::optional<Error> lacking(Kind kind) {
   auto probe = AnyStream::open(kind, {.bytes = 1});
   if (probe) return {};
@@ -417,7 +417,7 @@ TEST_P(StreamStress, RandomSchedulesAgreeWithThePlainArray) {
 
   const Seeds seeds = stress_seeds(trials(600));
   std::signal(SIGALRM, on_alarm);
-  run(random_schedule(seeds.first, GetParam()));  // the C library's own caches are filled by now
+  run(random_schedule(seeds.first, GetParam()));  // fills the C library's own caches
   uint64_t mappings_before = os::mappings().used;
   for (uint64_t seed = seeds.first; seed < seeds.end && !HasFailure(); ++seed) {
     SCOPED_TRACE("PENSTOCK_STRESS_SEED=" + std::to_string(seed));
@@ -431,7 +431,7 @@ TEST_P(StreamStress, RandomSchedulesAgreeWithThePlainArray) {
   EXPECT_LE(os::mappings().used, mappings_before + 20) << "streams left mappings behind";
 }
 
-// Many streams at once: the schedules of a batch run side by side, on whatever kind each one draws.
+// The schedules of a batch run in parallel, each on a random kind of stream.
 TEST(StreamStressMixed, ManyStreamsOfAllKindsRunSideBySide) {
   std::vector<Kind> available;
   for (Kind kind : all_kinds) {

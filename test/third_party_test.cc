@@ -1,9 +1,9 @@
 // Test labels: ci, no-sanitizer, loops
 
-// Other people's code on a stream's pointer, which it takes for ordinary memory. A touch outside of the
-// stream's window fails the test. The streams' memory is 1 to 3 MiB of data of 32 to 64 MiB.
+// Runs other people's code on a stream's pointer, as on ordinary memory. A touch outside the stream's
+// window fails the test. The streams' memory is 1 to 3 MiB for data of 32 to 64 MiB.
 //
-// What such code asks of a stream, and where it goes too far:
+// The demands of such code on a stream, and its breaches:
 //   strstr, memchr, rep movs, rep stos    forward: M = 1, L = 1
 //   memcpy, memmove                       any order: a call must stay within M + 1 (L + 1) blocks;
 //                                         penstock::copy need not
@@ -74,7 +74,7 @@ RemapStream open(uint64_t bytes, const Limits& limits = {}) {
   return std::move(*pipe);
 }
 
-// Text of 'a' to 'p', the same for the same piece, which compresses to about a half.
+// Text of 'a' to 'p', a function of the piece's number, which compresses to about a half.
 constexpr size_t piece_bytes = block;
 void make_text(std::span<char> text, uint64_t piece) {
   Random random(seed_of_run() + piece);
@@ -145,7 +145,7 @@ TEST(Libc, MemchrStepsThroughAllLines) {
   EXPECT_EQ(wrong, 0u);
 }
 
-// What is in one window at a time: `sort` sorts `count` numbers in place at the consumer's pointer.
+// Sorts one window at a time: `sort` sorts `count` numbers in place at the consumer's pointer.
 void expect_sorted_windows(void (*sort)(uint64_t* numbers, size_t count)) {
   constexpr uint32_t window_blocks = 4;
   constexpr size_t window = window_blocks * block / sizeof(uint64_t);
@@ -170,7 +170,7 @@ void expect_sorted_windows(void (*sort)(uint64_t* numbers, size_t count)) {
 
 TEST(Libc, QsortSortsAWindowInPlace) {
   expect_sorted_windows([](uint64_t* numbers, size_t count) {
-    uint64_t compared = 0;  // what the _r is for
+    uint64_t compared = 0;  // the argument of the _r variant
     qsort_r(
         numbers, count, sizeof(uint64_t),
         [](const void* a, const void* b, void* argument) {
@@ -193,8 +193,8 @@ Status copy_in_steps(size_t step, void* (*copy)(void*, const void*, size_t)) {
   RemapStream from = open(stream_bytes, {.policy = ErrorPolicy::recover});
   RemapStream to = open(stream_bytes, {.policy = ErrorPolicy::recover});
   std::jthread producer([&] {
-    const Status written =
-        RecoveryPoint::run([&] { write_text(from.writer(), stream_bytes); });  // or is cancelled
+    const Status written = RecoveryPoint::run(
+        [&] { write_text(from.writer(), stream_bytes); });  // the write may be cancelled
     EXPECT_TRUE(!written || from.finish(stream_bytes));
   });
   uint64_t wrong = 0;
@@ -217,7 +217,7 @@ Status copy_in_steps(size_t step, void* (*copy)(void*, const void*, size_t)) {
   }
   consumer.join();
   EXPECT_EQ(checked.has_value(), copied.has_value());
-  EXPECT_TRUE(!copied || wrong == 0);  // where a copy jumps ahead, what it skips reads as zeros
+  EXPECT_TRUE(!copied || wrong == 0);  // bytes that a copy skips read as zeros
   return copied;
 }
 
@@ -228,7 +228,7 @@ TEST(Libc, MemcpyAndMemmoveCopyBlocksOfAnyAlignment) {
   }
 }
 
-// Which order it takes depends on the processor. It may keep the rules.
+// memcpy()'s order depends on the processor, and may keep the rules.
 TEST(Libc, MemcpyOfManyBlocksIsRightOrNamed) {
   const Status copied = copy_in_steps(stream_bytes, std::memcpy);
   if (copied) return;
@@ -295,7 +295,7 @@ class Avx512 : public testing::Test {
     _mm512_stream_si512(reinterpret_cast<__m512i*>(out + i), numbers);
     numbers = _mm512_add_epi64(numbers, _mm512_set1_epi64(8));
   }
-  _mm_sfence();  // before finish(), which tells another thread of the last ones
+  _mm_sfence();  // before finish(), which publishes the last stores to another thread
 }
 
 // The numbers of `in` that are divisible by three, next to each other.
@@ -305,7 +305,7 @@ class Avx512 : public testing::Test {
   const __m512i limit = _mm512_set1_epi64(0x5555555555555555);
   for (uint64_t i = 0; i < count; i += 8) {
     const __m512i numbers = _mm512_loadu_si512(in + i);
-    // n is divisible by 3 if and only if n / 3, computed by the inverse of 3 modulo 2^64, is small.
+    // n is divisible by 3 if and only if n times the inverse of 3 modulo 2^64 is small.
     const __m512i low = _mm512_mul_epu32(numbers, third);
     const __m512i cross = _mm512_add_epi64(_mm512_mul_epu32(_mm512_srli_epi64(numbers, 32), third),
                                            _mm512_mul_epu32(numbers, _mm512_srli_epi64(third, 32)));
@@ -340,7 +340,7 @@ TEST_F(Avx512, NonTemporalAndCompressingStoresFillStreams) {
 }
 
 TEST_F(Avx512, LanesThatAreMaskedOutTouchNothing) {
-  // With L = 0 a touch of the next block would end this one, and the next store to it the test.
+  // With L = 0 a touch of the next block would end this one, and the next store to this one would fail the test.
   constexpr uint64_t blocks = 20, per_block = block / 8;
   RemapStream pipe = open(blocks * block, {.producer_comeback = 0});
   std::jthread producer([&] {
@@ -398,7 +398,7 @@ void deflate_text(RemapStream& to, int bits) {
   deflateEnd(&zip);
 }
 
-// Inflates a stream into another in a single call. What inflate() said, or what the stream did.
+// Inflates a stream into another in a single call. Returns inflate()'s result, or the stream's error.
 Result<int> inflate_in_one_call(int bits, bool validate) {
   RemapStream zipped = open(stream_bytes, {.policy = ErrorPolicy::zeros});
   RemapStream text = open(stream_bytes, {.policy = ErrorPolicy::recover});
@@ -406,7 +406,7 @@ Result<int> inflate_in_one_call(int bits, bool validate) {
 
   Result<uint64_t> wrong = 0;
   std::jthread consumer([&] {
-    std::vector<char> expected(piece_bytes);  // owned outside of the recovery point
+    std::vector<char> expected(piece_bytes);  // owned outside the recovery point
     wrong = RecoveryPoint::run([&] {
       uint64_t found = 0;
       for (uint64_t at = 0; at < stream_bytes; at += piece_bytes) {
@@ -457,13 +457,13 @@ TEST(Zlib, InflatesCheckOfAllTheOutputIsFoundToBreakTheRules) {
 
 constexpr uint64_t json_records = 500'000;
 
-// One record a line, its fields a function of its number; returns the end.
+// Writes a record in one line, its fields a function of its number; returns the end.
 char* write_record(char* out, uint64_t i, const char* after) {
   return fmt::format_to(out, R"({{"id": {}, "name": "record {}", "tags": ["a", "b\n", {}]}}{})", i,
                         i * 7, i % 10, after);
 }
 
-// How far memory grows while a parser works, looked at every few thousand records.
+// The growth of memory while a parser works, measured every few thousand records.
 class Growth {
  public:
   void look(uint64_t record) {
@@ -518,7 +518,7 @@ TEST(RapidJson, ReadsADocumentFarLargerThanTheStream) {
   });
   Counter counter;
   rapidjson::Reader reader;
-  rapidjson::StringStream text(pipe.reader());  // which ends at the zero behind the end
+  rapidjson::StringStream text(pipe.reader());  // ends at the zero after the end
   EXPECT_TRUE(reader.Parse(text, counter));
   producer.join();
   EXPECT_GT(bytes, 8 * pipe.memory_bytes());
@@ -544,7 +544,7 @@ TEST(Simdjson, ReadsLinesOfJsonFarLargerThanTheStream) {
   EXPECT_GT(bytes, 8 * pipe.memory_bytes());
   Growth growth;
   simdjson::ondemand::parser parser;
-  // The padding that simdjson asks for is the block of zeros behind the end.
+  // The block of zeros after the end is the padding that simdjson requires.
   simdjson::ondemand::document_stream documents;
   ASSERT_EQ(parser.iterate_many(pipe.reader(), bytes, batch).get(documents), simdjson::SUCCESS);
   uint64_t records = 0, wrong = 0;
@@ -593,7 +593,7 @@ Pattern compile(const char* pattern, uint32_t options) {
   return code;
 }
 
-// Finds all matches, each from where the one before ended, and compares their places.
+// Finds all matches, each from the end of the one before, and compares their places.
 void expect_all_hits(const char* text, const pcre2_code* code) {
   MatchData data(pcre2_match_data_create(1, nullptr));
   size_t at = 0;
@@ -611,8 +611,8 @@ void expect_all_hits(const char* text, const pcre2_code* code) {
 
 class Pcre2 : public testing::TestWithParam<bool> {
  protected:
-  // Not a test of PCRE2's: a lookbehind, a class, a bounded repeat and a backreference's worth of
-  // going back.
+  // A pattern that makes PCRE2 go back: a lookbehind, a class, a bounded repeat and a
+  // backreference.
   Pattern code() const {
     Pattern code = compile("(?<=[a-p])<\\d{2}\\d+>(?=[a-p]{1,20})", 0);
     if (GetParam() && pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE) != 0) return nullptr;

@@ -1,4 +1,4 @@
-/* The same in C. */
+/* Sorts the file that it is given, in C. */
 #include <penstock/penstock.h>
 #include <stdio.h>
 #include <string.h>

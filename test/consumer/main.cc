@@ -1,4 +1,4 @@
-// Sorts the file that it is given, and counts what a stream hands over.
+// Sorts the file that it is given, and counts bytes of a stream.
 #include <cstdio>
 #include <cstring>
 #include <thread>

@@ -1,4 +1,4 @@
-// Nothing: the headers that all tests include are compiled once, with this program
+// An empty program, with which the headers that all tests include are compiled once
 // (tools/layer.cmake).
 int main() {
   return 0;

@@ -1,4 +1,4 @@
-// Makes of the program penstock one that obeys the environment for tests, by being linked with it.
+// Linked into the program penstock, makes it obey the environment variables for tests.
 
 #include <unistd.h>
 

@@ -46,7 +46,7 @@ bool parse_field(std::string_view key, const char* value, Injection& to) {
   return end != nullptr && end != value && *end == 0;
 }
 
-// Takes the seam. The injection changes only while no engine is open, so readers need no order.
+// Implements the seam. The injection changes only while no engine is open, so readers need no ordering.
 class Disturber final : public TestSeam {
  public:
   void set(const Injection& injection) {
@@ -68,7 +68,7 @@ class Disturber final : public TestSeam {
   }
 
  private:
-  // One bit of the data whose number is wanted. (0: of none.)
+  // Flips one bit of the data if their number is the wanted one. (0: of none.)
   void flip_bit(std::byte* data, size_t bytes, std::atomic<uint64_t>& number,
                 uint64_t wanted) const noexcept {
     if (wanted == 0 || number.fetch_add(1, std::memory_order_relaxed) + 1 != wanted) return;
@@ -83,7 +83,7 @@ class Disturber final : public TestSeam {
   std::atomic<uint64_t> checked_reads_{0};           // relaxed
   std::atomic<uint64_t> buckets_in_memory_{0};       // relaxed
 };
-// Of constants, because its first use may be on the fault path.
+// Constant-initialized, because its first use may be on the fault path.
 constinit Disturber disturber{};
 
 void Disturber::disturb(Step& step, bool buffered) noexcept {
@@ -91,7 +91,7 @@ void Disturber::disturb(Step& step, bool buffered) noexcept {
   if (injection_.short_transfer <= 0 && injection_.delay <= 0) return;
   Random random(mix64(injection_.seed) ^ calls_.fetch_add(1, std::memory_order_relaxed));
   if (random.unit() < injection_.short_transfer && step.bytes > 1) {
-    // A device stops at its own small sector, the page cache anywhere.
+    // A device transfers whole sectors, the page cache any bytes.
     constexpr size_t device_sector_bytes = 512;
     const size_t unit = buffered ? 1 : device_sector_bytes;
     step.bytes = std::max(unit, round_down(1 + random.below(step.bytes - 1), unit));

@@ -1,6 +1,6 @@
 #pragma once
 
-// Faults for tests: what the system calls of src/io answer is disturbed, from a seed.
+// Fault injection for tests: disturbs the results of src/io's system calls, from a seed.
 //
 // Thread safety: inject() while no engine is open; everything else from any thread.
 
@@ -21,20 +21,20 @@ struct Injection {
   int error = 0;
   uint64_t error_after = ~0ull;
   Operation error_operation = Operation::read;
-  // Of the reads of files that keep checks, the one of this number (from 1) comes back with a bit
-  // flipped.
+  // The number (1-based) of the read, among reads of files with checks, that returns a flipped
+  // bit; 0: none.
   uint64_t flip = 0;
-  // Of the buckets of a sort that lie in memory, the one of this number (from 1) has a bit flipped
-  // before it is sorted.
+  // The number (1-based) of the bucket, among a sort's buckets in memory, that gets a flipped bit
+  // before it is sorted; 0: none.
   uint64_t forget = 0;
 
-  // "seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100,flip=3,forget=2" (read, write, sync,
-  // close, rename): what PENSTOCK_INJECT holds.
+  // "seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100,flip=3,forget=2" (read, write,
+  // sync, close, rename): the form of PENSTOCK_INJECT.
   static Result<Injection> parse(const std::string& text);
   bool operator==(const Injection&) const = default;
 };
 
-// Process-wide, and none at the start. Injection{} is none.
+// Sets the injection of the process, at first none. Injection{} is none.
 void inject(const Injection& injection);
 Injection injected();
 
