@@ -168,8 +168,7 @@ static void copies(void) {
     pthread_t thread;
     EXPECT(pthread_create(&thread, NULL, produce_by_copy, stream) == 0);
     memset(copied, 0, sizeof copied);
-    EXPECT(penstock_copy(to, penstock_stream_reader(stream), sizeof numbers) ==
-           to + sizeof numbers);
+    EXPECT(penstock_copy(to, penstock_stream_reader(stream), sizeof numbers) == to + sizeof numbers);
     EXPECT(memcmp(to, numbers, sizeof numbers) == 0);
     EXPECT(pthread_join(thread, NULL) == 0);
     penstock_stream_close(stream);

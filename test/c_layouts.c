@@ -7,9 +7,8 @@
 
 #define SIZE(structure, bytes) \
   _Static_assert(sizeof(struct structure) == (bytes), "the size of " #structure)
-#define AT(structure, field, offset)                            \
-  _Static_assert(offsetof(struct structure, field) == (offset), \
-                 "the place of " #structure "." #field)
+#define AT(structure, field, offset) \
+  _Static_assert(offsetof(struct structure, field) == (offset), "the place of " #structure "." #field)
 
 /* All supported machines have 64 bits. */
 #if UINTPTR_MAX == UINT64_MAX

@@ -1,8 +1,9 @@
 // Fails each allocation of a call once, in a forked child: the call returns out_of_memory or does its work, and its
 // input is intact.
 //
-// This program's malloc(), which operator new also calls, fails when its turn comes, in any thread. Of a call with
-// more allocations than `tried_max`, the first ones fail, where most error paths are, and evenly spread others.
+// This program's malloc(), which operator new also calls, fails when its turn comes, in any thread. A call with
+// more than `tried_max` allocations is tried with its first ones, which have most error paths, and with evenly
+// spread others.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

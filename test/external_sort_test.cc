@@ -388,7 +388,7 @@ TEST_F(ExternalSortTest, SortedStretchesAreMergedWhereTheyLie) {
 }
 
 // The input is read once and written once, for every way of reading keys.
-TEST_F(ExternalSortTest, WhatIsInOrderIsCopied) {
+TEST_F(ExternalSortTest, CopiesSortedInputs) {
   for (const Format& format : formats) {
     for (const bool descending : {false, true}) {
       SortOptions chosen = options(format);
@@ -473,7 +473,7 @@ TEST_F(ExternalSortTest, OneItemOutOfOrderIsFoundWhereverItIs) {
 }
 
 // A temporary checks each written block once.
-TEST_F(ExternalSortTest, ATemporaryOfWhatIsNearlyInOrderCanBeRead) {
+TEST_F(ExternalSortTest, TemporariesOfNearlySortedInputsCanBeRead) {
   SortOptions chosen = options({Type::u64, 8});
   std::string data = generate(chosen.format, Distribution::sorted, input_bytes);
   data.replace(data.size() - 8, 8, data.substr(0, 8));
@@ -492,7 +492,7 @@ TEST_F(ExternalSortTest, ATemporaryOfWhatIsNearlyInOrderCanBeRead) {
   EXPECT_EQ(check(chosen.format, found).checksum_hex(), check(chosen.format, data).checksum_hex());
 }
 
-TEST_F(ExternalSortTest, RepeatsOfWhatIsInOrderAreDropped) {
+TEST_F(ExternalSortTest, DropsRepeatsInSortedInputs) {
   SortOptions chosen = options({Type::u64, 8});
   chosen.unique = true;
   const std::string data = generate(chosen.format, Distribution::sorted, input_bytes / 2);

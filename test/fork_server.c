@@ -24,8 +24,7 @@ static ssize_t receive(char* request, int fds[3]) {
     struct cmsghdr align;
   } control;
   struct iovec part = {request, bytes_max - 1};
-  struct msghdr message = {
-      .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
   ssize_t bytes = recvmsg(server, &message, 0);
   struct cmsghdr* header = bytes > 0 ? CMSG_FIRSTHDR(&message) : NULL;
   if (header == NULL) return 0;
@@ -43,8 +42,7 @@ static int run(char* request, size_t bytes, int fds[3]) {
   for (; *at != 0; at += strlen(at) + 1) putenv(at);
   char* words[words_max];
   int count = 0;
-  for (++at; at < request + bytes && count < words_max - 1; at += strlen(at) + 1)
-    words[count++] = at;
+  for (++at; at < request + bytes && count < words_max - 1; at += strlen(at) + 1) words[count++] = at;
   words[count] = NULL;
   return real_main(count, words, environ);
 }
@@ -69,9 +67,8 @@ static int serve(int argc, char** argv, char** environment) {
   _exit(0);
 }
 
-__attribute__((visibility("default"))) int __libc_start_main(Main program, int argc, char** argv,
-                                                             void (*init)(void), void (*fini)(void),
-                                                             void (*end)(void), void* stack) {
+__attribute__((visibility("default"))) int __libc_start_main(Main program, int argc, char** argv, void (*init)(void),
+                                                              void (*fini)(void), void (*end)(void), void* stack) {
   int (*real)(Main, int, char**, void (*)(void), void (*)(void), void (*)(void), void*);
   *(void**)&real = dlsym(RTLD_NEXT, "__libc_start_main");
   real_main = program;

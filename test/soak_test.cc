@@ -105,7 +105,7 @@ class Soak : public testing::Test {
   }
 
   void files_of_numbers() {
-    write("a", numbers(1 << 22));  // as large as the budget
+    write("a", numbers(1 << 22));  // the size of the budget
     write("b", numbers(1 << 16));
     for (const char* name : {"a", "b"}) {
       const auto sorted = sort_files(files({file(name)}, "sorted", "u64"));

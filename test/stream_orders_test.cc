@@ -404,7 +404,7 @@ TEST_P(StreamOrders, AReaderThatLoadsItsFirstBytesLastIsRightOrAnError) {
   }
 }
 
-TEST(StreamMessages, ABreachSaysWhatWouldDo) {
+TEST(StreamMessages, ABreachNamesTheNeededComeback) {
   RemapStream::Options options;
   options.bytes = capacity;
   options.block_bytes = block;
@@ -476,7 +476,7 @@ TEST_P(StreamOrders, DrawnOrdersEndWithRightBytesOrAnError) {
 }
 
 // For producers that load, and streams that are not strict, bytes are not checked, but both sides end.
-TEST_P(StreamOrders, DrawnOrdersEndWhateverTheyAre) {
+TEST_P(StreamOrders, DrawnOrdersEndInAnyCase) {
   const uint64_t first = seed_of_run();
   for (uint64_t seed = first; seed < first + trials(300); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -697,7 +697,7 @@ TEST(SinkStreamOrders, DrawnStoresAreRightOrAnErrorOfFinish) {
   }
 }
 
-TEST(FileWriterOrders, AFileIsRightWhateverTheOrder) {
+TEST(FileWriterOrders, AFileIsRightForAnyOrder) {
   const std::string path = testing::TempDir() + fmt::format("penstock-orders-{}", getpid());
   for (const Copy wrong : wrong_copies) {
     for (const uint64_t bytes : sizes) {

@@ -64,7 +64,7 @@ struct Schedule {
   size_t fails_after = never;    // writes before the producer fails; never: it finishes
   size_t cancels_after = never;  // reads before the consumer cancels
   bool prepares = false;  // the sides call prepare_*() for each piece that fits, before touching it
-  uint64_t end_bytes = 0;  // where the producer finishes
+  uint64_t end_bytes = 0;  // length at which the producer finishes
   uint64_t seed = 0;
 };
 

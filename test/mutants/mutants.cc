@@ -1,7 +1,7 @@
-// What a mutated program knows of its mutants. No header of ours: it is compiled into the lowest layer of the mutated tree.
+// The switches of a mutated program's mutants. It includes no header of ours, because it is compiled into the lowest layer of the mutated tree.
 //
 //   PENSTOCK_MUTANT=17            the mutant that is on
-//   PENSTOCK_MUTANTS_REACHED=FILE a byte for each mutant, which becomes 1 when a run comes by. Processes share the file.
+// PENSTOCK_MUTANTS_REACHED=FILE a byte for each mutant, set to 1 when a run reaches it. Processes share the file.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -16,7 +16,7 @@ int on = 0;
 int mutants = 0;
 char* reached = nullptr;
 
-// Before all other constructors.
+// Runs before all other constructors.
 [[gnu::constructor(101)]] void read_environment() {
   if (const char* number = std::getenv("PENSTOCK_MUTANT")) on = std::atoi(number);
   const char* path = std::getenv("PENSTOCK_MUTANTS_REACHED");
@@ -34,7 +34,7 @@ char* reached = nullptr;
 
 }  // namespace
 
-// Called in signal handlers and between any two steps of others: it changes nothing that they see.
+// Called in signal handlers and between any two steps of other code, so it must not change anything that they see.
 extern "C" [[gnu::visibility("default")]] bool penstock_mutant_is_on(int number) noexcept {
   if (number < mutants) __atomic_store_n(&reached[number], char{1}, __ATOMIC_RELAXED);
   return number == on;

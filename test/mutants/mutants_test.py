@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The mutants of sample.cc: mutants_test.py CXX [TEST...]. Which places there are, and which of the changes its main() notices."""
+"""Tests of the mutants of sample.cc: mutants_test.py CXX [TEST...]. Checks the places found, and the changes that its main() notices."""
 
 import importlib.machinery
 import importlib.util
@@ -23,7 +23,7 @@ loader.exec_module(mutants)
 CXX = sys.argv[1]
 SAMPLE = HERE / "sample.cc"
 
-# By kind and change, whether main() notices. An order is nothing that one thread can see.
+# Whether main() notices, by kind and change. A single thread cannot see memory orders.
 EXPECTED = {
     ("argument", "n, 2 => 2, n"): True,
     ("arithmetic", "a + b => a - b"): True,
@@ -46,7 +46,7 @@ class Mutants(unittest.TestCase):
         return sorted(places.Finder(HERE, {str(SAMPLE)}, set()).find(SAMPLE, []))
 
     def test_a_source_that_does_not_parse_is_an_error(self):
-        # Not SystemExit: a pool waits for a process that ends so for ever.
+        # Not SystemExit, after which a pool would wait for its process forever.
         with tempfile.NamedTemporaryFile("w", suffix=".cc") as broken:
             broken.write("int main() { return missing; }")
             broken.flush()
@@ -54,7 +54,7 @@ class Mutants(unittest.TestCase):
                 places.Finder(HERE, set(), set()).find(broken.name, [])
 
     def test_plans_of_networks_are_made(self):
-        # What takes the parser most steps of its own.
+        # The source that takes the parser the most steps.
         source = ROOT / "src/sorting/sort/leaf/leaf_avx2.cc"
         places.Finder(ROOT, set(), set()).find(source, [f"-I{ROOT}/src", f"-I{ROOT}/include"])
 
@@ -64,7 +64,7 @@ class Mutants(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         folder = pathlib.Path(folder.name)
         self.assertEqual(sorted((p.kind, mutants.change_of(p)) for p in found), sorted(EXPECTED))
-        # What stands within another place has a program of its own.
+        # Places within other places need a program of their own.
         noticed = {}
         for part in ([p for p in found if p.kind != "order"], [p for p in found if p.kind == "order"]):
             numbered = list(enumerate(part, 1))

@@ -1,4 +1,4 @@
-"""The places of a source where a small change should make a test fail, and what stands there instead.
+"""Finds the places of a source where a small change should make a test fail, and the changed code.
 
 Each kind of mutation is one of the mistakes that people make:
 
@@ -10,9 +10,9 @@ Each kind of mutation is one of the mistakes that people make:
     argument   two arguments of one type, swapped
     return     return true for false, 1 for 0
 
-What stands in macros, and what the compiler has to know (constants, static_assert, types), is left alone. So is what changes
-nothing but time (room that is asked for early) or the words of a message; and orders that are the same instruction on x86, but
-in the sources that test/schedules runs, which knows the difference.
+Code in macros and compile-time code (constants, static_assert, types) are left alone. So are changes that only affect time
+(reserved room) or the words of a message; and memory orders that are the same instruction on x86, except in the sources that
+test/schedules runs, which knows the difference.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ import pathlib
 import re
 import sys
 
-sys.path.append("/usr/lib/python3/dist-packages")  # of Debian's python3-clang-19
+sys.path.append("/usr/lib/python3/dist-packages")  # folder of Debian's python3-clang-19
 try:
     import clang.cindex
     from clang.cindex import CursorKind as Kind, TypeKind as Type
@@ -41,12 +41,12 @@ WORDS = {"format", "failure", "system_error", "snprintf"}
 SAVES_TIME = {"reserve", "prefetch", "__builtin_prefetch", "advise_huge"}
 ON = "\0"
 FLAGS = ["-x", "c++", "-std=c++23", "-resource-dir", "/usr/lib/llvm-19/lib/clang/19", "-w",
-         "-fconstexpr-steps=50000000"]  # plans of sorting networks are made while compiling
+         "-fconstexpr-steps=50000000"]  # sorting networks are planned at compile time
 
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Place:
-    """The text of a file from `start` to `end`, in bytes. `code` is what stands there in the mutated tree, with ON for the switch."""
+    """The text of a file from `start` to `end`, in bytes. `code` replaces it in the mutated tree, with ON for the switch."""
     file: str
     start: int
     end: int
@@ -57,8 +57,8 @@ class Place:
 
 
 class Finder:
-    """Finds the places of one translation unit, in the files that `wanted` names, but for those already in `done`. In the files
-    of `scheduled` (None: all) each order counts."""
+    """Finds the places of one translation unit, in the files of `wanted` that are not in `done`. In the files of `scheduled`
+    (None: all) each memory order counts."""
 
     def __init__(self, root, wanted, done, scheduled=None):
         self.root, self.wanted, self.done, self.scheduled = root, wanted, done, scheduled
@@ -68,14 +68,14 @@ class Finder:
         unit = clang.cindex.Index.create().parse(str(source), args=FLAGS + flags)
         errors = [str(d) for d in unit.diagnostics if d.severity >= 3]
         if errors:
-            raise ValueError(f"{source}: {errors[0]}")  # not SystemExit: the pool would wait for its process for ever
+            raise ValueError(f"{source}: {errors[0]}")  # not SystemExit: the pool would wait for its process forever
         seen = set()
         for cursor in unit.cursor.get_children():
             file = cursor.location.file and str(pathlib.Path(cursor.location.file.name).resolve())
             if file in self.wanted and file not in self.done:
                 seen.add(file)
                 self.name = str(pathlib.Path(file).relative_to(self.root))
-                self.text = pathlib.Path(file).read_text("latin-1")  # a character a byte
+                self.text = pathlib.Path(file).read_text("latin-1")  # one character per byte
                 self.visit(cursor, None)
         self.done |= seen
         return self.places
@@ -94,7 +94,7 @@ class Finder:
 
     def add(self, kind, start, end, instead, code=None):
         was = self.text[start:end]
-        if "#" in was or '"' in was and "\n" in was:  # lines of the preprocessor, literals over several lines
+        if "#" in was or '"' in was and "\n" in was:  # preprocessor lines, literals over several lines
             return
         code = code or f"({ON} ? ({instead}) : ({was}))"
         self.places.append(Place(self.name, start, end, kind, was, instead, code))
@@ -107,7 +107,7 @@ class Finder:
         if kind == Kind.VAR_DECL and "constexpr" in self.of(node).split("=")[0].split("{")[0]:
             return
         children = list(node.get_children())
-        if kind in (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.FUNCTION_TEMPLATE):  # what a constraint says is no code
+        if kind in (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.FUNCTION_TEMPLATE):  # constraints are not mutated
             children = [child for child in children if not child.kind.is_expression()]
         if kind == Kind.IF_STMT and re.match(r"if\s+constexpr", self.of(node)):
             children = children[1:]
@@ -133,7 +133,7 @@ class Finder:
             return
         types = [each.type.get_canonical() for each in (left, right)]
         if sign in "+-" and ("basic_string" in node.type.get_canonical().spelling or all(t.kind == Type.POINTER for t in types)):
-            return  # what the compiler would refuse
+            return  # the compiler would refuse it
         start, end = node.extent.start.offset, node.extent.end.offset
         kind, other = OPERATORS[sign]
         if sign in "+-" and self.of(right) == "1":

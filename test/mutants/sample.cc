@@ -1,4 +1,4 @@
-// What mutants_test.py mutates. The places that must be found stand in it, one of each kind, and what must be left alone.
+// A sample that mutants_test.py mutates. It has one place of each kind that must be found, and code that must be left alone.
 
 #include <atomic>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// A program that uses a stream and then, as programs do, makes a fault that is no stream's.
+// A program that uses a stream and then crashes with a fault outside of any stream.
 
 #include "guest.h"
 
@@ -8,6 +8,6 @@ static int guilty(const int* address) {
 
 int main() {
   if (guest_stream(1 << 20, 0) != guest_checksum(1 << 20)) return 2;
-  int (*volatile call)(const int*) = guilty;  // so that no compiler sees through it
+  int (*volatile call)(const int*) = guilty;  // hides the crash from the compiler
   return call(nullptr);
 }

@@ -1,5 +1,5 @@
-// A program that has streams before Go comes into its process, as a shared library: Go's handlers
-// then stand in front of the library's, and forward to them. go_host GUEST_GO CASE
+// A program that has streams before it loads Go, as a shared library: Go's handlers then come
+// before the library's, and forward to them. go_host GUEST_GO CASE
 
 #include <dlfcn.h>
 
@@ -30,7 +30,7 @@ int main(int count, char** arguments) {
   const auto guest_main = reinterpret_cast<int (*)(char*)>(dlsym(library, "GuestMain"));
   if (guest_main == nullptr) return fail(dlerror());
 
-  // A stream from before: its faults come through Go's handlers, if those stand by now.
+  // A stream opened before Go: its faults come through Go's handlers, once these are installed.
   std::jthread producer(guest_produce, pipe, numbers, 0);
   if (guest_drain(pipe, numbers) != expected) return fail("a stream from before Go");
   producer.join();

@@ -30,9 +30,9 @@ uint64_t mixed(uint64_t checksum, uint64_t number) {
   return std::rotl(checksum, 5) + number;
 }
 
-// ---------------------------------------------------------------- who is handed what is not ours
+// ---------------------------------------------------------------- faults that are passed on
 
-struct sigaction watched[2];  // of SIGSEGV, SIGBUS
+struct sigaction watched[2];  // handlers of SIGSEGV, SIGBUS
 std::atomic<uint64_t> passed_on = 0;
 
 void count(int signal, siginfo_t* info, void* context) {

@@ -1,8 +1,9 @@
 #pragma once
 
-/* A RemapStream behind C functions: what CPython (ctypes), a JVM (JNI) and Go (cgo) load into their
- * processes. The numbers in a pipe are u64, number i is guest_number(i); checksums depend on their
- * order. Not the library's C interface: only what these tests need. */
+/* A RemapStream behind C functions, which CPython (ctypes), a JVM (JNI) and Go (cgo) load into
+ * their processes. The numbers in a pipe are u64, number i is guest_number(i); checksums depend on
+ * their order. This is not the library's C interface, but only the functions that these tests need.
+ * */
 
 #include <stdint.h>
 
@@ -12,7 +13,7 @@ extern "C" {
 
 typedef struct guest_pipe guest_pipe;
 
-/* Mechanisms: 0 automatic, 1 mremap, 2 uffd_move, 3 shared. NULL: it could not be opened, and
+/* Mechanisms: 0 automatic, 1 mremap, 2 uffd_move, 3 shared. NULL if it could not be opened;
  * guest_message() says why. */
 guest_pipe* guest_open(uint64_t bytes, uint64_t block_bytes, int mechanism);
 void guest_close(guest_pipe* pipe);
@@ -21,17 +22,17 @@ char* guest_reader(guest_pipe* pipe);
 int guest_prepare_read(guest_pipe* pipe, const char* address, uint64_t bytes); /* 1: ready */
 const char* guest_message(void);
 
-/* The producer's part: numbers [first, last), and then, in finish, the end. */
+/* The producer's side: numbers [first, last), and then, in finish, the end. */
 void guest_fill(guest_pipe* pipe, uint64_t first, uint64_t last);
 int guest_finish(guest_pipe* pipe, uint64_t numbers);
-/* All of the producer's part, after a while. */
+/* The producer's whole side, after a delay. */
 void guest_produce(guest_pipe* pipe, uint64_t numbers, int delay_ms);
-/* The consumer's part: the checksum of numbers [0, numbers) at the reader's pointer. */
+/* The consumer's side: the checksum of numbers [0, numbers) at the reader's pointer. */
 uint64_t guest_drain(guest_pipe* pipe, uint64_t numbers);
 
-/* Both parts, between this thread and one of its own; 0 when the stream could not be opened. */
+/* Both sides, in this thread and a new one; 0 if the stream could not be opened. */
 uint64_t guest_stream(uint64_t numbers, int mechanism);
-/* What guest_drain and guest_stream must return. */
+/* The checksum that guest_drain and guest_stream must return. */
 uint64_t guest_checksum(uint64_t numbers);
 uint64_t guest_number(uint64_t i);
 
@@ -40,8 +41,8 @@ int guest_installed(void);
 int guest_install(void);
 int guest_uninstall(void);
 
-/* Puts a handler that counts and chains between the handlers that stand now and the library's:
- * guest_passed_on() is how many faults the library has handed on since. */
+/* Installs a counting, chaining handler between the current handlers and the library's:
+ * guest_passed_on() returns the number of faults that the library has passed on since. */
 void guest_watch(void);
 uint64_t guest_passed_on(void);
 

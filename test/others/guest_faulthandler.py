@@ -1,6 +1,6 @@
 """CPython with faulthandler before, above and after the library's handlers: guest_faulthandler.py GUEST CASE.
 
-Ends with exit code 0, or, where the case says so, in the crash that it provokes.
+Ends with exit code 0, or, in some cases, with the crash that it provokes.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ def u64(number):
 
 
 def stream():
-    """A whole stream on each mechanism that this kernel has; opening it puts the library in front."""
+    """Runs a whole stream on each mechanism of this kernel; opening it installs the library's handlers first."""
     expected = guest.guest_checksum(u64(NUMBERS))
     sums = [guest.guest_stream(u64(NUMBERS), mechanism) for mechanism in MECHANISMS]
     assert sums[0] == expected and all(found in (0, expected) for found in sums), sums
@@ -64,13 +64,13 @@ def enabled_after():
 
 def enabled_twice():
     enabled_before()
-    faulthandler.disable()  # it puts back what it found: nothing, and not us
+    faulthandler.disable()  # it restores the handler that it found: none, not ours
     check_installed(0)
     enabled_after()
 
 
 def enabled_during():
-    """A stream that is half read when faulthandler comes; install() is all it takes to go on."""
+    """A stream is half read when faulthandler is enabled; install() suffices to go on."""
     pipe = ctypes.c_void_p(guest.guest_open(u64(NUMBERS * 8), u64(1 << 16), 0))
     guest.guest_fill(pipe, u64(0), u64(1 << 13))
     faulthandler.enable()
@@ -78,7 +78,7 @@ def enabled_during():
     sums = []
     consumer = threading.Thread(target=lambda: sums.append(guest.guest_drain(pipe, u64(NUMBERS))))
     consumer.start()
-    time.sleep(0.05)  # the consumer waits in a fault, in a call that has let go of the interpreter's lock
+    time.sleep(0.05)  # the consumer waits in a fault, in a call that has released the interpreter's lock
     guest.guest_fill(pipe, u64(1 << 13), u64(NUMBERS))
     assert guest.guest_finish(pipe, u64(NUMBERS))
     consumer.join()
@@ -87,7 +87,7 @@ def enabled_during():
 
 
 def enabled_after_without_install():
-    """faulthandler takes a stream's fault for a crash: what install() is for."""
+    """Without install(), faulthandler takes a stream's fault for a crash."""
     pipe = ctypes.c_void_p(guest.guest_open(u64(NUMBERS * 8), u64(1 << 16), 1))
     faulthandler.enable()
     guest.guest_fill(pipe, u64(0), u64(1))
@@ -121,7 +121,7 @@ def uninstall_gives_back_the_default():
     assert is_caught(signal.SIGSEGV) and is_caught(signal.SIGBUS)
     assert guest.guest_uninstall()
     assert not is_caught(signal.SIGSEGV) and not is_caught(signal.SIGBUS)
-    stream()  # and a new stream takes them again
+    stream()  # a new stream reinstalls the library's handlers
     check_installed(1)
 
 

@@ -1,5 +1,5 @@
-// A program that has streams before it makes a JVM in its process: the JVM's handlers then stand in
-// front of the library's, and chain to them. jvm_host LIBJVM CLASSES CASE GUEST_JNI
+// A program that has streams before it starts a JVM in its process: the JVM's handlers then come
+// before the library's, and chain to them. jvm_host LIBJVM CLASSES CASE GUEST_JNI
 
 #include <dlfcn.h>
 #include <jni.h>
@@ -39,7 +39,7 @@ int main(int count, char** arguments) {
   if (create(&jvm, reinterpret_cast<void**>(&env), &options) != JNI_OK) return fail("no JVM");
   if (guest_installed()) return fail("the JVM has not put its handlers in front");
 
-  // A stream from before: its faults come through the JVM's handlers.
+  // A stream opened before the JVM: its faults come through the JVM's handlers.
   std::jthread producer(guest_produce, pipe, numbers, 0);
   if (guest_drain(pipe, numbers) != expected) return fail("a stream from before the JVM");
   producer.join();

@@ -1,8 +1,7 @@
 // Test labels: ci
 
-// The library in processes that belong to others: each test runs a small program in the other's
-// language and looks at how it ends. What each shows stands in the program; what was found out by
-// them, in README.md.
+// Tests of the library in processes of other runtimes: each runs a small program in the other
+// language and checks its end. The programs say what each case shows; README.md has the findings.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -17,7 +16,7 @@ namespace {
 
 struct Ending {
   int status = -1;
-  std::string output;  // both streams
+  std::string output;  // stdout and stderr
 
   bool killed_by(int signal) const { return WIFSIGNALED(status) && WTERMSIG(status) == signal; }
   size_t count(const std::string& text) const {
@@ -36,7 +35,7 @@ void expect_ok(const Ending& ending) {
   EXPECT_EQ(ending.status, 0) << ending.output;
 }
 
-// `command` is for the shell. A program that hangs is killed: that is a failure, too.
+// Runs `command` in a shell. A program that hangs is killed, which is a failure, too.
 Ending ending_of(const std::string& command) {
   const std::string bounded = "ulimit -c 0; exec timeout -s KILL 120 " + command + " 2>&1";
   Ending ending;
@@ -49,8 +48,8 @@ Ending ending_of(const std::string& command) {
   return ending;
 }
 
-// A test without its toolchain on this machine is skipped, and says so: an empty path was not
-// found.
+// A test without its toolchain on this machine is skipped, visibly: an empty path means "not
+// found".
 #ifndef GDB
 #define GDB ""
 #endif
@@ -148,9 +147,8 @@ TEST_P(Jvm, RunsBeforeTheLibrary) {
   expect_ok(java("", GetParam()));
 }
 
-TEST_P(
-    Jvm,
-    RunsBeforeTheLibraryWithItsFirstCompilerAlone) {  // which never gives up implicit null checks
+TEST_P(Jvm,
+       RunsBeforeTheLibraryWithItsFirstCompilerAlone) {  // which never drops implicit null checks
   expect_ok(java("-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", GetParam()));
 }
 
@@ -161,7 +159,7 @@ TEST_P(Jvm, IsMadeAfterTheLibrary) {
 
 using JvmChecks = Jvm;
 
-// All that -Xcheck:jni has to say is that its handlers are no longer in front, and what to load.
+// -Xcheck:jni only warns that its handlers no longer come first, and names the library to load.
 TEST_F(JvmChecks, FindNothingButThatTheLibraryIsInFront) {
   const Ending ending = java("-Xcheck:jni", "during");
   expect_ok(ending);
@@ -170,8 +168,9 @@ TEST_F(JvmChecks, FindNothingButThatTheLibraryIsInFront) {
   EXPECT_EQ(ending.count("Warning: SIGBUS handler modified!"), 1u) << ending.output;
 }
 
-// With libjsig the JVM's handlers stay in front and call the library's. Native code uses streams as
-// before; Java code only windows that were made ready, for the JVM answers a SIGBUS of its own.
+// The JVM's handlers stay first with libjsig, and call the library's. Native code uses streams as
+// before; Java code may only use prepared windows, because the JVM takes a SIGBUS in Java code for
+// its own.
 TEST_F(JvmChecks, FindNothingWithTheJvmsSignalLibrary) {
   for (const char* what :
        {"during", "collects_while_a_native_method_waits", "java_code_reads_prepared_windows"}) {
@@ -228,13 +227,13 @@ TEST_F(Gdb, AProgramWithStreamsRunsToItsEnd) {
 TEST_F(Gdb, ABacktraceLeadsFromTheHandlerToTheAccess) {
   const Ending ending = debugged(EXAMPLE, "-ex 'break penstock::stream::TwoSidedCore::on_fault'");
   EXPECT_EQ(ending.count("<signal handler called>"), 1u) << ending.output;
-  // In main() or in the thread that it began, whichever comes first.
+  // In main() or in its thread, whichever crashes first.
   EXPECT_GE(ending.count(" main ()") + ending.count("main::{lambda"), 1u) << ending.output;
 }
 
-TEST_F(Gdb, AFaultOfNobodysStopsWhereItWasMade) {
+TEST_F(Gdb, AFaultOutsideOfStreamsStopsAtItsCause) {
   const Ending ending = debugged(CRASH, "");
-  // Called so where there are lines, and where there are none.
+  // The function's name with and without line information.
   EXPECT_GE(ending.count("::crash (") + ending.count("::crash(int"), 1u) << ending.output;
   EXPECT_GE(ending.count("guilty"), 1u) << ending.output;
 }

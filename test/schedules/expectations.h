@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of schedules assert: that all orders of a scenario are right, and that a planted fault is found.
+// Assertions of the schedule tests: all orders of a scenario are right, and a planted fault is found.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ inline void expect_right(const Case& one) {
   EXPECT_TRUE(found.is_complete);
 }
 
-// Within the case's deviations, without random orders.
+// Expects the fault to be found within the case's deviations, without random orders.
 inline void expect_found(int fault, const Case& by) {
   plant(fault);
   Bounds bounds = by.bounds;

@@ -1,4 +1,4 @@
-// Gates, semaphores, counts of events, and views that are unmapped late.
+// Schedule tests of gates, semaphores, event counts, and views that are unmapped late.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace penstock::schedules {
 namespace {
 
-// A number of the test's, which the scheduler does not see.
+// A counter of the test, which the scheduler does not see.
 class Count {
  public:
   [[gnu::no_sanitize_thread, gnu::noinline]] void add() { ++value_; }
@@ -27,7 +27,7 @@ class Count {
 
 // ---- gates
 
-// What is done behind the closed gate, and what visitors do, exclude each other; all come through.
+// Work inside a closed gate and work of visitors exclude each other, and all threads get through.
 void closing(Run& run) {
   rewire::Gate gate;
   int guarded = 0, visited[2] = {};
@@ -48,7 +48,7 @@ void closing(Run& run) {
   require(visited[0] > 0 && visited[1] > 0, "a visitor did not come through");
 }
 
-// However often it is closed, a visitor waits for two closings at most.
+// A visitor waits for at most two closings, however often the gate is closed.
 void fairness(Run& run) {
   rewire::Gate gate;
   Count passed;
@@ -104,7 +104,7 @@ void handing(Run& run) {
 
 // ---- counts of events
 
-// What is announced once wakes whoever waits for it.
+// One announcement wakes every waiter.
 void announcing(Run& run) {
   Mutex mutex;
   stream::EventCount changes;
@@ -123,7 +123,7 @@ void announcing(Run& run) {
 
 // ---- late unmaps
 
-// Two sides show a block at an address of their own again and again, and give it up: no view that is in use vanishes.
+// Two sides repeatedly map a block at an address of their own, and release it: no view in use vanishes.
 void views(Run& run) {
   constexpr size_t block = os::page_bytes;
   auto range = os::Reservation::reserve(2 * block);
@@ -138,7 +138,7 @@ void views(Run& run) {
       });
       require(error == 0, "a view cannot be mapped");
       point();
-      // A view that vanished is a fault that nobody serves.
+      // Access to a vanished view is a fault without a handler.
       *static_cast<volatile std::byte*>(at) = std::byte{1};
       require(late.add(at) == 0, "a view cannot be unmapped");
     }
@@ -161,13 +161,13 @@ TEST(GateSchedules, ASemaphoreExcludes) {
 TEST(GateSchedules, ASemaphoreHandsOver) {
   expect_right({"semaphore.handing", handing, {.deviations = 4}});
 }
-TEST(GateSchedules, WhatIsAnnouncedWakes) {
+TEST(GateSchedules, AnAnnouncementWakesEveryWaiter) {
   expect_right({"event_count.announcing", announcing, {.deviations = 4}});
 }
 TEST(GateSchedules, ViewsThatAreUsedStay) {
   expect_right({"late_unmaps.views", views, {.deviations = 2}});
 }
-TEST(GateSchedules, WhatIsPlantedIsFound) {
+TEST(GateSchedules, PlantedFaultsAreFound) {
   for (const int fault : {11, 12, 13, 14, 15})
     expect_found(fault, {"gate.closing", closing, {.deviations = 3}});
   expect_found(16, {"gate.fairness", fairness, {.deviations = 4}});

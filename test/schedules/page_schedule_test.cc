@@ -1,5 +1,5 @@
-// Pages that are counted by references, and the slots that show them: what was done with a page is over before another
-// one has it, or has it alone.
+// Schedule tests of reference-counted pages and the slots that show them: all accesses to a page happen before
+// another holder gets it, or becomes its only holder.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ std::shared_ptr<pool::PageStore> store_of(uint64_t pages) {
   return std::move(*store);
 }
 
-// A page of one that takes it, and what is in it: an item that threads see as any memory.
+// A page and its contents: an item that threads see as ordinary memory.
 struct Page {
   explicit Page(pool::PageStore& from) : store(from), run(from.take_run(1)) {}
   uint64_t& item() const { return *reinterpret_cast<uint64_t*>(store.home(run.first)); }
@@ -34,7 +34,7 @@ struct Page {
   const PageRun run;
 };
 
-// Whoever finds that the other holder has gone may store to the page.
+// A holder that finds itself the only one may store to the page.
 void alone(Run& run) {
   const auto store = store_of(1);
   const Page page(*store);
@@ -51,7 +51,7 @@ void alone(Run& run) {
   page.release();
 }
 
-// Two holders let the only page go; whoever takes it then may store to it.
+// Two holders release the only page; the next one to get it may store to it.
 void handing_on(Run& run) {
   const auto store = store_of(1);
   const Page page(*store);
@@ -72,7 +72,7 @@ void handing_on(Run& run) {
   require(store->pages_free() == 1, "the page has not come back");
 }
 
-// Whoever sees a page in a slot sees what was stored to it before.
+// A thread that sees a page in a slot sees all earlier stores to the page.
 void showing(Run& run) {
   const auto store = store_of(1);
   auto range = rewire::Range::reserve(store, 1);
@@ -99,7 +99,7 @@ const Case shown{"page.showing", showing, {.deviations = 3}};
 class PageSchedules : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Orders, PageSchedules, testing::Values(found_alone, handed_on, shown),
                          name_of_case);
-TEST_P(PageSchedules, WhatWasDoneIsOver) {
+TEST_P(PageSchedules, AccessesEndBeforeThePageChangesHands) {
   expect_right(GetParam());
 }
 

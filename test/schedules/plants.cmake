@@ -1,11 +1,11 @@
-# Faults that are planted in the sources under test, each the classic one of its place, and switched on by
-# schedules::plant(number). A source that changes where one is planted has to say where it goes.
+# Faults planted in the sources under test, each the classic mistake at its place, and switched on by
+# schedules::plant(number). A change of the source at such a place must adapt the plant.
 
 # ---- memory/fault/registry.cc
 
-# One look at one of the two counters is enough.
+# Only one of the two counters is checked, once.
 penstock_plant(memory/fault/registry.cc "round < 2;" "round < (penstock_planted(1) ? 1 : 2);")
-# The visitor is counted when the lookup is over.
+# The visitor is counted after the lookup.
 penstock_plant(memory/fault/registry.cc [[
   const Lookup lookup;
   Slot* const slot = search(lookup.now(), address);
@@ -21,22 +21,22 @@ penstock_plant(memory/fault/registry.cc [[
 penstock_plant(memory/fault/registry.cc "lookups[phase_].fetch_add(1, std::memory_order_seq_cst);" "
     penstock_planted(3) ? lookups[phase_].fetch_add(1, std::memory_order_relaxed)
                         : lookups[phase_].fetch_add(1, std::memory_order_seq_cst);")
-# Whether somebody waits is looked at before the count falls.
+# Waiters are checked before the count falls.
 penstock_plant(memory/fault/registry.cc "void leave(Slot& slot) {" "void leave(Slot& slot) {
   if (penstock_planted(4)) {
     const bool awaited = slot.awaited.load(std::memory_order_seq_cst);
     if (slot.visitors.fetch_sub(1, std::memory_order_seq_cst) == 1 && awaited) os::futex_wake_all(slot.visitors);
     return;
   }")
-# The last visitor says nothing of what it did.
+# The last visitor's decrement does not release.
 penstock_plant(memory/fault/registry.cc "  ~Lookup() { lookups[phase_].fetch_sub(1, std::memory_order_release); }" "  ~Lookup() {
     penstock_planted(5) ? lookups[phase_].fetch_sub(1, std::memory_order_relaxed)
                         : lookups[phase_].fetch_sub(1, std::memory_order_release);
   }")
-# The region is free for the next one without a wait for its visitors.
+# The slot is reused without a wait for the region's visitors.
 penstock_plant(memory/fault/registry.cc "  wait_for_visitors(*slot);" "  if (!penstock_planted(6)) wait_for_visitors(*slot);")
 
-# What is replaced is published, or read, without order.
+# The replaced handler is published, or read, without order.
 penstock_plant(memory/fault/registry.cc "*previous(signal).load(std::memory_order_acquire);" "*previous(signal).load(
       penstock_planted(7) ? std::memory_order_relaxed : std::memory_order_acquire);")
 penstock_plant(memory/fault/registry.cc "front),
@@ -47,13 +47,13 @@ penstock_plant(memory/fault/registry.cc "front),
 
 penstock_plant(memory/rewire/gate.cc "state + 1, std::memory_order_acquire," "state + 1,
         penstock_planted(11) ? std::memory_order_relaxed : std::memory_order_acquire,")
-# A visitor says nothing of what it did.
+# A visitor's decrement does not release.
 penstock_plant(memory/rewire/gate.cc "  if (state_.fetch_sub(1, std::memory_order_release) ==" "
   if ((penstock_planted(12) ? state_.fetch_sub(1, std::memory_order_relaxed)
                            : state_.fetch_sub(1, std::memory_order_release)) ==")
-# Whoever closes does not wait for those inside.
+# The closing thread does not wait for those inside.
 penstock_plant(memory/rewire/gate.cc "while (state != closed_bit) {" "while (state != closed_bit && !penstock_planted(13)) {")
-# It waits, and is not woken.
+# The closing thread waits, and is not woken.
 penstock_plant(memory/rewire/gate.cc "(closed_bit | 1))" "(closed_bit | 1) && !penstock_planted(14))")
 penstock_plant(memory/rewire/gate.cc "  os::futex_wake_all(state_);
 }
@@ -62,16 +62,16 @@ penstock_plant(memory/rewire/gate.cc "  os::futex_wake_all(state_);
 }
 
 }")
-# The gate is closed although somebody waits who came during an earlier closing.
+# The gate is closed although a thread from an earlier closing still waits.
 penstock_plant(memory/rewire/gate.cc "while (const uint32_t waiting = waiting_.load(std::memory_order_seq_cst))"
   "while (const uint32_t waiting = penstock_planted(16) ? 0 : waiting_.load(std::memory_order_seq_cst))")
 
 # ---- os/semaphore.cc
 
-# Not a fault: the search need not go round and round.
+# Not a fault: it keeps the search from spinning.
 penstock_plant(os/semaphore.cc "i < 50;" "i < 1;")
 
-# Whether somebody waits is looked at before there is something to wait for.
+# Waiters are checked before the units are added.
 penstock_plant(os/semaphore.cc "  value_.fetch_add(n << 1, std::memory_order_seq_cst);
   wake();" "  if (penstock_planted(21)) {
     const bool waits = waiters_.load(std::memory_order_seq_cst) != 0;
@@ -81,13 +81,13 @@ penstock_plant(os/semaphore.cc "  value_.fetch_add(n << 1, std::memory_order_seq
   }
   value_.fetch_add(n << 1, std::memory_order_seq_cst);
   wake();")
-# It waits for another value than the one that it saw.
+# The waiter sleeps on another value than the one that it saw.
 penstock_plant(os/semaphore.cc "if ((value >> 1) < n) futex_wait(value_, value);"
   "if ((value >> 1) < n) futex_wait(value_, penstock_planted(22) ? value_.load() : value);")
 penstock_plant(os/semaphore.cc "value - (n << 1), std::memory_order_acquire," "value - (n << 1),
         penstock_planted(23) ? std::memory_order_relaxed : std::memory_order_acquire,")
 
-# The units come, as far as the system's look at them goes, behind the look at the waiters.
+# The units become visible to the futex call after the check for waiters.
 penstock_plant(os/semaphore.cc "void Semaphore::release(uint32_t n) noexcept {" "void Semaphore::release(uint32_t n) noexcept {
   if (penstock_planted(24)) {
     value_.fetch_add(n << 1, std::memory_order_release);
@@ -96,7 +96,7 @@ penstock_plant(os/semaphore.cc "void Semaphore::release(uint32_t n) noexcept {" 
 
 # ---- memory/stream/sides.cc, between threads
 
-# A sleeper is counted, or a change, without order.
+# A sleeper, or a change, is counted without order.
 penstock_plant(memory/stream/sides.cc "  spin(seen);
   sleeping_.fetch_add(1, std::memory_order_seq_cst);
   while" "  spin(seen);
@@ -108,44 +108,44 @@ penstock_plant(memory/stream/sides.cc "  if (waiting_ == 0) return;
 
 # ---- memory/pool/late_unmaps.cc
 
-# A pending view that another one has replaced stays pending.
+# A pending view that was replaced by another one stays pending.
 penstock_plant(memory/pool/late_unmaps.cc "  forget_locked(view, view + block_bytes_);"
   "  if (!penstock_planted(31)) forget_locked(view, view + block_bytes_);")
-# Its lock is not taken.
+# The lock is not taken.
 penstock_plant(memory/pool/late_unmaps.cc "int LateUnmaps::add(std::byte* view) noexcept {
   const os::SemaphoreLock lock(mutex_);" "int LateUnmaps::add(std::byte* view) noexcept {
   const os::SemaphoreLock lock(penstock_planted(32) ? nullptr : &mutex_);")
 
 # ---- memory/stream/process_stream.cc, two_sided.cc, sides.cc
 
-# A process that died while it said why is taken for alive.
+# A process that died while reporting its failure is taken for alive.
 penstock_plant(memory/stream/process_stream.cc "if (now == Phase::finished || now == Phase::failed) return;"
   "if (now == Phase::finished || now == Phase::failed || (penstock_planted(41) && now == Phase::failing)) return;")
-# The survivor writes over what the dead one said last.
+# The survivor overwrites the last report of the dead process.
 penstock_plant(memory/stream/process_stream.cc "if (sides_.phase[others].compare_exchange_strong(now, Phase::failing, std::memory_order_relaxed))" "
   if (penstock_planted(42)) sides_.phase[others].store(Phase::failing);
   if (penstock_planted(42) ||
       sides_.phase[others].compare_exchange_strong(now, Phase::failing, std::memory_order_relaxed))")
-# Blocks are told before they are there.
+# Blocks are announced before they are there.
 penstock_plant(memory/stream/two_sided.cc "    sides_.released.store(std::max(released(), kept), std::memory_order_release);" "
     penstock_planted(43) ? sides_.released.store(std::max(released(), kept), std::memory_order_relaxed)
                         : sides_.released.store(std::max(released(), kept), std::memory_order_release);")
 # The producer goes a block too far.
 penstock_plant(memory/stream/two_sided.cc "return position <= consumer + ahead_ + comeback_of(Side::producer) ? Verdict::take"
   "return position <= consumer + ahead_ + comeback_of(Side::producer) + (penstock_planted(44) ? 1 : 0) ? Verdict::take")
-# The end is told before what was released.
+# The end is published before the released bytes.
 penstock_plant(memory/stream/two_sided.cc "  sides_.end_bytes.store(bytes, std::memory_order_relaxed);
   sides_.released.store(end, std::memory_order_release);" "
   if (penstock_planted(45)) sides_.phase[index_of(Side::producer)].store(Phase::finished);
   sides_.end_bytes.store(bytes, std::memory_order_relaxed);
   sides_.released.store(end, std::memory_order_release);
   if (penstock_planted(45)) sides_.phase[index_of(Side::producer)].store(Phase::active);")
-# A waiter looks at the state first, and then at what it waits for to change.
+# A waiter reads the state before it reads the event count.
 penstock_plant(memory/stream/two_sided.cc "    if (verdict != Verdict::wait) break;
     wait(seen);" "
     if (verdict != Verdict::wait) break;
     wait(penstock_planted(46) ? sides_.changes.now() : seen);")
-# Whether somebody sleeps is looked at before there is something to be woken for.
+# Sleepers are checked before the event is counted.
 penstock_plant(memory/stream/sides.cc "void EventCount::announce_shared() noexcept {" "void EventCount::announce_shared() noexcept {
   if (penstock_planted(47)) {
     const bool sleeps = sleeping_.load(std::memory_order_seq_cst) != 0;
@@ -153,12 +153,12 @@ penstock_plant(memory/stream/sides.cc "void EventCount::announce_shared() noexce
     if (sleeps) os::futex_wake_all_shared(count_);
     return;
   }")
-# The consumer's head is not ordered behind its loads of what it leaves.
+# The consumer's head is not ordered after its loads from the blocks that it leaves.
 penstock_plant(memory/stream/two_sided.cc "  sides_.head[index].store(position, std::memory_order_release);" "
   penstock_planted(48) ? sides_.head[index].store(position, std::memory_order_relaxed)
                       : sides_.head[index].store(position, std::memory_order_release);")
 
-# What is in the head of a stream is told without order.
+# The header of a stream is published without order.
 penstock_plant(memory/stream/process_stream.cc "shared->magic.store(magic_value, std::memory_order_release);" "
   shared->magic.store(magic_value, penstock_planted(49) ? std::memory_order_relaxed : std::memory_order_release);")
 
@@ -169,7 +169,7 @@ penstock_plant(memory/rewire/table_core.cc "  if (Status status = reserve_copies
   const Gate::Closing closing(gate_);" "  if (Status status = reserve_copies(); !status) return status;
   Gate open;
   const Gate::Closing closing(penstock_planted(51) ? open : gate_);")
-# The pages are noted before they are protected.
+# The pages are recorded before they are protected.
 penstock_plant(memory/rewire/table_core.cc "  if (Status status = make_read_only(); !status) return status;
   live_->pages(0, pages);" "  if (penstock_planted(52)) {
     live_->pages(0, pages);
@@ -178,15 +178,15 @@ penstock_plant(memory/rewire/table_core.cc "  if (Status status = make_read_only
   }
   if (Status status = make_read_only(); !status) return status;
   if (!penstock_planted(52)) live_->pages(0, pages);")
-# Two handlers decide at once what a slot shows next.
+# Two handlers change a slot at the same time.
 penstock_plant(memory/rewire/table_core.cc "  const os::SemaphoreLock lock(stripe_of(slot));"
   "  const os::SemaphoreLock lock(penstock_planted(53) ? nullptr : &stripe_of(slot));")
-# The last snapshot's end lifts protection while handlers are at work.
+# The last snapshot's end removes protection while handlers run.
 penstock_plant(memory/rewire/table_core.cc "  if (image_) return;
   const Gate::Closing closing(gate_);" "  if (image_) return;
   Gate open;
   const Gate::Closing closing(penstock_planted(54) ? open : gate_);")
-# Whether a page was written is looked at before the gate is closed.
+# Written pages are checked before the gate is closed.
 penstock_plant(memory/rewire/table_core.cc "  std::vector<PageId> pages;
   const Gate::Closing closing(gate_);" "  std::vector<PageId> pages;
   Gate open;
@@ -194,12 +194,12 @@ penstock_plant(memory/rewire/table_core.cc "  std::vector<PageId> pages;
 
 # ---- memory/pool/page_store.cc, memory/rewire/range.cc
 
-# A reference goes, and is found to be the last one, without order.
+# A reference is released, and found to be the last one, without order.
 penstock_plant(memory/pool/page_store.cc "count_of(page).fetch_sub(1, std::memory_order_acq_rel);" "count_of(page).fetch_sub(
         1, penstock_planted(61) ? std::memory_order_relaxed : std::memory_order_acq_rel);")
 penstock_plant(memory/pool/page_store.cc "return count_of(page).load(std::memory_order_acquire);"
   "return count_of(page).load(penstock_planted(62) ? std::memory_order_relaxed : std::memory_order_acquire);")
-# A slot's page is told without order, when it comes and when its access changes.
+# A slot's page is published without order, when it is set and when its access changes.
 penstock_plant(memory/rewire/range.cc "first + static_cast<uint32_t>(i), std::memory_order_release);" "first + static_cast<uint32_t>(i),
         penstock_planted(63) ? std::memory_order_relaxed : std::memory_order_release);")
 penstock_plant(memory/rewire/range.cc "cell(i).store(entry_of(page(i), access), std::memory_order_release);"

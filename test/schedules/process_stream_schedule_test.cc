@@ -1,5 +1,5 @@
-// One stream in two processes, of which either dies between any two steps: the stream's own code, with two threads of the
-// scheduler for the processes. Their memory is real; whether a process still runs is what the scheduler says.
+// Schedule tests of a stream in two processes, either of which dies between any two steps: the stream's own code, with
+// two threads of the scheduler for the processes. Their memory is real; the scheduler says whether a process still runs.
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -18,10 +18,10 @@
 #include "schedules/expectations.h"
 
 namespace {
-penstock::schedules::Run* processes = nullptr;  // their numbers are those of the threads, and 1
+penstock::schedules::Run* processes = nullptr;  // a process's number is its thread's plus 1
 int process_now = 0;
 
-// The first file that was mapped, as another process may find it, which waits for nobody to hand it over.
+// The descriptor of the first mapped file, which another process may use without waiting for it.
 class Descriptor {
  public:
   [[gnu::no_sanitize_thread, gnu::noinline]] void set(int fd) {
@@ -52,7 +52,7 @@ bool ProcessWatch::is_running() noexcept {
 
 }  // namespace penstock::os
 
-// Wherever a file is mapped, it is the same memory.
+// Tells the scheduler that all mappings of a file are the same memory.
 extern "C" int __real__ZNK8penstock2os10MemoryFile3mapEPSt4bytemmNS_10ProtectionEb(
     const penstock::os::MemoryFile*, std::byte*, size_t, uint64_t, penstock::Protection, bool);
 extern "C" int __wrap__ZNK8penstock2os10MemoryFile3mapEPSt4bytemmNS_10ProtectionEb(
@@ -73,7 +73,7 @@ constexpr size_t block = os::page_bytes;
 constexpr uint64_t blocks = 2;
 
 enum class Ending { finishes, fails };
-struct Told {  // what a side was told at the end
+struct Ending {  // the end of the stream, as a side sees it
   std::optional<ErrorCode> error;
   bool is_done = false;
 };
@@ -136,13 +136,13 @@ struct Pair {
     end(consumed, {});
   }
 
-  [[gnu::no_sanitize_thread]] static void end(Told& told, const Status& status) {
+  [[gnu::no_sanitize_thread]] static void end(Ending& told, const Status& status) {
     if (!status) told.error = status.error().code;
     told.is_done = true;
   }
 
   std::unique_ptr<stream::ProcessStreamCore> producer, consumer;
-  Told produced, consumed;
+  Ending produced, consumed;
   uint64_t seen = 0;
 };
 
@@ -199,12 +199,12 @@ void consumer_dies(Run& run) {
   run.bury();
 }
 
-// A process that attaches while the stream is still being made is refused, or finds all of it.
+// A process that attaches while the stream is being created is refused, or finds it complete.
 void attaching(Run& run) {
   processes = &run;
   process_now = 1;
   first_mapped = {};
-  require(fault::install().has_value(), "no handler");  // the registry is there before the threads
+  require(fault::install().has_value(), "no handler");  // creates the registry before the threads
   std::unique_ptr<stream::ProcessStreamCore> producer, consumer;
   run.thread([&] {
     producer = process(1, stream::ProcessStreamCore::create(options(0), Side::producer));
@@ -242,7 +242,7 @@ INSTANTIATE_TEST_SUITE_P(Orders, ProcessStreamSchedules,
                                          consumer_ends, attaches),
                          name_of_case);
 
-TEST_P(ProcessStreamSchedules, AllArrivesOrIsToldOf) {
+TEST_P(ProcessStreamSchedules, EverythingArrivesOrIsAnError) {
   expect_right(GetParam());
 }
 

@@ -1,4 +1,4 @@
-// Faults against the end of the regions that serve them: the registry's own code, from the handler of the signal on.
+// Schedule tests of faults that race with the removal of their regions: the registry's own code, from the signal handler on.
 
 #include <gtest/gtest.h>
 #include <ucontext.h>
@@ -15,7 +15,7 @@ namespace {
 
 std::byte memory[3 * 4096];
 
-// Its memory is its user's again when the registration has ended.
+// A handler whose memory may be reused when its registration has ended.
 struct Server final : fault::Handler {
   fault::Outcome on_fault(const fault::Fault&) noexcept override {
     require(!has_ended, "a handler runs that has ended");
@@ -29,9 +29,9 @@ struct Server final : fault::Handler {
   int served = 0;
 };
 
-int unserved = 0;  // faults that came to whom was there before
+int unserved = 0;  // faults that reached the older handlers
 
-// As the kernel raises one.
+// Calls the handler as the kernel does for a fault.
 void fault_at(const void* address) {
   struct sigaction action = {};
   sigaction(SIGSEGV, nullptr, &action);
@@ -58,7 +58,7 @@ void stand_behind() {
   unserved = 0;
 }
 
-// A region ends while a thread faults in it: nobody is inside its handler from then on.
+// A region is removed while a thread faults in it: afterwards no thread is inside its handler.
 void removal(Run& run) {
   stand_behind();
   Server server;
@@ -72,8 +72,8 @@ void removal(Run& run) {
   require(server.served + unserved == 1, "a fault was served twice, or by nobody");
 }
 
-// Two regions end one behind the other while a thread faults in the second: a lookup that read the phase
-// before the first end stands in the other counter.
+// Two regions are removed one after the other while a thread faults in the second: a lookup that read
+// the phase before the first removal is counted in the other counter.
 void second_removal(Run& run) {
   stand_behind();
   Server server, other_server;
@@ -88,7 +88,7 @@ void second_removal(Run& run) {
   require(server.served + unserved == 1, "a fault was served twice, or by nobody");
 }
 
-// Its slot is the next region's, whose handler must not get the faults of the first.
+// The slot of a removed region is reused by the next one, whose handler must not get the faults of the first.
 void reuse(Run& run) {
   stand_behind();
   Server first, second;
@@ -104,7 +104,7 @@ void reuse(Run& run) {
   require(first.served + unserved == 1, "a fault was served twice, or by nobody");
 }
 
-// Two threads change the table; a fault of a region that stays is served.
+// Two threads change the table; a fault of a remaining region is served.
 void changes(Run& run) {
   stand_behind();
   Server stays, ends;
@@ -126,7 +126,7 @@ void older(int) {
 void newer(int) {
   ++others_called;
 }
-// Another party's handler comes to stand above ours, and ours above it.
+// Installs another handler above ours, and ours above that.
 void come_above(void (*handler)(int)) {
   struct sigaction action = {};
   action.sa_handler = handler;
@@ -134,10 +134,10 @@ void come_above(void (*handler)(int)) {
   require(fault::install().has_value(), "our handler cannot be installed");
 }
 
-// The chain of older handlers is replaced while a fault that is nobody's goes down it.
+// The chain of older handlers is replaced while a fault of no region goes down it.
 void chaining(Run& run) {
   come_above(newer);
-  come_above(older);  // each order begins with these two, the older one last
+  come_above(older);  // each order begins with these two handlers, the older one last
   others_called = 0;
   run.thread([&] { fault_at(memory); });
   run.thread([&] { come_above(newer); });
@@ -162,10 +162,10 @@ TEST_F(RegistrySchedules, ASlotServesItsOwnRegionAlone) {
 TEST_F(RegistrySchedules, ARegionThatStaysIsServed) {
   expect_right({"registry.changes", changes, {.deviations = 3, .orders_max = 2'000'000}});
 }
-TEST_F(RegistrySchedules, AFaultThatIsNobodysGoesDownTheChain) {
+TEST_F(RegistrySchedules, AFaultOfNoRegionGoesDownTheChain) {
   expect_right({"registry.chaining", chaining, {.deviations = 4}});
 }
-TEST_F(RegistrySchedules, WhatIsPlantedIsFound) {
+TEST_F(RegistrySchedules, PlantedFaultsAreFound) {
   for (const int fault : {7, 8})
     expect_found(fault, {"registry.chaining", chaining, {.deviations = 4}});
   expect_found(1, {"registry.second_removal", second_removal, {.deviations = 3}});

@@ -1,24 +1,23 @@
-// Orders of steps, the memory that threads see of each other, and the calls of the instrumented code.
+// The scheduler: orders of steps, the memory that threads see of each other, and the calls of the instrumented code.
 //
-// Threads here are contexts on one thread of the system, of which one runs at a time. The compiler instruments the code
-// under test as for the thread sanitizer (-fsanitize=thread), and this file stands where the sanitizer's library would:
-// each atomic operation comes here with its memory order, each other load and store with its address. Locks, futex
-// calls, yields and pauses come here by other names at link time (CMakeLists.txt).
+// Threads are contexts on one system thread, and one runs at a time. The compiler instruments the code under test as
+// for the thread sanitizer (-fsanitize=thread), and this file replaces the sanitizer's library: each atomic operation
+// calls it with its memory order, each other load and store with its address. Locks, futex calls, yields and pauses are
+// redirected here at link time (CMakeLists.txt).
 //
-// Orders. Before each of these operations there is a choice: this thread goes on, or another one does. The choices of
-// one order, as numbers, are all that is needed to repeat it. The search is depth-first over them, and counts how often
-// an order has left the plain one (choice 0); what would be more than the bound allows is no choice.
+// Orders. Before each of these operations there is a choice: this thread continues, or another one does. The choices
+// of one order, as numbers, suffice to repeat it. The search is depth-first over them, and counts an order's deviations
+// from the plain one (choice 0); choices that exceed the bound are not offered.
 //
-// Memory. Of each atomic variable all stores are kept, with what their threads had seen (vector clocks). A load may
-// give any store that the language lets it give: none that was overwritten before something that the thread has seen,
-// none older than what it saw before, none older than the last seq_cst one if it is seq_cst itself. So an order that is
-// too weak shows as an old value, or as a race: two accesses without order between them of which one is a store to
-// memory that is not atomic. Releasing memory counts as a store to all of it, and it is not used again in this order.
-// The look of a futex call, before it sleeps, is a seq_cst load, and none of what threads did before they woke this
-// futex is too new for it.
+// Memory. All stores to an atomic variable are kept, with the vector clocks of their threads. A load may return any
+// store that the language allows: none that was overwritten before an event that the thread has seen, none older than
+// one it saw before, and, if it is seq_cst itself, none older than the last seq_cst store. So a too weak memory order
+// shows as an old value, or as a race: two unordered accesses to non-atomic memory, one of them a store. Freeing memory
+// counts as a store to all of it, and it is not reused in this order. The check of a futex call, before it sleeps, is a
+// seq_cst load, and sees everything that threads did before they woke this futex.
 //
-// Where this is stricter or laxer than the language: a seq_cst fence joins what threads have seen with those before it,
-// compare_exchange_weak does not fail without a reason, and a consumed dependency is an acquire.
+// Differences from the language: a seq_cst fence joins the thread's clock with those of earlier fences,
+// compare_exchange_weak does not fail spuriously, and consume is acquire.
 
 #include "scheduler.h"
 
@@ -50,14 +49,14 @@
 
 #include "os/futex.h"
 
-extern "C" const char __executable_start;  // the linker's: where the program begins
+extern "C" const char __executable_start;  // the program's first address, from the linker
 
 namespace penstock::schedules {
 namespace {
 
-// ---------------------------------------------------------------- what is kept
+// ---------------------------------------------------------------- state
 
-// The scheduler's own memory, which no order sees.
+// Allocates the scheduler's own memory, which no order sees.
 template <class T>
 struct Own {
   using value_type = T;
@@ -89,11 +88,11 @@ struct Clock {
 
 struct Store {
   uint64_t value;
-  Clock release;  // what an acquire of this store has seen
+  Clock release;  // clock that an acquire of this store joins
   int thread;
   uint32_t time;
 };
-struct Glance {  // a thread came to see a store
+struct Glance {  // a thread's first sight of a store
   int thread;
   uint32_t time;
   size_t store;
@@ -104,7 +103,7 @@ struct Location {
   size_t last_seq_cst = 0;
 };
 
-// The last accesses of eight bytes that are not atomic.
+// The last non-atomic accesses to eight bytes.
 struct Bytes {
   std::array<uint32_t, threads_max> stored{}, loaded{};
   std::array<uint8_t, threads_max> stored_mask{}, loaded_mask{};
@@ -126,7 +125,7 @@ struct Thread {
   State state = State::ready;
   uint64_t awaits = 0;  // the key of a futex or lock
   bool is_timed = false;
-  int waits = 0;  // how often it has waited
+  int waits = 0;  // number of its waits so far
   bool is_killed = false;
   Locals locals{};
   Clock clock, pending, fenced,
@@ -135,8 +134,8 @@ struct Thread {
 };
 constexpr size_t stack_bytes = 256 * 1024;
 
-// The thread_local variables of the program: where they lie in this thread of the system, and what a new thread finds
-// there. Each Thread has its own, which stand there while it runs.
+// The thread_local variables of the program: their place in this system thread, and their initial values. Each
+// Thread has its own copy, which is swapped in while it runs.
 struct ThreadLocals {
   std::byte* begin = nullptr;
   size_t bytes = 0;
@@ -152,7 +151,7 @@ struct Mapping {
   uint64_t begin, end, file, offset;
 };
 
-// What the parent process reads when the child has ended.
+// The results that the child process leaves for its parent.
 struct Report {
   uint64_t orders;
   bool is_complete, is_random, does_not_repeat;
@@ -165,7 +164,7 @@ Report* report = nullptr;
 struct Choice {
   uint8_t chosen, options;
 };
-constexpr uint8_t of_any = 255;  // options of a line that is repeated
+constexpr uint8_t of_any = 255;  // options of a repeated line
 
 // ---------------------------------------------------------------- the state of one order
 
@@ -180,13 +179,13 @@ ThreadLocals locals;
 HashMap<uint64_t, Location>* locations;
 HashMap<uint64_t, Bytes>* bytes_of;
 HashMap<uint64_t, Lock>* locks;
-HashMap<uint64_t, Clock>* wakes;        // of a futex: what the threads had seen that woke it
+HashMap<uint64_t, Clock>* wakes;        // by futex: joined clocks of the threads that woke it
 OrderedMap<uint64_t, uint64_t>* freed;  // begin to end
 Vector<void*>* to_free;
 Vector<Mapping>* mappings;
-Clock fences;                      // what seq_cst fences have seen
-Clock seq_cst_at;                  // of each thread, its last seq_cst store
-uint64_t steps, steps_of_current;  // all, and since the last change of threads
+Clock fences;                      // joined clocks of seq_cst fences
+Clock seq_cst_at;                  // last seq_cst store of each thread
+uint64_t steps, steps_of_current;  // in all, and since the last switch of threads
 
 Vector<Choice>* choices;
 size_t depth;
@@ -218,7 +217,7 @@ uint64_t key_of(const volatile void* address) {
 
 // ---------------------------------------------------------------- choices
 
-// One of the options, of which the first costs nothing and is the plain one. costs[i]: 1 for a deviation.
+// Chooses one of the options; the first is the plain one and costs nothing. costs[i] is 1 for a deviation.
 size_t choose(const uint8_t* costs, size_t count) {
   if (is_quiet) return 0;
   uint8_t affordable[32];
@@ -266,7 +265,7 @@ void switch_to(int next) {
   errno = kept;
 }
 
-// Another thread goes on, or this one if `may_stay`. `costs_leaving`: what it costs to leave a thread that could go on.
+// Switches to another thread, or stays if `may_stay`. `costs_leaving`: leaving a thread that could continue is a deviation.
 void pick(bool may_stay, bool costs_leaving) {
   if (++steps > 30'000) fail("it does not come to an end");
   int options[2 * threads_max];
@@ -275,7 +274,7 @@ void pick(bool may_stay, bool costs_leaving) {
   const auto offer = [&](int thread, uint8_t cost) {
     options[count] = thread, costs[count++] = cost;
   };
-  // A thread that waits in a loop, without a word to the processor, does not keep the others from going on.
+  // A thread that spins without a pause must not keep the others from running.
   const bool is_looping = ++steps_of_current > 2000;
   if (may_stay && !is_looping) offer(current, 0);
   for (int i = 1; i <= threads; ++i) {
@@ -298,7 +297,7 @@ void pick(bool may_stay, bool costs_leaving) {
   if (!has_ready && std::none_of(all.begin() + 1, all.begin() + 1 + threads, is_dead))
     fail("all threads wait, and nothing but time wakes them");
   const int next = options[choose(costs, count)];
-  if (all[next].state == State::blocked) all[next].state = State::ready;  // its time is over
+  if (all[next].state == State::blocked) all[next].state = State::ready;  // its wait times out
   switch_to(next);
 }
 
@@ -309,7 +308,7 @@ bool in_thread() {
 void step() {
   if (in_thread()) pick(true, true);
 }
-// Others first, if there are any: this thread waits for them in a loop.
+// Runs other threads first, if there are any: this thread spins until they act.
 void yield() {
   if (!in_thread()) return;
   for (int other = 1; other <= threads; ++other)
@@ -326,7 +325,7 @@ void yield() {
       options[count] = current, costs[count++] = 1;
       return switch_to(options[choose(costs, count)]);
     }
-  // Nobody but threads that wait for a time.
+  // Only threads in timed waits are left.
   for (int other = 1; other <= threads; ++other)
     if (other != current && all[other].state == State::blocked && all[other].is_timed)
       return pick(true, true);
@@ -409,8 +408,8 @@ void access(const void* address, size_t size, bool is_store) {
   }
 }
 
-// An atomic load, of at most eight bytes, beside stores to the same memory that are not atomic. One that acquires may
-// come before there is anything: its value says so.
+// Checks an atomic load of at most eight bytes against non-atomic stores to the same memory. An acquire may precede
+// initialization: its value shows that.
 void check_atomic_load(const volatile void* address, size_t size, int order) {
   check_alive(address);
   if (is_quiet || is_acquire(order) || on_own_stack(address)) return;
@@ -467,14 +466,14 @@ void add_store(Location& location, uint64_t value, int order, bool continues) {
   Thread& self = all[current];
   const uint32_t time = tick();
   Store store{value, is_release(order) ? self.clock : self.fenced, current, time};
-  // A change continues the release sequence of what it changes.
+  // A read-modify-write continues the release sequence of the store that it changes.
   if (continues) store.release.join(location.stores.back().release);
   location.stores.push_back(store);
   if (order == __ATOMIC_SEQ_CST) {
     location.last_seq_cst = location.stores.size() - 1;
     seq_cst_at.at[current] = time;
   }
-  tick();  // what follows is not part of what was released
+  tick();  // later events are not part of the release
 }
 
 void tell(const char* what, const volatile void* address, uint64_t value, int order, void* from) {
@@ -510,7 +509,7 @@ void store(volatile T* address, T value, int order, void* from) {
   tell("store", address, bits_of(value), order, from);
 }
 
-// Replaces the newest value by what `change` makes of it, unless it says that nothing is to be stored.
+// Replaces the newest value by the result of `change`, unless that asks for no store.
 template <class T, class Change>
 T modify(volatile T* address, int order, int failure_order, void* from, Change change) {
   if (in_thread()) step();
@@ -551,7 +550,7 @@ void fence(int order) {
   tick();
 }
 
-// ---------------------------------------------------------------- memory that is given back
+// ---------------------------------------------------------------- freed memory
 
 void release_memory(void* block) {
   if (block == nullptr) return;
@@ -586,7 +585,7 @@ int find_locals(dl_phdr_info* program, size_t, void*) {
 void run_body() {
   all[current].body();
   all[current].state = State::ended;
-  // What waits for the end of this thread has seen all of it.
+  // A join sees everything that this thread did.
   all[0].clock.join(all[current].clock);
   pick(false, false);
 }
@@ -612,7 +611,7 @@ void clear() {
   is_quiet = false;
 }
 
-// The status of a process, once it has ended.
+// Waits for a process, and returns its status.
 int wait_for(pid_t process) {
   int status = 0;
   while (waitpid(process, &status, 0) != process && errno == EINTR) {
@@ -630,7 +629,7 @@ void run_here(const std::function<void(Run&)>& scenario) {
   ++report->orders;
 }
 
-// Runs one order in a process of its own, whose choices come back in the report.
+// Runs one order in a child process, which leaves its choices in the report.
 void run_apart(const std::function<void(Run&)>& scenario) {
   const pid_t child = fork();
   if (child == 0) {
@@ -650,7 +649,7 @@ void run_once(const Bounds& bounds, const std::function<void(Run&)>& scenario) {
   (bounds.in_processes ? run_apart : run_here)(scenario);
 }
 
-// The next order of the search; false: there is none.
+// Advances to the next order of the search; returns false if there is none.
 bool advance() {
   while (!choices->empty() && choices->back().chosen + 1 >= choices->back().options)
     choices->pop_back();
@@ -663,7 +662,7 @@ std::string line_of(const std::string& name) {
   std::string text = name + (report->is_random ? "=r" : "=");
   size_t end = report->choices;
   while (end > 0 && report->chosen[end - 1] == 0) --end;
-  // Choices other than the plain one, each behind so many plain ones.
+  // Choices other than the plain one, each preceded by the number of plain ones before it.
   for (size_t i = 0, plain = 0; i < end; ++i) {
     if (report->chosen[i] == 0) {
       ++plain;
@@ -684,7 +683,7 @@ void repeat(const char* line, const std::function<void(Run&)>& scenario) {
     const unsigned long chosen = std::strtoul(end + 1, &end, 10);
     choices->push_back({static_cast<uint8_t>(chosen), of_any});
   }
-  // Behind it the plain order.
+  // The plain order follows.
   is_random = report->is_random;
   is_telling = true;
   random_choice.seed(0);
@@ -695,7 +694,7 @@ void run_all(const Bounds& bounds, uint64_t seed, const std::function<void(Run&)
   do {
     run_once(bounds, scenario);
     if (report->orders == bounds.orders_max) break;
-    // What follows the last choice was the plain order.
+    // After the last choice came the plain order.
     choices->resize(std::min(depth, choices->size()));
   } while (advance());
   report->is_complete = choices->empty();
@@ -796,7 +795,7 @@ Found explore(const std::string& name, const Bounds& bounds,
     to_free = new Vector<void*>;
     mappings = new Vector<Mapping>;
     choices = new Vector<Choice>;
-    // All of it, so that its growth moves nothing that the code under test allocates.
+    // Reserved completely, so that its growth does not change addresses of the code under test.
     choices->reserve(sizeof report->chosen);
     dl_iterate_phdr(find_locals, nullptr);
     deviations_max = bounds.deviations;
@@ -847,7 +846,7 @@ void plant(int fault) {
 
 }  // namespace penstock::schedules
 
-// ---------------------------------------------------------------- where the compiled code calls us
+// ---------------------------------------------------------------- calls from the compiled code
 
 using namespace penstock::schedules;  // NOLINT
 
@@ -941,7 +940,7 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t* mutex) {
   wake(key_of(mutex));
   return 0;
 }
-// On one processor nothing spins before it waits.
+// One processor, so that no code spins before it waits.
 unsigned __wrap__ZNSt6thread20hardware_concurrencyEv() {
   return 1;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// In front of each source that runs under the scheduler (-include): what it calls in place of the processor.
+// Included before each source that runs under the scheduler (-include): replacements for processor instructions.
 
 extern "C" {
 void penstock_schedule_pause();

@@ -1,5 +1,5 @@
-// Snapshots of tables that are being written: the table's own code, with faults that the system raises. What writers store
-// is memory as it is, in which nothing is old or races: only the order of stores counts.
+// Schedule tests of snapshots of tables that are being written: the table's own code, with faults raised by the system.
+// Writers' stores go to real memory, without old values or races: only the order of stores counts.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 constexpr size_t page_items = 512;
 constexpr uint64_t pages = 3;
 
-// A table of a few small pages, and cells of it, one on each page.
+// A table of a few small pages, with one cell on each page.
 struct Table {
   explicit Table(bool guarantee_copies = false)
       : pool(*PagePool::open(
@@ -50,12 +50,12 @@ struct Table {
   return snapshot.begin<uint64_t>()[page * page_items];
 }
 
-// A store, its effect on another page, by another thread, and the effect's effect: no snapshot shows one and not its
-// cause, one that was taken before shows none of them, and nothing is lost.
+// A store, its effect on another page by another thread, and the effect's effect: no snapshot shows an effect
+// without its cause, an earlier snapshot shows none of them, and nothing is lost.
 void cut(Run& run) {
   Table table;
   const Snapshot base = table.take();
-  table.store(1, 0);  // page 1 is the table's own again, the others are shared
+  table.store(1, 0);  // page 1 is unshared again, the others are shared
   std::optional<Snapshot> first, second;
   run.thread([&] {
     table.store(2, 1);
@@ -102,7 +102,7 @@ void ending(Run& run) {
           "pages are left");
 }
 
-// Changes that were made on copies appear at once, and not over what was written meanwhile.
+// Changes made on copies appear at once, and do not overwrite later stores.
 void changing(Run& run) {
   Table table;
   const Snapshot base = table.take();

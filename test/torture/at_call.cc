@@ -2,20 +2,19 @@
 //
 //   at_call CONTROL RULES PROGRAM WORDS...
 //
-// CONTROL is the descriptor of a socket (SOCK_SEQPACKET) to the caller. RULES, with commas between
-// them, are CALL:NUMBER:ERRNO, the call of that kind and number, from 1, fails; CALL:NUMBER:ask, the
-// call waits: "ask RULE PID CALL" and the call's six arguments go to the caller, and any answer lets
-// it be made. A `+` behind the number means all calls from there on. `count` counts the calls of
-// each kind.
+// CONTROL is the descriptor of a socket (SOCK_SEQPACKET) to the caller. RULES, separated by commas,
+// are CALL:NUMBER:ERRNO, which fails the call of that kind and 1-based number, and CALL:NUMBER:ask,
+// which holds the call, sends "ask RULE PID CALL" and the call's six arguments to the caller, and
+// makes the call after any answer. A `+` after the number means all calls from there on. `count`
+// counts the calls of each kind.
 //
-// At the end the caller is told: "call NAME COUNT" of each kind, "left 1" where a process outlived
-// the program, and "ended CODE": the exit code, or minus the signal's number. Exit code: 0; 77 where
-// the system cannot do this.
+// At the end it sends "call NAME COUNT" for each kind, "left 1" if a process outlived the program,
+// and "ended CODE": the exit code, or minus the signal's number. Exit code: 0; 77 if the system
+// cannot do this.
 //
-// A seccomp filter asks this process before each call of the kinds that the rules name, whichever
-// thread or child makes it. The loader's calls are not counted: the program's own begin when it
-// looks at its descriptor 0, with F_GETFD (occupy_standard_streams), or with what `from=COMMAND`
-// says.
+// A seccomp filter asks this process before each call of the kinds that the rules name, in any
+// thread or child. The loader's calls are not counted: the program's own begin with its F_GETFD
+// of descriptor 0 (occupy_standard_streams), or with the fcntl command of `from=COMMAND`.
 
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -42,11 +41,11 @@
 
 namespace {
 
-// A kind of call. Of openat() there are three: past the page cache, without a name, and the rest.
+// A kind of call. openat() has three: past the page cache, without a name, and the rest.
 struct Call {
   const char* name;
   int number;
-  unsigned flag = 0;  // of the third argument
+  unsigned flag = 0;  // flag of the third argument
 };
 #define CALL(name)    \
   Call {              \
@@ -141,7 +140,7 @@ int fail(const char* what) {
 struct Rule {
   size_t call = calls.size();
   uint64_t number = 0;
-  bool on = false;  // from there on
+  bool on = false;  // from this number on
   bool ask = false;
   int error = 0;
 
@@ -187,7 +186,7 @@ struct Rules {
     return true;
   }
 
-  // Whether the filter has to ask about this call of the system. fcntl() tells where the program begins.
+  // Whether the filter has to ask about this system call. fcntl() marks the beginning of the program.
   bool wants(int number) const {
     if (counts || number == SYS_fcntl) return true;
     for (const Rule& rule : all) {
@@ -197,7 +196,7 @@ struct Rules {
   }
 };
 
-// Asks for the calls that the rules name, allows all others. -1: the system has no such filter.
+// Installs a filter that asks for the calls of the rules and allows all others. Returns -1 if the system has no such filter.
 int listener(const Rules& rules) {
   std::vector<sock_filter> program = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
@@ -210,7 +209,7 @@ int listener(const Rules& rules) {
   program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   sock_fprog filter{.len = static_cast<unsigned short>(program.size()), .filter = program.data()};
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -1;
-  // A signal that the program catches does not end the question, where the system can do that.
+  // If the system supports it, a signal that the program catches does not end the question.
   for (const unsigned long killable : {1ul << 5, 0ul}) {
     const long fd = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
                               SECCOMP_FILTER_FLAG_NEW_LISTENER | killable, &filter);
@@ -222,7 +221,7 @@ int listener(const Rules& rules) {
 [[noreturn]] void become(char** words, const Rules& rules, int socket) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const int fd = listener(rules);
-  // send() is none of the calls that are asked about.
+  // The filter never asks about send().
   if (::send(socket, &fd, sizeof fd, 0) == sizeof fd && fd >= 0) {
     char taken = 0;
     (void)!::recv(socket, &taken, 1, 0);
@@ -236,8 +235,8 @@ class Supervisor {
   Supervisor(int listener, int control, const Rules& rules)
       : listener_(listener), control_(control), rules_(rules) {}
 
-  // Until the program has ended. True: no process with the filter is left; false: those that are had
-  // their time. Without a caller nobody would end a program that hangs.
+  // Serves until the program has ended. Returns true if no process with the filter is left, false
+  // if some outlived their time. Without a caller, a program that hangs is ended here.
   bool run(int process) {
     constexpr int grace_ms = 2000;
     bool ended = false;
@@ -256,12 +255,12 @@ class Supervisor {
       }
       seccomp_notif asked{};
       if (::ioctl(listener_, SECCOMP_IOCTL_NOTIF_RECV, &asked) != 0)
-        continue;  // it has ended meanwhile
+        continue;  // the process has ended meanwhile
       const int error = answer_to(asked);
       seccomp_notif_resp answer{};
       answer.id = asked.id;
       answer.flags = error == 0 ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;
-      // A refused brk() answers with the old end, not with an error; 0 is before any new one, too.
+      // A refused brk() returns the old end, not an error; 0 is below any new end, too.
       answer.error = asked.data.nr == SYS_brk ? 0 : -error;
       (void)::ioctl(listener_, SECCOMP_IOCTL_NOTIF_SEND, &answer);
     }
@@ -277,7 +276,7 @@ class Supervisor {
   }
 
  private:
-  // The error of the call; 0: it is made.
+  // The error of the call; 0: the call is made.
   int answer_to(const seccomp_notif& asked) {
     const seccomp_data& data = asked.data;
     began_ =
@@ -346,7 +345,7 @@ int main(int argc, char** argv) {
   const bool all_ended = supervisor.run(process);
   int status = 0;
   ::waitpid(child, &status, 0);
-  // Those that it started have become ours. Some may be ending just now.
+  // The program's orphans have become our children. Some may be ending just now.
   unsigned left = 0;
   for (siginfo_t info{}; ::waitid(P_ALL, 0, &info, WEXITED | (all_ended ? 0 : WNOHANG)) == 0;
        info = {}) {

@@ -1,8 +1,8 @@
-"""What befalls a trial, and what it may come to.
+"""The faults of a trial, and the outcomes that they allow.
 
-A fault is a word: KIND, KIND=DETAIL, and where it strikes at a call of the system, @CALL:NUMBER behind it; NUMBER+ means from there on.
-A kind says what a trial may come to that meets it: SAME, as if nothing had been; FAILS, an error with a message; ENDS, the end by
-a signal. What several faults allow is allowed together.
+A fault is a word: KIND or KIND=DETAIL, followed by @CALL:NUMBER if it strikes at a system call; NUMBER+ means from that call on. Each
+kind allows outcomes: SAME, as without a fault; FAILS, an error with a message; ENDS, death by a signal. Several faults allow the union
+of their outcomes.
 """
 
 import collections
@@ -23,7 +23,7 @@ SECTOR = 4096
 SAME, FAILS, MUST_FAIL, ENDS = "same", "fails", "must fail", "ends"
 MAY_FAIL = {SAME, FAILS}
 
-# What the system may answer to a call.
+# Errors that the system may return for a call.
 NO_DESCRIPTOR, NO_MEMORY, NO_SPACE, BROKEN, REFUSED = "EMFILE", "ENOMEM", "ENOSPC", "EIO", "EPERM"
 ERRORS = {
     "openat": [NO_DESCRIPTOR, "EACCES", BROKEN], "direct": ["EINVAL", NO_DESCRIPTOR], "unnamed": ["EOPNOTSUPP", NO_SPACE],
@@ -47,18 +47,18 @@ ERRORS = {
     "prlimit64": [REFUSED], "sched_getaffinity": [REFUSED], "copy_file_range": [BROKEN], "splice": [BROKEN],
     "pidfd_open": [NO_DESCRIPTOR], "sigaltstack": [NO_MEMORY], "setitimer": [REFUSED],
 }
-# What may go on failing from some call on.
+# Calls that may fail from some number on.
 FROM_THEN_ON = {"openat", "pwrite64", "brk", "mprotect", "madvise", "io_uring_setup", "io_uring_enter", "clone3", "userfaultfd"}
-# What a system may not have, or refuse to everybody; the program does without.
+# Features that a system may lack or refuse; the program does without.
 DISPENSABLE = ("io_uring_setup", "userfaultfd", "memfd_create", "pidfd_open", "direct", "unnamed", "fallocate", "fadvise64", "statx",
                "copy_file_range", "splice", "sched_getaffinity", "getrandom")
 WITHOUT = {"direct": errno.EINVAL, "unnamed": errno.EOPNOTSUPP, "fallocate": errno.EOPNOTSUPP, "statx": errno.ENOSYS}
-# Of a container's usual policy.
+# Calls that a container's usual policy refuses.
 CONTAINER = ("io_uring_setup", "io_uring_enter", "userfaultfd")
 
 
 class Cannot(Exception):
-    """This system cannot do what a fault takes."""
+    """This system cannot produce the fault."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,13 +94,13 @@ class Fault:
         if self.kind == "error" and self.call in ("clone3", "clone") and self.call not in operation.needs:
             return {SAME}
         if operation.processes and self.kind in ("kill", "term", "int"):
-            return {SAME, FAILS, ENDS}  # it may be one of the others that ends
+            return {SAME, FAILS, ENDS}  # another process may be the one that ends
         if self.kind == "without" and self.detail in operation.needs:
             return MAY_FAIL
         return self.what.outcomes(self, operation) if callable(self.what.outcomes) else self.what.outcomes
 
     def rules(self):
-        """What at_call is told."""
+        """The rules for at_call."""
         if self.kind == "error":
             return [f"{self.call}:{self.number}{'+' * self.on}:{getattr(errno, self.detail)}"]
         if self.kind in ("without", "container"):
@@ -113,7 +113,7 @@ class Fault:
         return self.kind in ("truncate", "grow", "change", "replace", "remove")
 
 
-# ---- what is done while the program waits in a call: run is the run, pid the thread that waits
+# ---- actions while the program waits in a call: `run` is the run, `pid` the waiting thread
 
 
 def send(number):
@@ -125,7 +125,7 @@ def send(number):
 
 
 def stop(fault, run, pid):
-    """It goes on once all of it has stopped."""
+    """Stops the program; it is continued once all of it has stopped."""
     os.kill(pid, signal.SIGSTOP)
     run.stopped.append(pid)
 
@@ -167,13 +167,13 @@ def limit(fault, run, pid):
 
 
 def memory_cgroup(fault, run, pid):
-    """What the program took before lies outside: the pages of its own code, mostly."""
+    """Moves the program into a memory cgroup. Earlier memory, mostly pages of its code, stays outside."""
     folder = run.place.cgroup(int(fault.detail))
     (folder / "cgroup.procs").write_text(str(pid))
 
 
 def flip(fault, run, pid):
-    """A bit of a temporary that is open, with or without a name."""
+    """Flips a bit of an open temporary, with or without a name."""
     rng = random.Random(str(fault))
     found = []
     for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
@@ -192,7 +192,7 @@ def flip(fault, run, pid):
 
 
 def rot(fault, place):
-    """A bit of a sector of what a resumed sort finds: of its journal, or of its temporaries. Whether there is such a sector."""
+    """Flips a bit in a sector of a resumed sort's journal or temporaries. Returns whether there is such a sector."""
     name, _, sector = fault.detail.partition(":")
     kept = sorted(path for folder in place.temporaries for path in folder.rglob("*")
                   if path.is_file() and (path.name == "journal") == (name == "journal"))
@@ -211,13 +211,13 @@ def rot(fault, place):
 
 
 def twin(fault, run, pid):
-    """A second run of the same command, to its end while the first waits, or beside it."""
+    """Starts a second run of the same command: to its end while the first waits, or in parallel."""
     run.start_twin()
     if fault.detail == "before":
         run.end_twins()
 
 
-# ---- what is there before the program starts
+# ---- faults that exist before the program starts
 
 
 def standing_output(fault, place, operation):
@@ -307,7 +307,7 @@ def refused_call(rng, operation, counts):
     call = rng.choice(sorted(set(counts) & set(ERRORS)))
     number = 1 + int(rng.random() * counts[call])
     error = rng.choice(ERRORS[call])
-    # (A call that a signal interrupts is made again. One that is interrupted for ever hangs, and no system does that.)
+    # (A call that a signal interrupts is repeated. One that is always interrupted would hang, and no system does that.)
     return Fault("error", error, call, number, error != "EINTR" and call in FROM_THEN_ON and rng.random() < 0.3)
 
 
@@ -390,7 +390,7 @@ def drawn_signal(kind):
 
 
 def output_outcomes(fault, operation):
-    # Nothing can be written to a full device.
+    # A full device takes no bytes.
     return {MUST_FAIL} if fault.detail in ("socket", "folder") else MAY_FAIL if fault.detail == "full" else {SAME}
 
 
@@ -399,7 +399,7 @@ def input_outcomes(fault, operation):
 
 
 def cgroup_outcomes(fault, operation):
-    """Nine tenths of it are used, and the least budget has to fit in them."""
+    """Nine tenths of the cgroup are used, and the least budget has to fit in them."""
     return {SAME} if int(fault.detail) * 9 // 10 >= operation.budget else MAY_FAIL
 
 
@@ -439,12 +439,12 @@ KINDS = {
 
 
 CHANGES = {"truncate", "grow", "change", "replace", "remove"}
-# What needs a file where the other one puts something else, or another user has put it.
+# Pairs of kinds that exclude each other: one needs a file that the other replaces, or that another user owns.
 CLASHES = ({"input", *CHANGES}, {"input", "twin"}, {"container", "twin"}, {"output", "twin", "disk", "remove-folder"},
            {"disk", "cgroup"})  # a small disk is memory, of that cgroup
 
 
-# Of these a run has one, whoever goes on with it.
+# Kinds that last: a run and its continuations have at most one.
 STANDING = {"disk", "cgroup", *CHANGES}
 
 
@@ -453,13 +453,13 @@ def clash(fault, other):
 
 
 def draw(rng, operation, counts, kinds):
-    """One or two, of different kinds; of a run that others go on with more, for each of these one. (First the kind of a call is drawn, then
-    which of them, so that what happens once is met as often as what happens a thousand times.)"""
+    """Draws one or two faults of different kinds; for a run that is resumed, one for each run. (First the kind of call is drawn, then its
+    number, so that rare calls are hit as often as frequent ones.)"""
     found = []
     for _ in range(rng.randint(1, 4) if operation.resumes else 1 if rng.random() < 0.7 else 2):
         while True:
             fault = KINDS[rng.choice(kinds)].draw(rng, operation, counts)
-            if fault is None or operation.python and fault.call == "fcntl":  # which tells where the counting begins
+            if fault is None or operation.python and fault.call == "fcntl":  # this call marks the beginning of the count
                 continue
             if operation.resumes and fault.kind not in STANDING or not any(clash(fault, other) for other in found):
                 break

@@ -1,7 +1,7 @@
-"""What trials run: command lines with their inputs, and what has to come of them.
+"""The operations of trials: command lines with their inputs and expected outputs.
 
-What has to come out is told by plain Python, not by the program. Where that cannot be (the shares of a partition, a trace in another
-format), an undisturbed run tells it, and a check looks at what it gave.
+Plain Python computes the expected outputs, not the program. If that is impossible (the shares of a partition, a trace in another
+format), an undisturbed run gives them, and a check verifies that run.
 """
 
 import array
@@ -12,8 +12,8 @@ import sys
 import typing
 
 MIB = 1 << 20
-BUDGET = "32M"  # the least that a sort takes
-# Of an input. The large one does not fit in the budget.
+BUDGET = "32M"  # the least budget of a sort
+# Sizes of an input. The large one does not fit in the budget.
 SIZES = {"none": 0, "few": 800, "small": 160_000, "large": 26 * MIB}
 
 
@@ -29,7 +29,7 @@ def records(rng, size):
 
 
 def lines(rng, size):
-    """Of digits and letters, of different lengths, some more than once."""
+    """Lines of digits and letters, of different lengths, some repeated."""
     text = rng.randbytes(size // 2).hex().encode()
     out, at = [], 0
     steps = [5 + rng.randrange(100) for _ in range(997)]
@@ -46,7 +46,7 @@ def words(rng, size):
 
 
 def rows(rng, size):
-    """A CSV: a name, quoted here and there, and a price; the number of the row makes each another one."""
+    """A CSV with a name, sometimes quoted, and a price; the row's number makes each row unique."""
     return b"name,price,number\n" + b"".join(
         b'"a, %d",%d,%d\n' % (rng.randrange(1000), rng.randrange(10_000), number) if number % 3 else
         b"b%d,%d,%d\n" % (rng.randrange(1000), rng.randrange(10_000), number) for number in range(size // 18))
@@ -57,7 +57,7 @@ def table(rng, size):
 
 
 def requests(rng, size):
-    """What fio logs of file accesses."""
+    """A log of file accesses by fio."""
     log = ["fio version 3 iolog"]
     for number in range(size // 40 + 1):
         log.append(f"{number * 3} /d/{number % 7} {('read', 'write')[number % 3 == 0]} {rng.randrange(1 << 20)} {1 + rng.randrange(5000)}")
@@ -65,7 +65,7 @@ def requests(rng, size):
 
 
 def in_order(make):
-    """Numbers or lines, sorted."""
+    """Sorts the numbers or lines of `make`."""
     return lambda rng, size: sorted_numbers(make(rng, size)) if make is numbers else sorted_lines(make(rng, size))
 
 
@@ -76,7 +76,7 @@ def packed(make):
 ORDERED_NUMBERS, ORDERED_LINES, PACKED_LINES = in_order(numbers), in_order(lines), packed(lines)
 
 
-# ---- what has to come out
+# ---- expected outputs
 
 
 def sorted_numbers(data):
@@ -116,7 +116,7 @@ def sorted_rows(data):
 
 
 def sorted_table(data):
-    """The header and all fields stay as they are."""
+    """The header, then the sorted rows, with unchanged fields."""
     header, *body = lines_of(data)
     return text([header]) + text(sorted(body, key=lambda row: tuple(map(int, row.split(b",")))))
 
@@ -139,7 +139,7 @@ CELLS = 1 << 18
 
 
 def table_of_cells(data):
-    """Of two writers. The last word that leads to a cell leaves its number there."""
+    """The table of two writers. A cell has the number of the last word that leads to it."""
     words, cells = array.array("Q", data), array.array("Q", bytes(16 * CELLS))
     for writer, own in enumerate((words[:len(words) // 2], words[len(words) // 2:])):
         for number, word in enumerate(own, 1):
@@ -153,31 +153,31 @@ def table_of_cells(data):
 @dataclasses.dataclass(frozen=True)
 class Operation:
     name: str
-    words: tuple  # may hold {in0}, {in1}, {out}, {temp} and {temp2}
-    inputs: tuple  # what makes each
-    expected: typing.Callable | None  # of the inputs' bytes; None: an undisturbed run tells
-    # Of what an undisturbed run gave, where expected is None: whether it can be right.
+    words: tuple  # may contain {in0}, {in1}, {out}, {temp} and {temp2}
+    inputs: tuple  # the generator of each
+    expected: typing.Callable | None  # computed from the inputs' bytes; None: an undisturbed run gives it
+    # Whether the outputs of an undisturbed run can be right, if `expected` is None.
     can_be: typing.Callable = lambda inputs, outputs: True
     sizes: tuple = ("none", "few", "small", "large")
     outputs: tuple = ("out",)  # names in the folder of outputs; () is standard output
-    also: tuple = ()  # names that are there with them, and are not compared
+    also: tuple = ()  # further outputs, which are not compared
     from_stdin: bool = False
     in_place: bool = False  # the output replaces input 0
     resumes: bool = False
-    compares: bool = True  # False: what it prints is another thing each time
+    compares: bool = True  # False: the output differs each time
     error_codes: tuple = (2,)
-    quiet_codes: tuple = ()  # of them those that say nothing
-    needs: tuple = ("clone3", "clone")  # the calls that it cannot do without
+    quiet_codes: tuple = ()  # those of them without a message
+    needs: tuple = ("clone3", "clone")  # calls that it cannot do without
     environment: tuple = ()
-    alone: bool = False  # it is not run a second time before it has ended
-    python: bool = False  # the words are a program of Python
+    alone: bool = False  # no second run at the same time
+    python: bool = False  # the words are a Python program
     streams: bool = False  # the words are for torture_streams
-    processes: bool = False  # that each may be struck
-    memory: str = "1024M"  # that it may take, where no -S says so
+    processes: bool = False  # each of several processes may be struck
+    memory: str = "1024M"  # its memory, if there is no -S
 
     @property
     def budget(self):
-        """Bytes of memory that it may take, where it is told."""
+        """The bytes of its memory budget, if the words have one."""
         told = self.words[self.words.index("-S") + 1] if "-S" in self.words else self.memory
         return int(told.removesuffix("M")) * MIB
 
@@ -194,15 +194,15 @@ def same_lines(inputs, outputs):
 
 
 def through(kind, expected=lambda data: data.translate(CHANGED), memory="16M", **options):
-    """See streams.cc."""
+    """An operation of streams.cc."""
     return Operation(kind if kind == "snapshots" else f"stream-{kind}", (kind, "{in0}", "{out}"), (numbers,), expected, streams=True,
                      memory=memory, **options)
 
 
 NUMBERS = ("--format", "u64")
 PARTS = tuple(f"part-{i}" for i in range(5))
-# The calls of Python's start are not counted: they end where at_call is told. Its errors are told as the program tells its own.
-FROM = 11  # F_GETSIG, which nobody else calls
+# Calls of Python's start are not counted: they end at a call that at_call knows. Errors are printed as by the program.
+FROM = 11  # F_GETSIG, which is not used otherwise
 PYTHON = f"""
 import fcntl, os, sys
 import penstock.ray
@@ -216,7 +216,7 @@ except Exception as error:
 os._exit(code)
 """
 
-# Without a cluster. A job whose driver was lost is gone on with.
+# Jobs without a cluster. A job whose driver was lost is resumed.
 RAY_OUTPUTS = tuple(f"part-0000{i}" for i in range(3))
 RAY = """try:
         penstock.ray.resume(os.path.dirname(r'{out}'), address='local', tasks_per_node=2)

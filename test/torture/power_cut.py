@@ -1,15 +1,15 @@
-"""Power cuts: what the disk may hold if the power fails at some point of a recorded run (recorder.py).
+"""The images that a disk may have if the power fails at some point of a recorded run (recorder.py).
 
-What is promised is little. A sync of a file (fsync, fdatasync) brings to the disk what was written to it before, and its size; a sync
-of a folder brings the names that were made and removed in it. Of all else, what is pending, any part may be there or not:
+The system promises little. A sync of a file (fsync, fdatasync) brings earlier writes and the size to the disk; a sync of a folder
+brings changes of its names. All other changes are pending, and any part of them may be there or not:
 
-- of each page of a file any state that it had since the last sync of the file; a page may be torn, at a sector, between two of them;
-- of the file's size any state since then: a size that is there before the data gives zeros;
-- of pending changes of names those up to any one of them ("ordered", what ext4, XFS and btrfs give), or any of them ("any", what no
-  standard forbids).
+- each page of a file may have any state since the last sync of the file; a page may be torn, at a sector, between two of them;
+- the file's size may have any state since then: a size ahead of the data gives zeros;
+- pending changes of names are there up to any one of them ("ordered", as with ext4, XFS and btrfs), or in any selection ("any",
+  which no standard forbids).
 
-So the images at a point of the run are a product of choices, and those at a sync hold all of the points before it back to the last one.
-Where there are few choices all of them are made; otherwise those that are likely to hurt, and some that are drawn from a seed.
+So the images at a point of the run are a product of choices, and those at a sync include those of all points since the sync before. If
+there are few choices all of them are made; otherwise those that are likely to hurt, and some that are drawn from a seed.
 """
 
 import bisect
@@ -25,18 +25,18 @@ from recorder import FOLDER
 PAGE = 4096
 SECTOR = 512
 ORDERED, ANY = "ordered", "any"
-NEVER = -1  # the step in front of the first
+NEVER = -1  # the step before the first
 ZEROS = bytes(PAGE)
 
 
 class History:
-    """All states of a file: of each page, and of its size, those behind some steps."""
+    """All states of a file: those of each page and of its size, after some steps."""
 
     def __init__(self, data=b""):
         self.sizes = [(NEVER, len(data))]
         self.pages = {at // PAGE: [(NEVER, data[at:at + PAGE].ljust(PAGE, b"\0"))] for at in range(0, len(data), PAGE)}
         self.syncs = [NEVER]
-        self.steps = []  # that change it
+        self.steps = []  # steps that change it
 
     def page(self, number):
         return self.pages.setdefault(number, [(NEVER, ZEROS)])
@@ -74,20 +74,20 @@ class History:
         self.steps.append(number)
 
     def candidates(self, low, high):
-        """Of a file whose steps up to `low` are on the disk, and to which those from `high` on were not done: of each page the steps
-        behind which it may be as they left it, and the same of the size."""
+        """The possible states of a file whose steps up to `low` are on the disk, and those from `high` on not done: the steps after
+        which each page, and the size, may be."""
         def between(states):
             begin = bisect.bisect_right(states, low, key=lambda state: state[0]) - 1
             return [number for number, _ in states[begin:bisect.bisect_left(states, high, key=lambda state: state[0])]]
         return {page: between(states) for page, states in self.pages.items()}, between(self.sizes)
 
     def synced(self, point):
-        """The last step that a sync before `point` brought to the disk, with all in front of it."""
+        """The last step that a sync before `point` brought to the disk, with all steps before it."""
         return self.syncs[bisect.bisect_left(self.syncs, point) - 1]
 
 
 def state_at(states, number):
-    """The last one up to that step."""
+    """The last state up to that step."""
     return states[bisect.bisect_right(states, number, key=lambda state: state[0]) - 1]
 
 
@@ -95,10 +95,10 @@ def state_at(states, number):
 class FileImage:
     file: int
     size: int
-    pages: tuple  # of (page, step), or (page, step, sector, another step) where it is torn there
+    pages: tuple  # (page, step), or (page, step, sector, another step) for a page torn there
 
     def content(self, history, into):
-        """To a file that is open."""
+        """Writes the contents to an open file."""
         os.ftruncate(into, self.size)
         for page, number, *torn in self.pages:
             data = state_at(history.pages[page], number)[1]
@@ -111,13 +111,13 @@ class FileImage:
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-    """What the disk holds: a FileImage, or FOLDER, for each path."""
-    names: tuple  # of (path, what), in order
+    """The contents of the disk: a FileImage, or FOLDER, for each path."""
+    names: tuple  # (path, FileImage or FOLDER), in order
     told: str = dataclasses.field(compare=False, default="")
 
 
 class Choice:
-    """What of the pending steps is there."""
+    """The pending steps that are on the disk."""
 
     def __init__(self, names, files, size="follows", rng=None):
         self.names, self.files, self.size, self.rng = names, files, size, rng
@@ -130,7 +130,7 @@ class Choice:
             if len(numbers) == 1:
                 found.append((page, numbers[0]))
             elif rng is None:
-                # With a step that is there, those before it on the same page are.
+                # A step on a page implies the earlier steps on it.
                 found.append((page, max((number for number in numbers if number in self.files), default=numbers[0])))
             elif rng.random() < 0.2:
                 found.append((page, rng.choice(numbers), rng.randrange(SECTOR, PAGE, SECTOR), rng.choice(numbers)))
@@ -152,7 +152,7 @@ class PowerCuts:
         self.steps = recording.steps
         self.files = {file: History(data) for file, data in recording.files.items()}
         self.folder_syncs = []  # (step, path)
-        self.changes = []  # of names: steps
+        self.changes = []  # steps that change names
         self.known = (NEVER, {})  # the candidates of each file at a point
         for number, step in enumerate(self.steps):
             if step.kind in ("write", "size", "grow", "punch"):
@@ -170,10 +170,10 @@ class PowerCuts:
 
     @property
     def points(self):
-        """Those that hold all others: in front of each sync, and the end."""
+        """The points that include all others: before each sync, and the end."""
         return [number for number, step in enumerate(self.steps) if step.kind.startswith("sync")] + [len(self.steps)]
 
-    # ---- what is pending
+    # ---- pending steps
 
     def is_on_disk(self, change, point):
         folders = self.steps[change].names
@@ -227,7 +227,7 @@ class PowerCuts:
         return choice.of(history, file, low, point, self.known[1][file])
 
     def choices(self, point, model, pending_max, draws, seed):
-        """Each with a word that tells it."""
+        """Yields choices, each with a word that identifies it."""
         rng = random.Random(f"{seed} {model} {point}")
         _, names = self.pending_names(point, model)
         visible = {file for chosen in (names, ()) for file in self.namespace(self.pending_names(point, model)[0] | set(chosen)).values()}
@@ -246,7 +246,7 @@ class PowerCuts:
             def some(things):
                 return things if len(things) <= draws else sorted(rng.sample(things, draws))
             for size in ("follows", "first"):
-                # As if one thing came behind the other; names before data, data before names; one thing alone, or all but one.
+                # Steps in order up to some point; names before data, data before names; one step alone, or all but one.
                 for before in {0, len(both), *some(range(len(both)))}:
                     yield Choice([n for n in names if n in both[:before]], set(both[:before]), size), f"{size}-up-to-{before}"
                 yield Choice(names, set(), size), f"{size}-names"
@@ -267,7 +267,7 @@ class PowerCuts:
                 yield Choice(chosen, {one for one in writes if rng.random() < share}, rng.choice(("follows", "first"))), f"drawn-{number}"
 
     def images(self, models=(ORDERED, ANY), pending_max=8, draws=8, seed=1, share=1.0, points=None):
-        """(point, image); the same image once for each side of the end."""
+        """Yields (point, image); the same image at most once before the end and once at it."""
         seen = set()
         for point in self.points if points is None else points:
             for model in models:
@@ -275,19 +275,19 @@ class PowerCuts:
                     if share < 1 and random.Random(f"{seed} {model}:{point}:{told}").random() >= share:
                         continue
                     image = self.image(point, model, choice, told)
-                    key = hash((image, point == len(self.steps)))  # all of them would be much
+                    key = hash((image, point == len(self.steps)))  # a set of whole images would be too large
                     if key not in seen:
                         seen.add(key)
                         yield point, image
 
     def last(self):
-        """All of it, as if every step had come to the disk."""
+        """The image with all steps on the disk."""
         return self.image(len(self.steps), ANY, Choice(self.changes, set(range(len(self.steps)))), "all")
 
-    # ---- on a disk again
+    # ---- writing images
 
     def make(self, image, folder):
-        """The files and folders, in place of what is there."""
+        """Writes the files and folders of the image, in place of existing ones."""
         folder = pathlib.Path(folder)
         for root in {path.partition("/")[0] for path in self.recording.names}:
             for inside in (folder / root).iterdir():
@@ -307,7 +307,7 @@ class PowerCuts:
                 os.link(kept, folder / path)
 
     def content(self, image, path):
-        """Of one file; None where there is none."""
+        """The contents of one file; None if it does not exist."""
         what = dict(image.names).get(path)
         if what is None:
             return None

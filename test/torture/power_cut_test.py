@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Power cuts: power_cut_test.py PENSTOCK AT_CALL [TEST...].
+"""Tests of power cuts: power_cut_test.py PENSTOCK AT_CALL [TEST...].
 
-Model holds what a disk may hold against recordings of a few steps. Share opens some of the images of each operation, All a tenth of them
-(`./check full`). Planted says that they can go wrong: syncs that are left out, by the program or of the recording, are found.
+Model compares the possible images with recordings of a few steps. Share opens some of the images of each operation, All a tenth of them
+(`./check full`). Planted proves that the tests can fail: missing syncs, in the program or in the recording, are found.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ BYTES = {letter: letter.encode() * PAGE for letter in "abc"}
 
 
 def images(steps, names=ROOTS, files=None, models=(ORDERED, ANY), draws=20):
-    """What the file or the names may be, as the set of all that was met."""
+    """The set of all states of the file, or of the names, in the images."""
     cuts = PowerCuts(Recording(dict(names), files or {}, steps))
     return [({path: FOLDER if what == FOLDER else cuts.content(image, path) for path, what in image.names if "/" in path}, point)
             for point, image in cuts.images(models=models, draws=draws)]
@@ -103,7 +103,7 @@ class Model(unittest.TestCase):
 
 @unittest.skipIf(SANITIZED, "a sanitizer makes calls of its own")
 class Cuts(unittest.TestCase):
-    # Of all cases: it makes each input once.
+    # Shared by all cases: it makes each input once.
     stage = Stage(PROGRAM, AT_CALL, ROOT / "build/python/bin/python", PACKAGE)
     unittest.addModuleCleanup(stage.close)
 
@@ -119,7 +119,7 @@ class Cuts(unittest.TestCase):
         return cuts
 
 
-# What a driver of Ray writes down, and goes on from.
+# The journal of a driver of Ray, from which it resumes.
 WRITTEN = operations.Operation(
     "ray-journal", (operations.PYTHON.format("from penstock.ray import storage; storage.write(r'{out}', open(r'{in0}', 'rb').read())"),),
     (operations.words,), lambda data: data, python=True)
@@ -159,7 +159,7 @@ class All(Share):
 
 
 class Planted(Cuts):
-    """Syncs that are not made."""
+    """Missing syncs are found."""
 
     def found(self, cuts, **bounds):
         return {problem.partition("\n")[0] for _, problem in cuts.trials(draws=2, **bounds) if problem}
@@ -185,7 +185,7 @@ class Planted(Cuts):
         cuts = self.open("sort-resume", "large", "new", forgets=lambda step: step.kind == "sync" and "/split-" in step.path)
         journals = [number for number, step in enumerate(cuts.model.steps) if step.kind == "sync" and step.path.endswith("/journal")]
         splits = [number for number, step in enumerate(cuts.model.steps) if step.path.rpartition("/")[2].startswith("split-")]
-        # Behind the sync of the journal that tells of the split.
+        # After the sync of the journal that records the split.
         told = next(number for number in journals if number > splits[0])
         after = next(point for point in cuts.model.points if point > told)
         problem = next((problem for _, problem in cuts.trials(draws=2, points=[after]) if problem), "")

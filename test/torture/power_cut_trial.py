@@ -1,4 +1,4 @@
-"""Power cuts of one operation: its run recorded, and each image opened."""
+"""Power cuts of one operation: records its run, and opens each image."""
 
 import os
 import time
@@ -12,7 +12,7 @@ WORD = "power-cut="
 
 
 def variants(operation):
-    """What is there before the run under the names of its outputs."""
+    """Files under the names of the outputs before the run."""
     return ("new",) if operation.in_place or operation.alone else ("new", "old")
 
 
@@ -21,7 +21,7 @@ def name_of(operation, size, variant, image):
 
 
 class Cuts:
-    """Of a run that is recorded in a folder of its own. `forgets`: of a step, whether the recording is to lack it."""
+    """The power cuts of a run that is recorded in its own folder. `forgets(step)`: whether the recording omits the step."""
 
     def __init__(self, stage, operation, size, variant, forgets=lambda step: False):
         before = stage.undisturbed(operation, size)
@@ -55,7 +55,7 @@ class Cuts:
         self.place.closing.close()
 
     def differs(self, image):
-        """Whether the recording is whole: what it makes of the files is what they are."""
+        """The difference between the recording's final image and the files; the recording is complete if there is none."""
         folder = self.place.folder
         names = {path for path, _ in image.names}
         there = {os.path.relpath(os.path.join(at, name), folder) for root in Recorder.roots for at, folders, files in os.walk(folder / root)
@@ -69,7 +69,7 @@ class Cuts:
         return ""
 
     def trials(self, wanted=None, again=True, **bounds):
-        """(image, what is wrong with it), of all, or of the one that is told so. Whether it is run again."""
+        """Yields (image, its error), for all images or the wanted one. `again`: runs the command again on each."""
         for point, image in self.model.images(**bounds):
             if wanted is None or image.told == wanted:
                 self.model.make(image, self.place.folder)
@@ -79,7 +79,7 @@ class Cuts:
         place, known = self.place, self.place.stage.known(self.place.trial.operation, self.place.trial.size)
         over = point == len(self.model.steps)
         for path, old, new, size in zip(place.outputs, place.before, known.digests, known.lengths):
-            # Of a file that was made longer ahead of its writes the size says enough.
+            # For a file that was extended ahead of its writes, the size is enough.
             found = digest(path) if not path.exists() or path.stat().st_size <= max(size, place.inputs[0].stat().st_size + 1) else "longer"
             if found != new and (over or found != old):
                 return f"{path.name} is not the new one, behind exit code 0" if over else f"{path.name} is neither the old nor the new one"
@@ -95,7 +95,7 @@ class Cuts:
 
 
 def rows(stage, operation, size, variant, **bounds):
-    """Of each image a line of the log, until the caller has enough."""
+    """Yields a line of the log for each image."""
     with Cuts(stage, operation, size, variant) as cuts:
         if cuts.problem:
             yield summary.Row("-", f"{operation.name}/{size} {WORD}{variant}:undisturbed:0:0", "failed", 0, True, cuts.problem)

@@ -1,8 +1,8 @@
-"""What a run asks of its file systems, in order: of this power cuts are made (power_cut.py).
+"""Records the file system calls of a run, in order, for power cuts (power_cut.py).
 
-at_call holds each call that changes a file or a folder, or brings one to the disk; here is read what it is about to do: of which file,
-with which bytes. io_uring is refused, so that all writes are calls. A call is recorded when it begins: a write that is under way while
-a sync begins counts as done before it. What the recording makes of the files in the end is held against the files.
+at_call holds each call that changes or syncs a file or a folder; the recorder reads its file and bytes meanwhile. io_uring is
+refused, so that all writes are calls. A call is recorded when it begins: a write in progress when a sync begins counts as done before
+it. At the end the recording's image is compared with the files.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import typing
 
 from trial import Run
 
-FOLDER = -1  # in the place of a file's number
+FOLDER = -1  # in place of a file's number
 OPENS = ("direct", "unnamed", "openat", "open")
 HELD = (*OPENS, "write", "pwrite64", "ftruncate", "fallocate", "fsync", "fdatasync", "syncfs", "link", "linkat", "rename", "renameat",
         "renameat2", "unlink", "unlinkat", "mkdir", "mkdirat", "rmdir", "copy_file_range", "splice")
@@ -26,10 +26,10 @@ PUNCHES = 2  # FALLOC_FL_PUNCH_HOLE
 
 @dataclasses.dataclass
 class Step:
-    """Files are told by the numbers of their inodes, names by their paths within the folder of the trial."""
+    """A step. Files are identified by their inode numbers, names by their paths within the trial's folder."""
     kind: str  # write, size, grow, punch, sync, link, unlink, move, folder, sync-folder, sync-all
     file: int = 0
-    path: str = ""  # of names; of a file that is synced the one that it has, if it has one
+    path: str = ""  # the name that changes; for a synced file its name, if it has one
     to: str = ""
     at: int = 0
     size: int = 0
@@ -41,7 +41,7 @@ class Step:
 
     @property
     def names(self):
-        """The folders that it changes."""
+        """The folders that the step changes."""
         if self.kind in ("link", "unlink", "folder"):
             return {os.path.dirname(self.path)}
         return {os.path.dirname(self.path), os.path.dirname(self.to)} if self.kind == "move" else set()
@@ -49,23 +49,23 @@ class Step:
 
 @dataclasses.dataclass
 class Recording:
-    names: dict  # path: file, or FOLDER; before the run
-    files: dict  # file: bytes; before the run
+    names: dict  # {path: file, or FOLDER} before the run
+    files: dict  # {file: bytes} before the run
     steps: list = dataclasses.field(default_factory=list)
-    problem: str = ""  # what is wrong with the recording
-    keeps: dict = dataclasses.field(default_factory=dict)  # file: a path that nobody else knows
+    problem: str = ""  # the error of the recording
+    keeps: dict = dataclasses.field(default_factory=dict)  # {file: a private path}
 
 
 class Recorder(Run):
-    """A run without faults, recorded. Where a later run knows a file by its inode, `keep` is a folder for one more name of each."""
+    """A recorded run without faults. If a later run identifies a file by its inode, `keep` is a folder for one more name of each file."""
 
     roots: typing.ClassVar = ("in", "out", "temp", "temp2")
 
     def __init__(self, place, keep=None):
         super().__init__(place, [])
         self.root, self.keep = os.path.realpath(place.folder), keep
-        self.held_open = {}  # file: a descriptor, so that no other file gets its number
-        self.unknown = []  # steps that make a name of a file that is not there yet
+        self.held_open = {}  # {file: a descriptor}, so that no other file gets its inode number
+        self.unknown = []  # steps that name a file that does not exist yet
         self.recording = self.look()
 
     def look(self):
@@ -91,11 +91,11 @@ class Recorder(Run):
             os.close(descriptor)
 
     def within(self, path):
-        """The path within the folder of the trial; "" for others, and what does not matter."""
+        """The path within the trial's folder; "" for others, and for files that do not matter."""
         path = os.path.relpath(path, self.root)
         return path if path.partition("/")[0] in self.roots else ""
 
-    # ---- what the process means by its arguments
+    # ---- arguments of calls
 
     def text(self, pid, address):
         with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
@@ -118,7 +118,7 @@ class Recorder(Run):
         return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
     def file(self, pid, descriptor):
-        """Its number, and its path where it has one; (0, ""): it is none of the trial's."""
+        """The file's number, and its path if it has one; (0, "") for files outside of the trial."""
         link = f"/proc/{pid}/fd/{descriptor}"
         name = os.readlink(link)
         path = self.within(name.removesuffix(" (deleted)")) if name.startswith("/") else ""
@@ -132,7 +132,7 @@ class Recorder(Run):
         return number, "" if name.endswith(" (deleted)") else path
 
     def find_files(self):
-        """Of names that were about to be made."""
+        """Finds the files of names that were about to be created."""
         for step in list(self.unknown):
             path = os.path.join(self.root, step.path)
             with contextlib.suppress(FileNotFoundError):
@@ -211,7 +211,7 @@ class Recorder(Run):
         descriptor = re.fullmatch(r"/proc/self/fd/(\d+)", self.text(pid, address))
         path = self.path(pid, to_folder, to)
         if os.path.lexists(path):
-            return  # it will be told so
+            return  # the call will fail
         number = self.file(pid, descriptor[1])[0] if descriptor else os.lstat(self.path(pid, folder, address)).st_ino
         if self.within(path) and number:
             step = self.add("link", file=number, path=self.within(path))

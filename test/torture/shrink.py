@@ -1,10 +1,10 @@
-"""A trial that fails, made smaller for as long as it fails: fewer faults, a smaller input, an earlier point."""
+"""Makes a failing trial smaller as long as it fails: fewer faults, a smaller input, an earlier call."""
 
 import dataclasses
 
 from trial import Trial, run_trial
 
-TRIES = 2  # a failure of threads that race may need more than one run to show
+TRIES = 2  # a race may need more than one run to show
 
 
 def smaller(trial):
@@ -14,7 +14,7 @@ def smaller(trial):
     for size in sizes[:sizes.index(trial.size)]:
         yield dataclasses.replace(trial, size=size)
     for at, fault in enumerate(trial.faults):
-        # From some call on, and the program's own start, have no earlier point.
+        # Faults from some call on, and those at the start, have no earlier call.
         if not fault.call or fault.on or fault.number <= 1:
             continue
         for number in dict.fromkeys((1, fault.number // 2, fault.number - 1)):
@@ -23,7 +23,7 @@ def smaller(trial):
 
 
 def shrink(stage, trial, tell=lambda trial, problem: None):
-    """The smallest that was found, and what is wrong with it; None: it does not fail again."""
+    """Returns the smallest failing trial and its error; None if it does not fail again."""
     problem = fails(stage, trial)
     if not problem:
         return trial, None

@@ -1,4 +1,4 @@
-"""What all trials of a campaign share: the program, the inputs, what is known of undisturbed runs, memory cgroups."""
+"""The resources that all trials of a campaign share: the program, the inputs, results of undisturbed runs, memory cgroups."""
 
 import dataclasses
 import itertools
@@ -16,7 +16,7 @@ import trial as trials
 
 @dataclasses.dataclass
 class Known:
-    """What is right."""
+    """The right outputs of an operation."""
     digests: list = dataclasses.field(default_factory=list)
     lengths: list = dataclasses.field(default_factory=list)
     paths: list = dataclasses.field(default_factory=list)
@@ -24,27 +24,27 @@ class Known:
 
 @dataclasses.dataclass
 class Undisturbed:
-    """A run without faults: how often it makes each call, and what was wrong with it."""
+    """A run without faults: its number of calls of each kind, and its error."""
     counts: dict
     problem: str
 
 
 class Stage:
     def __init__(self, program, at_call, python="", package="", deadline_s=120, with_seams=None):
-        """`with_seams`: the program that obeys PENSTOCK_INJECT, where that is not the one that lies in the build folder beside `program`."""
+        """`with_seams`: the program that obeys PENSTOCK_INJECT, if it is not the one in the build folder of `program`."""
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="penstock-torture-"))
-        self.folder.chmod(0o755)  # for those without rights
+        self.folder.chmod(0o755)  # for runs without root's rights
         streams = pathlib.Path(at_call).with_name("torture_streams")
         self.program, self.at_call, self.streams = (self.copied(path) for path in (program, at_call, streams))
         self.with_seams = self.copied(with_seams or end_to_end.with_seams(program), "with-seams")
-        self.python, self.package = python, package and os.path.abspath(package)  # each trial has a folder of its own
+        self.python, self.package = python, package and os.path.abspath(package)  # each trial has its own folder
         self.deadline_s = deadline_s
         self.lock = threading.Lock()
         self.locks, self.made, self.outputs, self.runs, self.reasons = {}, {}, {}, {}, {}
         self.numbers = itertools.count()
 
     def copied(self, path, folder="."):
-        """Where everybody may read it; under its own name, which the program looks at."""
+        """Copies the program to where everybody may read it, under its own name, which the program checks."""
         (self.folder / folder).mkdir(exist_ok=True)
         copy = shutil.copy(path, self.folder / folder)
         os.chmod(copy, 0o755)
@@ -58,7 +58,7 @@ class Stage:
             self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
     def once(self, table, key, make):
-        """table[key], made by the first that asks."""
+        """Returns table[key]; the first caller makes it."""
         with self.lock:
             lock = self.locks.setdefault((id(table), key), threading.Lock())
         with lock:
@@ -67,7 +67,7 @@ class Stage:
             return table[key]
 
     def inputs(self, operation, size):
-        """The same for all operations that take such."""
+        """The inputs of an operation, shared by all operations with the same generators."""
         def make(kind, number):
             path = self.folder / f"input-{next(self.numbers)}" / f"in{number}"
             path.parent.mkdir()
@@ -76,7 +76,7 @@ class Stage:
         return [self.once(self.made, (kind, number, size), lambda: make(kind, number)) for number, kind in enumerate(operation.inputs)]
 
     def known(self, operation, size):
-        """What is right; of an operation that plain Python cannot tell, without digests until a run has told."""
+        """The right outputs; without digests, until a run has given them, if plain Python cannot compute them."""
         def make():
             known = Known()
             right = operation.expects([path.read_bytes() for path in self.inputs(operation, size)])

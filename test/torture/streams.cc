@@ -1,4 +1,4 @@
-// A file through the library's memory: what the campaign runs beside the program.
+// Passes a file through the library's memory, for the campaign of faults.
 //
 //   torture_streams KIND INPUT OUTPUT
 //
@@ -6,9 +6,9 @@
 //   processes        two processes, a ProcessStream between them
 //   snapshots        two threads that store to a table, processes that read its snapshots meanwhile
 //
-// Files are read and written through pointers, too. The output of a stream is the input, each byte
-// changed on both sides; that of a table stands above Table. Memory: 16 MiB for all
-// processes together, with a table 64. Exit code: 0; 2 with a message; 3 for a snapshot of what the table never held.
+// Files are read and written through pointers, too. The output of a stream is the input, each
+// byte changed on both sides; for that of a table see Table. Memory: 16 MiB for all
+// processes together, with a table 64. Exit code: 0; 2 with a message; 3 for a snapshot of a state that the table never had.
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -69,7 +69,7 @@ penstock::Result<FileWriter> open_output(const std::string& path, uint64_t bytes
       path, {.bytes_max = bytes_max, .block_bytes = block_bytes, .policy = ErrorPolicy::recover});
 }
 
-// What is thrown, in a process or a thread, is an error as any other.
+// Turns an exception, in a process or a thread, into an error.
 auto guarded(auto&& work, auto&& result_of) -> decltype(work()) {
   try {
     return work();
@@ -79,7 +79,7 @@ auto guarded(auto&& work, auto&& result_of) -> decltype(work()) {
 }
 constexpr auto told = [](const char* what) { return report(what); };
 
-// A child process, which is waited for whatever happens.
+// A child process, which is always waited for.
 class Child {
  public:
   explicit Child(auto&& work) : pid_(::fork()) {
@@ -90,7 +90,7 @@ class Child {
   Child(Child&&) = delete;
 
   pid_t pid() const { return pid_; }
-  // What it came to, as an exit code.
+  // Waits for the child, and returns its exit code.
   int wait() {
     int status = 0;
     while (pid_ > 0 && ::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
@@ -127,7 +127,7 @@ Status consume(auto& stream, const std::string& output, uint64_t bytes_max) {
     const auto* const from = stream.template reader<uint8_t>();
     auto* const to = file->template begin<uint8_t>();
     for (;;) {
-      (void)*const_cast<const volatile uint8_t*>(from + done);  // it is in a load that this waits
+      (void)*const_cast<const volatile uint8_t*>(from + done);  // this load waits for the data
       const auto ready = stream.wait_ready(done);
       if (!ready) return std::unexpected(ready.error());
       if (*ready <= done) return {};
@@ -139,7 +139,7 @@ Status consume(auto& stream, const std::string& output, uint64_t bytes_max) {
   return loaded ? file->finish(done) : loaded;
 }
 
-// The side gives up where its work fails.
+// Runs the work of a side, which gives up if the work fails.
 Status side(auto& stream, Side which, auto&& work) {
   Status done = guarded(work, [](const char* what) -> Status {
     return penstock::failure(ErrorCode::out_of_memory, what);
@@ -171,7 +171,7 @@ int between_processes(const std::string& input, const std::string& output, uint6
                                      .attach_ms_max = 5000},
                                     Side::consumer);
   if (!stream) return report(stream.error().message());
-  // Its errors are told here, as the stream's.
+  // The child's errors arrive here as the stream's.
   Child producer([&] {
     auto ours =
         ProcessStream::attach(stream->fd(), Side::producer, {.policy = ErrorPolicy::recover});
@@ -186,9 +186,9 @@ int between_processes(const std::string& input, const std::string& output, uint6
 
 constexpr uint64_t writers = 2, cells = 1 << 18;
 
-// The input is words: the first half is for one writer, the rest for the other. Word n of a writer,
-// from 1, says to store n in the cell [word % cells] of its own. So the largest number in a writer's
-// cells tells how many it has stored, and which cells hold what then.
+// The input consists of words: the first half is for one writer, the rest for the other. For its
+// n-th word (from 1), a writer stores n in its own cell [word % cells]. So the largest number in a
+// writer's cells is the number of its stores, and determines all its cells.
 struct Table {
   uint64_t cells_of[writers][cells];
 };
@@ -203,7 +203,7 @@ void store(const uint64_t* words, uint64_t begin, uint64_t end, uint64_t* table_
     std::atomic_ref(table_cells[words[n] % cells]).store(n + 1, std::memory_order_release);
 }
 
-// Whether the table ever was like that.
+// Whether the table ever had this state.
 bool could_be(const Table& table, const Words& words) {
   for (uint64_t writer = 0; writer < writers; ++writer) {
     const uint64_t* const found = table.cells_of[writer];
@@ -238,7 +238,7 @@ penstock::Result<Words> words_of(const std::string& input) {
   return words;
 }
 
-// Reads a snapshot in a process of its own, while this one goes on without it.
+// Reads a snapshot in a child process, while this one goes on without it.
 int in_a_child(Snapshot snapshot, auto&& work) {
   Child reader([&] { return work(*snapshot.begin<Table>()); });
   if (const Status kept = snapshot.keep_while(reader.pid()); !kept)
@@ -256,14 +256,14 @@ int snapshots(const std::string& input, const std::string& output, uint64_t) {
   auto table = RewiredTable::open(*pool, {.bytes = sizeof(Table), .policy = ErrorPolicy::recover});
   if (!table) return report(table.error().message());
 
-  std::atomic<uint64_t> round = 0;  // so many the writers may store
+  std::atomic<uint64_t> round = 0;  // number of stores that the writers may make
   Status stored[writers];
   std::vector<std::jthread> threads;
   const auto go_on = [&](uint64_t to) {
     round = to;
     round.notify_all();
   };
-  // Whatever happens, the writers come to an end before all that they use.
+  // On every path, the writers end before the objects that they use.
   const struct AtTheEnd {
     const decltype(go_on)& let;
     ~AtTheEnd() { let(rounds); }
@@ -309,7 +309,7 @@ int run(int argc, char** argv) {
                  {"processes", between_processes},
                  {"snapshots", snapshots}};
   for (const auto& [name, kind] : kinds) {
-    // (An input that grows has room in its stream.)
+    // (The stream has room for an input that grows.)
     if (argc == 4 && std::strcmp(argv[1], name) == 0)
       return kind(argv[2], argv[3], std::filesystem::file_size(argv[2]) + MiB);
   }
@@ -320,6 +320,6 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   penstock::os::occupy_standard_streams();
-  std::signal(SIGXFSZ, SIG_IGN);  // an error of the write
+  std::signal(SIGXFSZ, SIG_IGN);  // makes it an error of the write
   return guarded([&] { return run(argc, argv); }, told);
 }

@@ -1,4 +1,4 @@
-"""The table of a campaign, made of its log, or of the logs of several."""
+"""Makes the tables of a campaign from its log, or from several logs."""
 
 import collections
 import dataclasses
@@ -47,7 +47,7 @@ def kinds_of(trial):
 
 
 def write(path, rows):
-    """A file, or the places of a page for those tables of which there are rows."""
+    """Writes a file, or replaces the tables of a page for which there are rows."""
     page = pathlib.Path(path).read_text() if pathlib.Path(path).is_file() else ""
     texts = []
     for name, some, table in (("campaign", [row for row in rows if row.seed != "-"], drawn),
@@ -69,7 +69,7 @@ def wrong(rows):
 
 
 def of_operations(rows):
-    """(operation, sizes, rows), by operation."""
+    """The rows as (operation, sizes, rows), by operation."""
     found = {}
     for row in rows:
         if row.ended != "cannot":
@@ -82,7 +82,7 @@ def of_operations(rows):
 
 
 def every(rows):
-    """Of a campaign of every call."""
+    """The table of a campaign of every call."""
     yield "| operation | input | calls, killed at each | calls refused, with each error | wrong |"
     yield "|---" * 5 + "|"
     for operation, size, some in of_operations(rows):
@@ -96,7 +96,7 @@ CUT = " power-cut="
 
 
 def cuts(rows):
-    """Of power cuts. At each point those images alone count that no point before it had."""
+    """The table of power cuts. At each point only images count that no earlier point had."""
     yield "| operation | input | images, names in order | beyond that, in any order | wrong |"
     yield "|---" * 5 + "|"
     for operation, size, some in of_operations(rows):

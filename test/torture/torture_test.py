@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The campaign of faults: torture_test.py PENSTOCK AT_CALL [TEST...].
+"""Tests of the campaign of faults: torture_test.py PENSTOCK AT_CALL [TEST...].
 
-Short is a share of it that is the same each time, Long half an hour with new seeds, both for `./check full`; Broken says that
-the campaign can fail: programs that lie, leave something behind, hang or write in place are found. PENSTOCK_TEST_SEED says which
-trials are drawn.
+Short runs a share of it, the same each time, Long half an hour with new seeds, both for `./check full`; Broken proves that the
+campaign can fail: programs that lie, leave something behind, hang or write in place are found. PENSTOCK_TEST_SEED selects the
+trials.
 """
 
 import os
@@ -46,12 +46,12 @@ class Campaign(end_to_end.Case):
 
 class Short(Campaign):
     def test_a_share_of_the_campaign(self):
-        """The same trials each time, unless PENSTOCK_TEST_SEED says otherwise: new ones are what Long and the command are for."""
+        """Runs the same trials each time, unless PENSTOCK_TEST_SEED is set: Long and the command run new ones."""
         seed = os.environ.get("PENSTOCK_TEST_SEED", "1")
         self.campaign("--seed", seed, "--runs", 300, "--operation", "s[nt]*", "--operation", "sort-[lrt]*", "--operation", "[cfmp]*")
 
 
-# Trials that went wrong once, or that stand for many.
+# Trials that failed once, or that represent many.
 KNOWN = (
     "cat-file/few int@rename:1",
     "convert/few kill@rename:1",
@@ -108,7 +108,7 @@ class Long(Campaign):
         self.campaign("--every", "--operation", "sort-u64", "--size", "few", "--fault", "error", "--fault", "kill", "--seconds", 900)
 
 
-# What a broken program does around the real one, its input $in, its output $out and its folder of temporaries $temp.
+# Scripts of broken programs around the real one, with its input $in, its output $out and its folder of temporaries $temp.
 BROKEN = {
     "drops a byte": ("real; code=$?; [ $code = 0 ] && truncate -s -1 $out; exit $code", "wrong output"),
     "leaves a temporary": ("real; code=$?; touch $temp/left; exit $code", "left ['temp/left']"),
@@ -125,7 +125,7 @@ BROKEN = {
 
 @unittest.skipIf(SANITIZED, "a sanitizer makes calls of its own, and ends the program where these fail")
 class Broken(end_to_end.Case):
-    """Each is found within a few trials."""
+    """Each broken program is found within a few trials."""
 
     def campaign(self, script, deadline=30):
         program = self.folder / "penstock"

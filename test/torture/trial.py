@@ -1,4 +1,4 @@
-"""One trial: a folder of its own, the program with its faults, and what has to hold afterwards."""
+"""One trial: its folder, the program with its faults, and the checks afterwards."""
 
 import contextlib
 import ctypes
@@ -20,7 +20,7 @@ import cgroup
 import operations
 from faults import ENDS, FAILS, MUST_FAIL, SAME, Cannot, Fault, rot
 
-CANNOT = 77  # at_call's
+CANNOT = 77  # exit code of at_call
 OLD = b"old"
 LIBC = ctypes.CDLL(None, use_errno=True)
 ABSENT, SPECIAL = "absent", "special"
@@ -63,7 +63,7 @@ class Result:
     ended: str  # "finished", "failed", "ended", "cannot"
     problem: str = ""
     seconds: float = 0
-    reached: bool = True  # False: a fault had nothing to strike at
+    reached: bool = True  # False: a fault found nothing to strike at
 
 
 @dataclasses.dataclass
@@ -76,13 +76,13 @@ class Ended:
 
 
 class Place:
-    """The folder of a trial, with all that was put there."""
+    """The folder of a trial and its files."""
 
     def __init__(self, stage, trial):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trial-", dir=stage.folder))
         self.stage, self.trial, operation = stage, trial, trial.operation
         self.user = None
-        self.kept = set()  # names beside the outputs that are not ours
+        self.kept = set()  # names beside the outputs that are not of the run
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "GTEST_"))}
         self.environment |= dict(operation.environment)
         if operation.python:
@@ -139,7 +139,7 @@ class Place:
             raise Cannot(f"a memory cgroup: {error.strerror or error}") from error
 
     def read_fifo(self, path):
-        """Into a file aside, for as long as the trial goes on."""
+        """Reads a FIFO into another file until the trial ends."""
         end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         aside = self.folder / "read"
 
@@ -175,7 +175,7 @@ class Place:
                     if select.select([], [end], [], 0.02)[1]:
                         data = data[os.write(end, data[:1 << 16]):]
             except OSError:
-                pass  # nobody reads any more
+                pass  # the reader has gone
             os.close(end)
         self.beside(write)
 
@@ -187,7 +187,7 @@ class Place:
         self.threads.append(thread)
 
     def settle(self):
-        """All that reads or writes beside the program has seen its end."""
+        """Waits until all readers and writers beside the program have ended."""
         self.over.set()
         for thread in self.threads:
             thread.join()
@@ -212,18 +212,18 @@ def stamp(path):
 
 
 class Run:
-    """The program, once, with the faults that strike in it."""
+    """One run of the program, with its faults."""
 
     def __init__(self, place, struck):
         self.place, self.faults = place, struck
-        self.signals = {}  # those sent: whether the program caught them
+        self.signals = {}  # {signal sent: whether the program caught it}
         self.stopped = []
         self.twins, self.twin_problem, self.twin_messages = [], "", ""
         self.reached = set()
 
     def go(self, *more_rules):
         place, stage = self.place, self.place.stage
-        rules, asking = list(more_rules), {}  # those of the faults by their number
+        rules, asking = list(more_rules), {}  # rules of the faults, by number
         if place.trial.operation.python:
             rules.append(f"from={operations.FROM}")
         for fault in self.faults:
@@ -266,7 +266,7 @@ class Run:
                 try:
                     self.held(asking.get(int(rule)), int(pid), call, [int(word) for word in arguments])
                 except (FileNotFoundError, ProcessLookupError):
-                    pass  # what it strikes at is no longer there
+                    pass  # its target has gone
                 except OSError as error:
                     broken = Cannot(f"{call}: {error}")
                 except Cannot as error:
@@ -292,12 +292,12 @@ class Run:
         return ended
 
     def held(self, fault, pid, call, arguments):
-        """A thread waits in a call."""
+        """Acts while a thread waits in a call."""
         self.reached.add(fault)
         fault.what.act(fault, self, pid)
 
     def go_on(self):
-        """What was stopped goes on when all of it has stopped, or has ended."""
+        """Continues a stopped program when all of it has stopped or ended."""
         for pid in self.stopped:
             with contextlib.suppress(OSError):
                 deadline = time.monotonic() + 5
@@ -316,7 +316,7 @@ class Run:
                                                 env=self.place.environment, start_new_session=True), messages))
 
     def end_twins(self):
-        """Their end is one that a run may have."""
+        """Ends twin runs, and checks that their ends are allowed."""
         for process, messages in self.twins:
             try:
                 process.wait(self.place.stage.deadline_s)
@@ -337,13 +337,13 @@ class Run:
 
 
 def is_message(text):
-    """The form of each message, in the manual: penstock COMMAND: what is wrong. In front of it Arrow's allocator may speak."""
+    """Whether the text has the form of messages in the manual, penstock COMMAND: MESSAGE. A line of Arrow's allocator may precede it."""
     rows = [row for row in text.splitlines() if not row.startswith("<jemalloc>: ")]
     return bool(rows) and all(row.startswith("penstock") for row in rows) and re.match(r"penstock( [a-z]+)?: \S", rows[-1]) is not None
 
 
 class Judge:
-    """What has to hold after a run. Each look returns what is wrong, or nothing."""
+    """Checks after a run. Each check returns an error, or ""."""
 
     def __init__(self, place, run, ended, struck):
         self.place, self.run, self.ended, self.struck = place, run, ended, struck
@@ -376,9 +376,9 @@ class Judge:
         if ended.code < 0:
             number = -ended.code
             if number == signal.SIGABRT and self.has("error") and any(f.call == "munmap" for f in self.struck) and not ended.message:
-                return ""  # the C library's own, which does not get rid of a thread's stack
+                return ""  # a message of the C library, which cannot free a thread's stack
             if number == signal.SIGXFSZ and self.has("limit") and self.operation.name == "find":
-                return ""  # it has nothing to clean up
+                return ""  # this command has nothing to clean up
             if ENDS not in allowed or number not in run.signals:
                 return f"ended by signal {number}{told}"
             told_nothing_on = self.operation.python or any(
@@ -414,10 +414,10 @@ class Judge:
             if old_or_new or not place.outputs[0].parent.is_dir():
                 return ""
             if any(fault.changes_input for fault in self.struck):
-                return ""  # it is, or is made of, what the fault made of the input
+                return ""  # it is, or results from, the input that the fault changed
             return "an output that is neither the old nor the new one"
         if self.has("remove-folder") and not place.outputs[0].exists():
-            return ""  # its folder went after it had been finished
+            return ""  # its folder was removed after it was finished
         return self.of_changed_input(found) or ""
 
     def of_changed_input(self, found):
@@ -426,14 +426,14 @@ class Judge:
         if not changes:
             return wrong
         if self.operation.in_place:
-            return ""  # its input is what it replaced
+            return ""  # it replaced its input
         try:
             now = self.operation.expects([path.read_bytes() for path in self.place.inputs])
         except (OSError, ValueError, IndexError):
             return wrong if changes == ["remove"] else ""
         if now is None or found == [digest_of(now)]:
             return ""
-        # What was read before and behind a change is mixed: nothing can be said of it.
+        # Data read before and after a change are mixed, and cannot be checked.
         lengths = {self.known.lengths[0], len(now)}
         if "change" in changes or ("replace" not in changes and self.place.outputs[0].stat().st_size in lengths):
             return ""
@@ -464,18 +464,18 @@ class Judge:
         if self.has("error") and "still there" in told:
             found = [name for name in found if name not in told]
         if found and any(fault.call in ("unlink", "unlinkat", "rmdir", "getdents64") for fault in self.struck if fault.kind == "error"):
-            return ""  # what cannot be listed or removed has to be left
+            return ""  # files that cannot be listed or removed have to be left
         return f"left {found}\n{self.ended.message}" if found else ""
 
 
 def left_to_the_next(operation, run, ended):
-    """What a run could not clean up, because it was ended at once, or is to be gone on with."""
+    """Leftovers that are allowed because the run was ended at once, or is to be resumed."""
     uncaught = not all(run.signals.values()) if operation.processes else ended.code < 0 and not run.signals.get(-ended.code, False)
     return uncaught or (operation.resumes and ended.code != 0)
 
 
 def run_trial(stage, trial):
-    """Whatever its faults do, and again without them where a run was to be gone on with or could not clean up."""
+    """Runs the trial with its faults, and again without them if the run is to be resumed or could not clean up."""
     start = time.monotonic()
     result = Result("cannot")
     try:
@@ -497,7 +497,7 @@ def attempt(place, trial):
     operation = trial.operation
     standing = [fault for fault in trial.faults if not fault.call and fault.kind != "rot"]
     striking = [fault for fault in trial.faults if fault not in standing]
-    # A run that others go on with meets its faults one by one.
+    # A run that is resumed meets its faults one by one.
     rounds = [[fault] for fault in striking] if operation.resumes and striking else [striking]
     struck, missed = standing, []
     for meets in rounds:
@@ -519,7 +519,7 @@ def attempt(place, trial):
     run = Run(place, [])
     ended = run.go()
     if ended.code == 2 and any(fault.kind in ("flip", "rot") for fault in struck):
-        return result  # as the manual has it: an error each time, until the file is removed
+        return result  # an error each time, until the file is removed, as the manual says
     problem = Judge(place, run, ended, []).problem(again=True)
     if problem:
         result.problem = f"run again: {problem}"
