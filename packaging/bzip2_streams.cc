@@ -1,4 +1,4 @@
-// What bzip2's code calls stdin, stdout and stderr, within the shared library that has it built in (src/interfaces/c/CMakeLists.txt).
+// Definitions of stdin, stdout and stderr for bzip2's code in the shared library that contains it (src/interfaces/c/CMakeLists.txt).
 #include <cstdio>
 
 extern "C" {

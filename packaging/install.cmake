@@ -1,12 +1,12 @@
-# What `cmake --install` installs, and CPack packs:
-#   - the C interface as libpenstock.so.0.1 (from 1.0 on, of the major version alone);
-#   - the C++ interface as one archive of all layers that it needs, libpenstock.a, which has the C interface, too;
+# The files that `cmake --install` installs and CPack packs:
+#   - the C interface as libpenstock.so.0.1 (from 1.0 on, with only the major version);
+#   - the C++ interface as one archive of all layers that it needs, libpenstock.a, which also has the C interface;
 #   - headers, the CMake package and two files for pkg-config: penstock (C, shared), penstock-static (C and C++);
-#   - the program, where it is built.
+#   - the program, if it is built.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# All layers but report: no public header leads to it.
+# All layers but report, which no public header needs.
 get_property(layers GLOBAL PROPERTY PENSTOCK_LAYERS)
 list(REMOVE_ITEM layers report)
 set(objects)
@@ -21,7 +21,7 @@ foreach(layer IN LISTS layers)
   endforeach()
 endforeach()
 list(REMOVE_DUPLICATES libraries)
-# nlohmann-json is headers alone, and compiled in.
+# nlohmann-json is header-only, and compiled in.
 list(REMOVE_ITEM libraries nlohmann_json::nlohmann_json)
 set(requires_fmt fmt)
 if(PENSTOCK_STATIC)  # so is fmt then
@@ -29,7 +29,7 @@ if(PENSTOCK_STATIC)  # so is fmt then
   set(requires_fmt)
 endif()
 
-# Where the build had libbpf, the archive needs it, too.
+# If the build had libbpf, the archive needs it, too.
 set(static_modules)
 set(static_requires)
 if("PkgConfig::LIBBPF" IN_LIST libraries)
@@ -44,12 +44,12 @@ target_compile_features(penstock_static PUBLIC cxx_std_23)
 target_include_directories(penstock_static INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_include_directories(penstock_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(penstock_static PRIVATE ${libraries})
-# A project of C alone links by a compiler that knows nothing of C++.
+# A C project links with a compiler that does not add C++ libraries.
 foreach(library stdc++ m)
   target_link_libraries(penstock_static INTERFACE $<INSTALL_INTERFACE:$<$<LINK_LANGUAGE:C>:${library}>>)
 endforeach()
 
-# One export each: a package that has one of the two libraries is complete.
+# One export each, so that a package may have only one of the two libraries.
 install(TARGETS penstock_shared EXPORT penstockShared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS penstock_static EXPORT penstockStatic ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/penstock DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
@@ -69,7 +69,7 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/penstockConfig.cmake.in
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/penstockConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/penstockConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/penstockConfigVersion.cmake
   DESTINATION ${package})
-# Both find what is beside them, wherever it was moved, and whatever the libraries' folder is called.
+# Both find the files beside them after a move, with any name of the libraries' folder.
 file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 foreach(file penstock penstock-static)
   configure_file(${CMAKE_CURRENT_LIST_DIR}/${file}.pc.in ${CMAKE_CURRENT_BINARY_DIR}/${file}.pc @ONLY)
@@ -91,7 +91,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
-# What a program that links libpenstock.a needs.
+# Packages for programs that link libpenstock.a.
 set(suggested_bpf)
 if(static_modules)
   set(suggested_bpf ", libbpf-dev")
@@ -100,13 +100,13 @@ set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libfmt-dev, liburing-dev, zlib1g-dev, libzstd
 set(CPACK_RPM_PACKAGE_LICENSE Apache-2.0)
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
 set(CPACK_RPM_PACKAGE_DESCRIPTION ${CPACK_PACKAGE_DESCRIPTION})
-# Who links the library has pkg-config; and the same bytes each time.
+# pkg-config is no requirement; and builds are reproducible.
 set(CPACK_RPM_SPEC_MORE_DEFINE "%global __requires_exclude ^(/usr/bin/pkg-config|pkgconfig.*)$
 %define _build_id_links none
 %define _buildhost localhost
 %define use_source_date_epoch_as_buildtime 1
 %define clamp_mtime_to_source_date_epoch 1")
-# Folders of the system's.
+# Folders that belong to the system.
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/lib64 /usr/lib64/cmake /usr/lib64/pkgconfig /usr/share /usr/share/man
   /usr/share/man/man1 /usr/share/bash-completion /usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/site-functions
   /usr/share/fish /usr/share/fish/vendor_completions.d /usr/share/doc)

@@ -1,7 +1,7 @@
-# CPack's step between what it has installed and the package: the files get the places and times that the package needs.
+# CPack's step between installation and package: sets the places and times of the files.
 set(staged ${CPACK_TEMPORARY_DIRECTORY})
 
-# The systems of rpm have libraries in lib64. Only this file of the CMake package names the folder.
+# Systems with rpm have libraries in lib64. Only this file of the CMake package contains the folder's name.
 if(CPACK_GENERATOR STREQUAL "RPM" AND EXISTS ${staged}/usr/lib)
   file(RENAME ${staged}/usr/lib ${staged}/usr/lib64)
   file(GLOB targets ${staged}/usr/lib64/cmake/penstock/penstock*Targets-*.cmake)
@@ -12,7 +12,7 @@ if(CPACK_GENERATOR STREQUAL "RPM" AND EXISTS ${staged}/usr/lib)
   endforeach()
 endif()
 
-# The same bytes each time: no time of this machine's.
+# Reproducible packages have no times of this machine.
 if(DEFINED ENV{SOURCE_DATE_EPOCH})
   execute_process(COMMAND find ${staged} -exec touch --no-dereference --date=@$ENV{SOURCE_DATE_EPOCH} {} +
     COMMAND_ERROR_IS_FATAL ANY)

@@ -4,7 +4,7 @@
 //
 // sort:    a sort of two passes: one input to 16 temporaries, and those to one output
 // random:  4 KiB here and there in one large file, by 4 processes: the worst for a picture
-// many: small files in two folders, one after the other: each too thin for its name
+// many:    small files in two folders, one after the other: each too thin for its name
 // hostile: names that try to inject markup into a page
 
 #include <cstdint>

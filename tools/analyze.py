@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""clang-tidy with the checks of .clang-tidy, clang's static analyser among them. What it finds is an error.
+"""Runs clang-tidy with the checks of .clang-tidy, including clang's static analyser. Any finding is an error.
 
     tools/analyze.py [PATH...]    files or folders; without any the library and the program
 
-It takes some ten seconds a file, so only ./check full has it. Tests, benches and others are looked at where they are named.
+It takes some ten seconds a file, so only ./check full runs it. Tests, benches and other folders are checked only if named.
 """
 
 import concurrent.futures
@@ -18,13 +18,13 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/analysis"
 LOOKED_AT = ("src", "cli")
-# Tests, and the programs that they look at, which do wrong by intent.
+# Tests, and the programs under test, which are wrong on purpose.
 LEFT_OUT = re.compile(r"_test\.cc$|/target/")
 HEADERS = f"^{re.escape(str(ROOT))}/(src|include|cli|generate|papers|bench|test|fuzz|examples|python)/"
 
 
 def configure():
-    """The files that are compiled. How, is written down for clang-tidy: each alone, without sanitizers or compiled headers."""
+    """Lists the compiled files, and writes their commands for clang-tidy: each file by itself, without sanitizers or precompiled headers."""
     subprocess.run(["cmake", "--preset", "asan-ubsan", "-B", BUILD, "-DPENSTOCK_SANITIZE=", "-DPENSTOCK_UNITY=0", "-DPENSTOCK_BENCH=ON",
                     "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON"], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
     files = {pathlib.Path(each["file"]) for each in json.loads((BUILD / "compile_commands.json").read_text())}
@@ -38,7 +38,7 @@ def is_looked_at(path, named):
 
 
 def look_at(path):
-    """What clang-tidy says where it found something, or could not look."""
+    """The output of clang-tidy if it found something or failed."""
     done = subprocess.run(["clang-tidy-19", "-p", BUILD, "--quiet", f"--header-filter={HEADERS}", path], cwd=ROOT,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     return "" if done.returncode == 0 else done.stdout or done.stderr

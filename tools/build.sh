@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/build.sh PRESET [TARGETS...]: configures and builds quietly; the whole log appears only when something fails.
+# tools/build.sh PRESET [TARGETS...]: configures and builds quietly; the whole log is printed only after a failure.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 preset=$1
@@ -7,20 +7,20 @@ shift
 build=$root/build/$preset
 log=$build/build.log
 mkdir -p "$build"
-# One at a time in a folder: `./run a | ./run b` starts two. The lock goes with this process.
+# Only one build at a time in a folder, since `./run a | ./run b` starts two. The lock ends with this process.
 exec 9>"$build/build.lock"
 flock 9
 
-# ccache takes precompiled headers only when told that their times do not matter.
+# ccache accepts precompiled headers only if their times are ignored.
 export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros,include_file_mtime,include_file_ctime}
-# What a file includes, it takes from the compiler, which writes it anyway, instead of asking the preprocessor first.
+# ccache takes the list of includes from the compiler, which writes it anyway, instead of running the preprocessor first.
 export CCACHE_DEPEND=1
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 targets=()
 [ $# -gt 0 ] && targets=(--target "$@")
 
-# Copies ninja's lines to the log. On a terminal, one line counts what is built.
+# Copies ninja's lines to the log. On a terminal, one line shows the count.
 counted() {
   local line count
   while IFS= read -r line || [ -n "$line" ]; do
@@ -40,5 +40,5 @@ if ! (cd "$root" && cmake --preset "$preset" "${launcher[@]}" 9>&- &&
   echo "build: preset $preset failed" >&2
   exit 2
 fi
-# Warnings are worth seeing even when the build goes through.
+# Warnings are shown even if the build succeeds.
 grep -A 6 'warning:' "$log" >&2 || true

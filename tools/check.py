@@ -1,21 +1,20 @@
 #!/usr/bin/env python3
 """The parts of ./check; a part that fails does not keep the others from running.
 
-Each build is there for what it finds:
-  check       quick to compile: many files at once, and optimized where items are gone over. The program from end to end,
-              the examples, and the tests of modules. It alone is ./check, which leaves out what has the label `ci`.
+Each build has its purpose:
+  check       quick to compile: many files at once, and optimized only in loops over items. It runs the end-to-end tests, the
+              examples, and the tests of modules. Plain ./check is this build, without tests with the label `ci`.
   asan-ubsan  the tests of the library, under the address and undefined-behaviour sanitizers (`check.py sanitizers`).
   tsan        the tests that run threads against each other, under the thread sanitizer (`check.py threads`).
-  package     what users get, each file of the library and the program alone: some tests of the program.
+  package     the users' build, with each file compiled by itself: some tests of the program.
 Continuous integration (`check.py ci`) runs ./check first, then its further parts one by one: tests with the label `ci`, tests
-without rights, the sanitizers, and tests of what users get. It has a limited time, whatever the machine: no part begins after
-PART_BEGINS_MAX_S, and END_MAX_S ends the one that runs. The last lines name the parts that ran and those that did not, which
-`./check full` has. In `check` most layers are less optimized than users' are. `check.py full` has `dev` in its place: every test
-in each build, all benches, more seeds, and clang-tidy with the static analyser. It leaves nothing out for the sake of time.
+without rights, the sanitizers, and tests of the users' build. Its time is limited: no part begins after PART_BEGINS_MAX_S, and
+END_MAX_S ends the running one. The last lines name the parts that ran and those that did not; `./check full` runs all. In
+`check` most layers are less optimized than in the users' build. `check.py full` uses `dev` in its place: every test in each
+build, all benches, more seeds, and clang-tidy with the static analyser. It leaves nothing out to save time.
 
-While the tests of one build run, the next one is built with what they leave of the processors: many tests wait for disks,
-children or each other, and some run alone. The build gives way to them (nice), so that they find the machine as if it
-were theirs.
+While the tests of one build run, the next one is built on the idle processors: many tests wait for disks, children or
+each other, and some run alone. The build has low priority (nice), so that it hardly disturbs them.
 
 A test is counted where it reports itself: each GoogleTest case, and each case of the end-to-end test, both of which write
 JUnit files; a ctest test that writes none (a bench, the demonstration) counts as one.
@@ -43,25 +42,25 @@ END_MAX_S = 78 * 60
 
 NOBODY = 65534
 
-# What makes random tests short enough; ./check full leaves their own measure.
+# The environment that makes random tests short enough; ./check full runs them in full.
 SHORTER = {"PENSTOCK_TRIALS": "8"}
 
-# Turns the addresses in a sanitizer's report into lines of source; Debian has it beside clang-19, not in the PATH.
+# Converts the addresses in a sanitizer's report to source lines; Debian installs it beside clang-19, not in the PATH.
 SYMBOLIZER = "/usr/lib/llvm-19/bin/llvm-symbolizer"
 
 SANITIZER_ENVIRONMENT = {
     "ASAN_SYMBOLIZER_PATH": SYMBOLIZER,
     "TSAN_SYMBOLIZER_PATH": SYMBOLIZER,
-    # The library serves faults itself and hands on what is not its own; the sanitizer must let it.
+    # The library serves faults itself and passes others on; the sanitizer must allow it.
     "ASAN_OPTIONS": "allow_user_segv_handler=1:detect_stack_use_after_return=0:quarantine_size_mb=16",
     "UBSAN_OPTIONS": "print_stacktrace=1",
-    # A PullStream's producer runs inside the handler, at a place where it may allocate.
+    # A PullStream's producer runs inside the handler, at a point where allocation is safe.
     "TSAN_OPTIONS": "allow_user_segv_handler=1:halt_on_error=1:report_signal_unsafe=0",
 }
 
 
 class Tally:
-    """What passed, what failed, and what was skipped with its reason, over all parts."""
+    """Counts of passed, failed and skipped tests, with reasons, over all parts."""
 
     def __init__(self):
         self.passed = 0
@@ -85,11 +84,11 @@ class Tally:
 
 
 class OutOfTime(Exception):
-    """The time of all parts together is over: the part that runs is left unfinished."""
+    """The time of all parts is over: the running part is left unfinished."""
 
 
 def end_group(process):
-    """Ends a process that leads a session, with all that it started there."""
+    """Ends a session leader with all processes of its session."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -112,7 +111,7 @@ def run_until(deadline, words, **options):
 
 
 def command(tally, name, *words, quiet=False, deadline=None):
-    """Runs a command as one test; returns whether it went through. Its output appears, or if `quiet` when it fails."""
+    """Runs a command as one test; returns whether it succeeded. Its output is printed, with `quiet` only if it fails."""
     start = time.monotonic()
     done = run_until(deadline, words, cwd=ROOT, env=dict(os.environ, **SHORTER))
     print(f"{name}: {'ok' if done.returncode == 0 else 'FAILED'}, {time.monotonic() - start:.0f} s", flush=True)
@@ -123,7 +122,7 @@ def command(tally, name, *words, quiet=False, deadline=None):
 
 
 class Build:
-    """A build that goes on beside what else is done, until it is waited for. It counts as one test."""
+    """A build in the background, until it is waited for. It counts as one test."""
 
     def __init__(self, preset, targets=()):
         self.preset = preset
@@ -134,13 +133,13 @@ class Build:
                                         start_new_session=True)
 
     def stop(self):
-        """Ends it, finished or not. It counts as no test."""
+        """Ends the build, finished or not; it then does not count as a test."""
         if self.process.poll() is None:
             end_group(self.process)
         self.output.close()
 
     def wait(self, tally, deadline=None):
-        """Returns whether it went through. What it printed appears now."""
+        """Waits for the build, prints its output, and returns whether it succeeded."""
         try:
             good = self.process.wait(None if deadline is None else max(0.0, deadline - time.monotonic())) == 0
         except subprocess.TimeoutExpired:
@@ -178,13 +177,13 @@ def count_cases(tally, preset, path):
 
 
 def last_words(output):
-    """The sanitizer's summary of a report, or else the last line, of a program that ended outside its cases."""
+    """The sanitizer's summary, or else the last line, of a program that ended outside its cases."""
     lines = [line for line in output.splitlines() if line.strip()] or ["no output"]
     return one_line(next((line for line in reversed(lines) if line.startswith("SUMMARY:")), lines[-1]))[:300]
 
 
 class Clock:
-    """Where the time went: how long each part took, and each test of a build."""
+    """Times of the parts, and of the tests of a build."""
 
     def __init__(self):
         self.start = time.monotonic()
@@ -206,7 +205,7 @@ class Clock:
 
 
 def run_tests(tally, preset, selection=(), environment={}, clock=None, deadline=None):
-    """The tests that ctest finds by the words of `selection`."""
+    """Runs the tests that ctest finds by the words of `selection`."""
     clock = clock or Clock()
     build = ROOT / "build" / preset
     results = build / "results"
@@ -214,7 +213,7 @@ def run_tests(tally, preset, selection=(), environment={}, clock=None, deadline=
     results.mkdir()
     summary = build / "ctest.xml"
     summary.unlink(missing_ok=True)
-    # Many tests of modules wait for a disk or for each other. Of the others some measure: two at a time there.
+    # Many tests of modules wait for a disk or for each other. Some of the others measure time, so only two of them run at once.
     jobs = "-j3" if preset in ("asan-ubsan", "tsan") or "^unit$" in selection else "-j2"
     words = ["ctest", "--test-dir", build, jobs, "--output-on-failure", "--no-tests=error", "--output-junit", summary]
     words += selection
@@ -225,7 +224,7 @@ def run_tests(tally, preset, selection=(), environment={}, clock=None, deadline=
     try:
         done = run_until(deadline, words, env=environment)
     except OutOfTime:
-        # A test program writes its report when it ends: each report is whole.
+        # A test program writes its report at its end, so each report is complete.
         for cases in sorted(results.glob("*.xml")):
             count_cases(tally, preset, cases)
         raise
@@ -242,7 +241,7 @@ def run_tests(tally, preset, selection=(), environment={}, clock=None, deadline=
         cases = results / f"{name}.xml"
         failures = count_cases(tally, preset, cases) if cases.exists() else 0
         if not good and failures == 0:
-            # It crashed, ran out of time, or a sanitizer spoke: no case says so.
+            # The program crashed, timed out, or a sanitizer reported: no case has this failure.
             tally.add(f"{preset}: {name}", failure=last_words(test.findtext("system-out", "")))
         elif not cases.exists():
             tally.add(f"{preset}: {name}")
@@ -255,7 +254,7 @@ def run_unprivileged(tally, clock, programs, deadline=None):
         return
     start = time.monotonic()
     failures = 0
-    # Root copies to a folder that is its own: in one that everybody may write, somebody else's link could be in the way.
+    # Root copies to its own folder: in a world-writable one, another user could plant a link.
     with tempfile.TemporaryDirectory(prefix="penstock-check-") as programs_folder, \
             tempfile.TemporaryDirectory(prefix="penstock-check-nobody-") as folder:
         os.chmod(programs_folder, 0o755)
@@ -305,7 +304,7 @@ def look_at_text(tally):
 
 
 def unprivileged_programs(preset):
-    """Of the tests with the label nobody, as the build knows them."""
+    """The programs of the tests with the label nobody, from the build."""
     told = subprocess.run(["ctest", "--test-dir", ROOT / "build" / preset, "--show-only=json-v1", "-L", "^nobody$"], check=True,
                           stdout=subprocess.PIPE, text=True).stdout
     # A test that was not built has no command: its bare name is reported as missing.
@@ -313,12 +312,12 @@ def unprivileged_programs(preset):
 
 
 class Part(typing.NamedTuple):
-    """A build, and the tests that it is for."""
+    """A build and its tests."""
 
     name: str
     preset: str
-    targets: tuple | None = ()  # None: what an earlier part built
-    selection: tuple | None = None  # how ctest finds the tests; None: it runs none
+    targets: tuple | None = ()  # None: built by an earlier part
+    selection: tuple | None = None  # ctest's options to select tests; None: no tests
     then: typing.Callable | None = None  # further tests: then(tally, clock, deadline)
 
 
@@ -327,7 +326,7 @@ def unprivileged(preset):
 
 
 def test_package(tally, clock, deadline):
-    """Tests of the program as users get it."""
+    """Tests the users' build of the program."""
     program = ROOT / "build/package/cli/penstock"
     for test in ("cli_test.py", "files_test.py"):
         command(tally, f"{test} of what users get", sys.executable, ROOT / "test" / test, program, quiet=True, deadline=deadline)
@@ -340,7 +339,7 @@ def under_sanitizer(name, preset):
 
 
 def parts_by_word():
-    """By what is asked for: the parts, in their order. Which tests have which label: tools/layer.cmake."""
+    """The parts of each word of the command line, in order. tools/layer.cmake describes the labels."""
     check = [Part("end to end", "check", ("end_to_end",), ("-LE", "^(full|ci|unit)$")),
              Part("modules", "check", ("unit_tests",), ("-L", "^unit$"))]
     sanitizers = under_sanitizer("sanitizers", "asan-ubsan")
@@ -404,7 +403,7 @@ def run_parts(parts, tally, clock, environment={}, part_begins_max_s=None, end_m
 
 
 def main():
-    # Ends the builds and tests, too: each leads a session of its own.
+    # Makes SIGTERM end the builds and tests, too: each leads its own session.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     asked_for = " ".join(sys.argv[1:])
     by_word = parts_by_word()

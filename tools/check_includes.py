@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Fails when a layer includes one that it does not use, or does what another layer is for.
+"""Fails if a layer includes one that it does not use, or does the work of another one.
 
 src/layers.txt lists the layers and what each uses; `check_includes.py --picture` draws it with the number of includes along
 each arrow. Checked are:
   1. a file of a layer includes only its own layer, the layers that it uses, and those that they use; the list runs bottom-up;
      src/README.md has a row for each;
-  2. what stands above the layers (the programs, papers/, generate/) is included by none of them; papers/, the methods that were
-     published and that the product does not use, by benches alone; generate/, inputs for sorts, by the program, benches and tests.
-     (Tests in test/ are not looked at.)
-  3. the libraries of the programs (command line, JSON) are not included under src/ or include/, but for JSON in src/interfaces/api;
-  4. system calls on memory, signals and files are made in os/ and io/ alone. Tests and benches may make any;
-  5. threads start in base/thread.h alone, which says what signals they take;
-  6. test/support/ is included by tests and benches alone.
+  2. no layer includes folders above the layers (the programs, papers/, generate/); only benches include papers/, the published
+     methods that the product does not use; only the program, benches and tests include generate/, inputs for sorts. (Tests in
+     test/ are not checked.)
+  3. the libraries of the programs (command line, JSON) are not included under src/ or include/, except JSON in src/interfaces/api;
+  4. only os/ and io/ make system calls on memory, signals and files. Tests and benches may make any;
+  5. only base/thread.h starts threads, and sets their signal masks;
+  6. only tests and benches include test/support/.
 
 Before it looks at the tree, the check proves on made-up files that it can fail.
 """
@@ -22,7 +22,7 @@ import re
 import sys
 import tempfile
 
-# The folders above the layers, and those of them that each may include.
+# The folders above the layers, each with the ones that it may include.
 ABOVE = {"cli": ("generate",), "bench": ("papers", "generate"), "papers": (), "generate": ()}
 PROGRAM_LIBRARIES = re.compile(r"(CLI/|nlohmann/)")
 SYSTEM_LAYERS = ("src/os", "src/io")
@@ -30,7 +30,7 @@ SYSTEM_HEADERS = {
     "sys/mman.h", "fcntl.h", "sys/ioctl.h", "sys/syscall.h", "sys/file.h", "sys/uio.h",
     "linux/userfaultfd.h", "liburing.h",
 }
-# Names that nothing of ours bears are found with or without "::"; the others only as "::open(".
+# Names that none of our functions has are found with or without "::"; the others only as "::open(".
 SYSTEM_CALL = re.compile(
     r"(?<![\w.>:])(?:::)?(mmap|mmap64|munmap|mremap|mprotect|madvise|process_madvise|mlock|memfd_create|sigaction|"
     r"sigaltstack|sigprocmask|pthread_sigmask|pread|pwrite|preadv|pwritev|ftruncate|fallocate|posix_fallocate|"
@@ -38,10 +38,10 @@ SYSTEM_CALL = re.compile(
     r"|(?<![\w>])::(open|read|write|close|rename|unlink|signal|kill|raise)\s*\("
 )
 
-# A thread object that gets work at once, or one that a call makes.
+# A thread object with work, or a call that makes a thread.
 THREAD_START = re.compile(r"std::j?thread\b[^;&>*]*?[({]\s*\[|pthread_create\s*\(")
 
-# (file, or folder with its "/"; call or header): why it may.
+# Exceptions: (file, or folder with its "/"; call or header): reason.
 ALLOWED = {
     ("src/base/check.cc", "write"): "a broken invariant is reported from signal handlers, below os/",
     ("src/base/signal_mask.cc", "pthread_sigmask"): "a thread inherits its mask from the one that starts it",
@@ -114,7 +114,7 @@ def check_file(root, path, layers):
             continue
         quoted, included = match.group(1) == '"', match.group(2)
         if quoted and "/" not in included and layer == PUBLIC:
-            continue  # beside it
+            continue  # a file in the same folder
         if quoted and included.startswith("test/support/") and (is_test(name) or program == "bench"):
             continue
         if quoted and included.startswith("generate/") and is_test(name):
@@ -122,7 +122,7 @@ def check_file(root, path, layers):
         if quoted or included.startswith("penstock/"):
             target = layer_of_include(included, layers)
             if layer is None:
-                # The programs use the layers, and never each other.
+                # The programs use the layers, but never each other.
                 if target in ABOVE and target not in (program, *ABOVE[program]):
                     yield f"{name}:{number}: {program} includes {included}"
             elif target not in layers:
@@ -157,8 +157,8 @@ def is_test(name):
 
 
 def may_call_system(name):
-    # A trace is about other processes' system calls: its platform files look at them by ptrace, /proc and
-    # seccomp. What they make of it lies in the files without the ending. target/ is a program under test.
+    # Traces are of other processes' system calls: the platform files use ptrace, /proc and seccomp;
+    # files without the ending use their results. target/ is a program under test.
     watches = name.startswith("src/trace/") and name.endswith("_linux.cc")
     return watches or name.startswith((*SYSTEM_LAYERS, "bench/")) or is_test(name)
 

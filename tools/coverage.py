@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Which branches of each layer its own tests take, and which lines of each parser its fuzz target reaches.
+"""Measures the branches of each layer that its own tests take, and the lines of each parser that its fuzz target reaches.
 
-    tools/coverage.py [LAYER...]            all layers, unless some are named
-    tools/coverage.py --parsers [SECONDS]   each target but sort_fuzz, for a minute unless told otherwise
+    tools/coverage.py [LAYER...]            all layers, or the named ones
+    tools/coverage.py --parsers [SECONDS]   each target except sort_fuzz, by default for a minute
 
-Builds the tests of the layers (in build/coverage), or the fuzz targets (in build/coverage-fuzz), with clang's coverage, runs those of
-each, and prints a table. Of a layer: how many ways out of conditions (if, &&, ?:, loops, cases) it has, and how many of them its tests
-took; a way out counts once, however many instances a template has. Of a parser: its lines, and how many of them its target reached.
-Needs Debian's llvm-19 beside what ./check needs.
+Builds the tests of the layers (in build/coverage), or the fuzz targets (in build/coverage-fuzz), with clang's coverage, runs them,
+and prints a table. For a layer it has the number of branches (if, &&, ?:, loops, cases), and how many of them its tests took; a branch
+counts once for all instances of a template. For a parser it has its lines, and how many of them its target reached.
+Needs Debian's llvm-19 in addition to the packages of ./check.
 """
 
 import json
@@ -25,7 +25,7 @@ BUILD = ROOT / "build/coverage"
 FOLDERS = {name: folder for folder, name in re.findall(r"^([a-z]\S*) +(\S+)", (ROOT / "src/layers.txt").read_text(), re.M)}
 FLAGS = "-O1 -fprofile-instr-generate -fcoverage-mapping"
 
-# Of each fuzz target the files that read what others wrote (and, where these are one, write it).
+# The files of each fuzz target that read untrusted data (and write them, if one file does both).
 PARSERS = {
     "keys": ("src/items/format.cc", "src/items/fields.cc", "src/items/field_order.cc", "src/items/text/key_words.cc",
              "src/items/text/key_place.cc", "src/items/text/key_bytes.cc", "src/items/text/text_order.cc"),
@@ -58,7 +58,7 @@ def build(layers):
     configure(BUILD, "-DPENSTOCK_TEST_OPTIMIZATION=-O0")
     programs = {layer: [test["name"] for test in tests(BUILD) if re.fullmatch(rf"{layer}_\w+_test", test["name"])] for layer in layers}
     subprocess.run(["cmake", "--build", BUILD, "--target", *sum(programs.values(), [])], stdout=subprocess.DEVNULL, check=True)
-    commands = {test["name"]: test.get("command") for test in tests(BUILD)}  # known once they are built
+    commands = {test["name"]: test.get("command") for test in tests(BUILD)}  # commands are known after the build
     return {layer: [commands[name] for name in names] for layer, names in programs.items()}
 
 
@@ -67,14 +67,14 @@ def tests(folder):
 
 
 def files_of(profile, raw, programs):
-    """What clang's tools say of each file of the programs, of which `raw` holds what they did."""
+    """The coverage of each file of the programs by clang's tools, from the raw profiles `raw`."""
     output_of("llvm-profdata-19", "merge", "-o", profile, *raw)
     objects = sum((["-object", program] for program in programs), [])[1:]
     return json.loads(output_of("llvm-cov-19", "export", "-summary-only", "-instr-profile", profile, *objects))["data"][0]["files"]
 
 
 def reached(folder, target, command, seconds):
-    """Lines of the parser, how many of them its target reached, and with how many inputs."""
+    """The lines of the parser, the number that its target reached, and the number of inputs."""
     for old in folder.glob(f"{target}-*.profraw"):
         old.unlink()
     with tempfile.TemporaryDirectory(prefix="penstock-fuzz-") as scratch:
@@ -94,7 +94,7 @@ def print_parsers(seconds):
     configure(folder, "-DPENSTOCK_FUZZ=ON")
     subprocess.run(["cmake", "--build", folder, "--target", *(f"{target}_fuzz" for target in PARSERS)], stdout=subprocess.DEVNULL,
                    check=True)
-    # As ctest runs them, with their dictionaries and examples.
+    # The commands of ctest, with dictionaries and examples.
     commands = {test["name"]: test.get("command") for test in tests(folder)}
     print("| target | inputs | lines of the parser | reached | |\n|---|---|---|---|---|")
     for target in PARSERS:
@@ -103,7 +103,7 @@ def print_parsers(seconds):
 
 
 def taken(layer, commands):
-    """Ways out of conditions in the layer, and how many its tests took."""
+    """The branches of the layer, and how many its tests took."""
     profile = BUILD / f"{layer}.profile"
     for old in BUILD.glob(f"{layer}-*.profraw"):
         old.unlink()

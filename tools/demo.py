@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""What ./run does alone: generates a file several times larger than the memory that the sort may use, sorts it, checks
-the output against the input, and prints the plan beside what happened. Makes a page of it, which it leaves: where the
-requests went (the sort is traced, where this machine lets it be), and the plan. Cleans up all else, also after an error or
-Ctrl-C.
+"""The demonstration of ./run without arguments: generates a file several times larger than the sort's memory, sorts it,
+checks the output against the input, and prints the plan beside the measurements. Leaves a page with the requests (if this
+machine allows tracing) and the plan. Removes everything else, also after an error or Ctrl-C.
 
-Usage: demo.py PENSTOCK [FOLDER]: the program, and where the files go (default: the working tree's build/), the page as
-run-report.html and the others in a new folder that is removed.
+Usage: demo.py PENSTOCK [FOLDER]: the program, and the folder of the files (default: the working tree's build/): the
+page is run-report.html, the others are in a new folder that is removed.
 """
 
 import json
@@ -18,9 +17,9 @@ import tempfile
 
 MIB = 1 << 20
 GIB = 1 << 30
-# Sizes of file and budget, largest first: the first whose files fit on the disk is taken.
+# Sizes of file and budget, largest first: the first that fits on the disk is used.
 SCALES = ((2 * GIB, 256 * MIB), (1 * GIB, 128 * MIB), (512 * MIB, 64 * MIB))
-# Input, temporaries and output, and room for others.
+# Input, temporaries and output, with some room to spare.
 SPACE_FACTOR = 3.5
 
 
@@ -33,7 +32,7 @@ def choose_scale(folder):
 
 
 def penstock(program, *arguments, good=(0,)):
-    """Runs the program; its complaint is already on stderr when it fails. Returns its output as JSON, or None."""
+    """Runs the program, which prints its own errors. Returns its output as JSON, or None."""
     with subprocess.Popen([program, *map(str, arguments)], stdout=subprocess.PIPE, text=True) as child:
         try:
             output = child.communicate()[0]
@@ -67,14 +66,14 @@ def show_plan(stats):
 
 
 def can_trace(program):
-    """Whether a process may be traced here: some containers do not let it."""
+    """Whether tracing is allowed here: some containers forbid it."""
     probe = subprocess.run([program, "trace", "-q", "-o", "/dev/null", "--", "true"], stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL)
     return probe.returncode == 0
 
 
 def make_page(program, folder, stats, trace, page):
-    """The page of a sort: its plan beside what happened, and its requests where there is a trace."""
+    """Makes the page of a sort: its plan beside the measurements, and its requests if there is a trace."""
     statistics = folder / "sort.json"
     statistics.write_text(json.dumps(stats))
     words = ["--stats", statistics, "-o", page]

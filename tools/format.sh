@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# tools/format.sh: brings every C++ file into the house's form. tools/format.sh --check: only names those that are not.
+# tools/format.sh: formats every C++ file. tools/format.sh --check: only names unformatted files.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# What git knows or would add: build folders are ignored. The clone may belong to another user than the one who checks.
+# Files that git tracks or would add, so not those of build folders. The clone may belong to another user.
 files() { git -c safe.directory="$PWD" ls-files -z --cached --others --exclude-standard '*.cc' '*.h'; }
 
 if [ "${1:-}" != --check ]; then

@@ -1,45 +1,44 @@
-# What takes a compiler longest is compiled once, and what runs once is not made fast:
+# Build times are kept short: slow headers are compiled once, and code that runs once is not optimized.
 #   - The headers that nearly every file includes are compiled once for the library, once for the tests, once for the
-#     program. They are headers of other people alone: ours change too often.
+#     program. These are only headers of other libraries: ours change too often.
 #   - PENSTOCK_TEST_OPTIMIZATION, from the presets, is the level for tests and benches. Of the 8 s that clang takes for a
 #     test of 900 lines under both sanitizers at -O1, -O0 saves 6.
 #   - PENSTOCK_LIBRARY_OPTIMIZATION is the level for the layers without the trait `computes` (src/layers.txt). Under
 #     both sanitizers clang makes code of seven of their files in 33 s at -O1, in 9 s at -O0.
-#   - PENSTOCK_UNITY is how many files of a layer the compiler takes at once, with what they include and the templates
-#     that they share: in release, which takes a third of the processor's seconds that way, and in the builds of ./check, whose
-#     files nobody edits one by one. They do not notice that a file lacks an include which the one before it has; the builds
-#     of dev and package do.
+#   - PENSTOCK_UNITY is the number of files of a layer that are compiled at once, with shared includes and templates: in
+#     release, which takes a third of the processor's seconds that way, and in the builds of ./check, whose files are not edited
+#     one by one. These builds do not notice a missing include that an earlier file has; the builds of dev and package do.
 set(PENSTOCK_UNITY 0 CACHE STRING "how many files of a layer are compiled at once, or 0: each alone")
 set(PENSTOCK_TEST_OPTIMIZATION "" CACHE STRING "optimization of tests, as in -O0, or empty: as the library")
 set(PENSTOCK_LIBRARY_OPTIMIZATION "" CACHE STRING "optimization of most layers, as in -O0, or empty: the build's")
 
-# Labels that a test carries in its own source, in a line such as "// Test labels: ci, one-thread (why)". The parts of ./check
-# (tools/check.py) find their tests by what follows from them.
-#   ci            for ./check ci and ./check full alone, as all of papers/
+# Labels that a test carries in its own source, in a line such as "// Test labels: ci, one-thread (why)". The parts of
+# ./check (tools/check.py) select their tests by them.
+#   ci            only for ./check ci and ./check full, as all of papers/
 #   no-sanitizer  ./check ci runs it without a sanitizer; ./check full with one, too
 #   threads       runs threads against each other, in a layer whose tests do not: for the thread sanitizer
 #   one-thread    the contrary: runs no threads of ours
-#   slow-threads  takes minutes under the thread sanitizer, or meets its memory: there for ./check full alone
-#   first         is among the longest under the thread sanitizer, and begins first: at the end it would leave a processor idle
-#   nobody        runs once more as a user without rights: what needs none must work without
-#   loops         goes over items itself, which takes minutes unoptimized: ./check optimizes it
-#   templates     tests what is made in the test itself: developers' builds optimize it as users would
+#   slow-threads  takes minutes under the thread sanitizer, or exceeds its memory: there only for ./check full
+#   first         is among the longest under the thread sanitizer, and starts first: at the end it would leave a processor idle
+#   nobody        runs once more as a user without rights
+#   loops         loops over items itself, which takes minutes unoptimized: ./check optimizes it
+#   templates     tests templates that it instantiates itself: developers' builds optimize it as users would
 set(PENSTOCK_TEST_LABELS ci no-sanitizer threads one-thread slow-threads first nobody loops templates)
 
-# penstock_unity(TARGET): its files are compiled so many at once.
+# penstock_unity(TARGET): compiles PENSTOCK_UNITY files of the target at once.
 function(penstock_unity target)
   if(PENSTOCK_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${PENSTOCK_UNITY})
-    # A name of one file is no matter to the next one. gcc takes a source that is included for a header, and warns of its
-    # anonymous namespaces; and where one file has wide vectors it tells that their way into functions changed in gcc 4.6.
+    # Names of one file may shadow those of another. gcc takes an included source for a header, and warns of its
+    # anonymous namespaces; and it notes that the passing of wide vectors to functions changed in gcc 4.6.
     target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage> -Wno-psabi)
   endif()
 endfunction()
 
-# penstock_layer(NAME USES...): a folder of src/, papers/ or generate/ is one layer. The *.cc of it and of its folders are the
-# layer's sources, each *_test.cc there is a test program of its own (named NAME_x_test). Folders named target/ are programs
-# under test; a folder with a CMakeLists.txt is a layer of its own. A layer uses the layers after its NAME; for a folder of src/,
-# src/layers.txt names them, and its traits.
+# penstock_layer(NAME USES...): a folder of src/, papers/ or generate/ is one layer. Its *.cc files, also in subfolders, are
+# the layer's sources; each *_test.cc is a test program (named NAME_x_test). Folders named target/ are programs under test; a
+# folder with a CMakeLists.txt is a layer of its own. A layer uses the layers after its NAME; src/layers.txt names those of a
+# folder of src/, and its traits.
 function(penstock_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   list(FILTER sources EXCLUDE REGEX "/target/")
@@ -53,7 +52,7 @@ function(penstock_layer name)
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   add_library(penstock_${name} STATIC ${sources})
   penstock_unity(penstock_${name})
-  # Whoever links it needs the same language: our headers use it.
+  # Users of the layer need the same language standard, for our headers.
   target_compile_features(penstock_${name} PUBLIC cxx_std_23)
   target_include_directories(penstock_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(penstock_${name} PUBLIC Threads::Threads PRIVATE fmt::fmt)
@@ -75,11 +74,11 @@ function(penstock_layer name)
   endif()
   target_precompile_headers(penstock_${name} REUSE_FROM ${headers})
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
-    # gcc 12 forgets that a header which was compiled before is the system's, and warns of its own std::string.
+    # gcc 12 forgets that a precompiled header is a system header, and warns of its own std::string.
     target_compile_options(penstock_${name} PRIVATE
       $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overread> $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
   endif()
-  # A lock that is not held where it must be is an error, wherever clang is the compiler.
+  # A missing lock is an error with clang.
   target_compile_options(penstock_${name} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Werror=thread-safety>)
   foreach(dep IN LISTS uses ARGN)
     target_link_libraries(penstock_${name} PUBLIC penstock_${dep})
@@ -93,8 +92,8 @@ function(penstock_layer name)
 endfunction()
 
 # penstock_kernels(STEM TIERS...): inner loops, STEM_TIER.cc, each compiled for its instruction set. Under sanitizers, -O3
-# takes clang more than a minute for some of these files, and -O1 a third of that. Of what is one text for all tiers, undefined
-# behaviour is looked for in the portable one.
+# takes clang more than a minute for some of these files, and -O1 a third of that. For code shared by all tiers, undefined
+# behaviour is checked in the portable one.
 function(penstock_kernels stem)
   set(tier_portable)
   set(tier_avx2 -mavx2 -mbmi2)
@@ -112,7 +111,7 @@ function(penstock_kernels stem)
       list(APPEND options ${tier_${tier}} $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>
         $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
     endif()
-    # Headers that were compiled for another processor do not fit.
+    # Headers precompiled for another processor cannot be used.
     set_source_files_properties(${stem}_${tier}.cc PROPERTIES COMPILE_OPTIONS "${options}" SKIP_PRECOMPILE_HEADERS ON)
   endforeach()
 endfunction()
@@ -131,7 +130,7 @@ function(penstock_test_labels source out)
   set(${out} "${labels}" PARENT_SCOPE)
 endfunction()
 
-# penstock_label(NAME LABELS...): ctest's labels of a test, and for each of them the target that builds all that have it.
+# penstock_label(NAME LABELS...): sets ctest's labels of a test, and adds it to the targets that build all tests of a label.
 function(penstock_label name)
   foreach(label ${ARGN})
     set_property(TEST ${name} APPEND PROPERTY LABELS ${label})
@@ -143,8 +142,8 @@ function(penstock_label name)
   endforeach()
 endfunction()
 
-# penstock_test(NAME SOURCE LIBRARIES...): one GoogleTest program, run by ctest as one test. A test that was
-# skipped for a missing kernel ability appears with its reason at the end of ./check (tools/check.py).
+# penstock_test(NAME SOURCE LIBRARIES...): a GoogleTest program, run by ctest as one test. A test that was
+# skipped for a missing kernel feature appears with its reason at the end of ./check (tools/check.py).
 function(penstock_test name source)
   string(REGEX REPLACE "_.*" "" layer ${name})
   get_property(traits GLOBAL PROPERTY PENSTOCK_LAYER_${layer}_TRAITS)
@@ -184,7 +183,7 @@ function(penstock_test name source)
   if("lower" IN_LIST traits OR layer STREQUAL "test")
     set(part lower)
   endif()
-  # (The program's parts lie in the library.)
+  # (The program's code is in a library.)
   if(NOT layer STREQUAL "cli" AND NOT "no-sanitizer" IN_LIST labels)
     penstock_label(${name} sanitizers-${part})
   endif()

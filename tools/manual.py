@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Builds the manual: manual.py PENSTOCK FOLDER. Its first page is FOLDER/html/index.html.
 
-The pages are docs/*.md, which can be read as they stand, and docs/notebooks/*.ipynb; README.md is the first page, and docs/README.md the table of contents. Made here
-are the references: of the command line, from what `penstock help` prints, and of C++ and C, from the comments of the public headers
-(Doxygen reads them, Breathe brings them into the pages). Any warning, of a link that leads nowhere, too, is an error.
+The pages are docs/*.md and docs/notebooks/*.ipynb; README.md is the first page, and docs/README.md the table of contents. The references are generated: of the
+command line from the output of `penstock help`, and of C++ and C from the comments of the public headers (Doxygen reads them, Breathe brings them into the pages).
+Any warning, also about a broken link, is an error.
 """
 
 import json
@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TOOLS = ROOT / "build/sphinx"  # what tools/manual.txt lists, installed by tools/setup.sh
+TOOLS = ROOT / "build/sphinx"  # packages of tools/manual.txt, installed by tools/setup.sh
 SOURCE_FILES = r"(?:src|cli|include|generate|papers|bench|test|tools|examples|fuzz|bindings|packaging)/"
 
 
@@ -26,13 +26,13 @@ def run(*words, **options):
 
 
 def escaped(text):
-    """The text of a comment, for Doxygen without Markdown: all of it is text, but for `code`."""
+    """Escapes a comment for Doxygen without Markdown: everything except `code` is text."""
     text = re.sub(r"[\\@<>&#%]", lambda match: "\\" + match[0], text)
     return re.sub(r"`([^`]*)`", r"<tt>\1</tt>", text)
 
 
 def documentation(lines):
-    """Comment lines without their marks, as Doxygen wants them: what is indented is code."""
+    """Converts comment lines for Doxygen: removes their marks, and makes indented lines code."""
     code, before = False, ""
     for line in lines:
         starts = line.startswith("  ") and not line.lstrip().startswith("- ") and (not before.strip() or before.rstrip().endswith(":"))
@@ -47,9 +47,9 @@ def documentation(lines):
 
 
 def doxygen_comments(header):
-    """A header whose comments are marked as Doxygen wants them: those in front of a declaration, and those behind one. Our
-    namespace is not told in each line; those within it, which are the library's own, and what is private are left out."""
-    # Comments of C become those of C++.
+    """Marks a header's comments for Doxygen: those before a declaration, and those behind one. Omits our namespace's
+    name, internal namespaces and private members."""
+    # C comments become C++ comments.
     text = re.sub(r"/\*(.*?)\*/", lambda match: "\n".join(
         "// " + re.sub(r"^ *\*? ?", "", line) if index else "//" + line
         for index, line in enumerate(match[1].rstrip().split("\n"))), header, flags=re.DOTALL)
@@ -62,7 +62,7 @@ def doxygen_comments(header):
             match = re.fullmatch(r"(\s*[^\s/].*?)\s*// (.*)", lines[index])
             if match and not match[1].lstrip().startswith("#"):
                 remark = [match[2]]
-                # It may go on below, further to the right than any declaration.
+                # The comment may continue below, further to the right than any declaration.
                 while index + 1 < len(lines) and re.match(r"\s{16,}//", lines[index + 1]):
                     index += 1
                     remark.append(lines[index].strip()[2:])
@@ -73,16 +73,16 @@ def doxygen_comments(header):
             continue
         block = [line.strip()[2:].removeprefix(" ") for line in lines[index:end]]
         block = [line for line in block if not line.startswith(("clang-format", "NOLINT"))]
-        if first:  # what the header is for
+        if first:  # the header's own comment
             out += ["/// \\file"] + [f"/// {line}" for line in documentation(block)] + [""]
         elif end < len(lines) and lines[end].strip() and not block[0].startswith("----"):
             out += [f"/// {line}" for line in documentation(block)]
         first = False
         index = end
     text = re.sub(r"^( *) private:\n.*?^\1\};", r"\1};", "\n".join(out), flags=re.DOTALL | re.MULTILINE)
-    # The namespace of a version is no part of a name.
+    # The namespace of a version is not part of names.
     text = re.sub(r"^inline namespace v\w+ .*$|^\}  ///< namespace v\d\w*$", "", text, flags=re.MULTILINE)
-    # A long namespace names itself at its end, where functions of its own end as it does.
+    # The end of a long namespace has its name; functions also end with "}".
     for end in (r"^\}  ///< namespace \2$", r"^\}"):
         text = re.sub(r"^(inline )?namespace (?!penstock)(\w+) \{(?:(?!^namespace ).)*?" + end, "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^namespace penstock::(\w+) \{", r"namespace \1 {", text, flags=re.MULTILINE)
@@ -129,7 +129,7 @@ def reference_of_headers(folder, source):
 
 
 def reference_of_commands(penstock, source):
-    """What `penstock help` says, a part for each command."""
+    """The output of `penstock help`, a part for each command."""
     main = run(penstock, "help")
     commands = re.findall(r"^  ([a-z]+) {3,}", main.split("Commands:")[1].split("Options:")[0], re.MULTILINE)
     text = "# The command line\n\nWhat `penstock help` prints, and `penstock help COMMAND` for each command.\n\n```text\n" + main + "```\n"
@@ -139,7 +139,7 @@ def reference_of_commands(penstock, source):
 
 
 def contents():
-    """The parts of docs/README.md, each a tree of pages."""
+    """The parts of docs/README.md, each with its pages."""
     trees = []
     for part in re.split(r"^## ", without_ways_out((ROOT / "docs/README.md").read_text()), flags=re.MULTILINE)[1:]:
         caption, _, rest = part.partition("\n")
@@ -151,7 +151,7 @@ def contents():
 
 
 def without_ways_out(text):
-    """A page of the manual: links to pages of docs/ stay, and those to other files of the tree become their names."""
+    """A page of the manual: links to pages of docs/ stay, those to other files of the tree become their names."""
     text = re.sub(r"\]\((?:\.\./)?docs/", "](", text)
     text = re.sub(r"\]\(notebooks/([\w-]+)\.ipynb\)", r"](notebook-\1.md)", text)
     text = text.replace("(README.md)", "(index.md)").replace("(../CHANGELOG.md)", "(changes.md)").replace("(CHANGELOG.md)", "(changes.md)")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# tools/release.sh [TAG]: all artefacts of a release with their checksums, in build/release-TAG (of the tree as it stands: build/release-tree):
-#   penstock_VERSION_amd64.deb, penstock-VERSION-1.x86_64.rpm, penstock-VERSION-linux-x86_64.tar.gz (needs glibc alone, as the .rpm),
-#   penstock-VERSION-source.tar.gz, penstock-VERSION-manual.tar.gz, penstock-VERSION.spdx.json (what is in them), SHA256SUMS
-# The same tag gives the same bytes on machines with the same packages: times are the commit's, and no path of the machine is kept.
+# tools/release.sh [TAG]: makes all artefacts of a release and their checksums, in build/release-TAG (without TAG, of the working tree, in build/release-tree):
+#   penstock_VERSION_amd64.deb, penstock-VERSION-1.x86_64.rpm, penstock-VERSION-linux-x86_64.tar.gz (needs only glibc, as the .rpm),
+#   penstock-VERSION-source.tar.gz, penstock-VERSION-manual.tar.gz, penstock-VERSION.spdx.json (their contents), SHA256SUMS
+# The same tag gives the same bytes on machines with the same packages: times are the commit's, and no path of the machine is stored.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 tag=${1:-}
@@ -27,7 +27,7 @@ git -C "$root" archive --format=tar --prefix="$name/" "${tag:-HEAD}" | gzip -n9 
 "$tree/tools/build.sh" package
 "$tree/tools/build.sh" static
 
-# pack PRESET KIND: what CPack makes of a build.
+# pack PRESET KIND: makes CPack's package of a build.
 pack() {
   rm -rf "$tree/build/$1/_packages"
   (cd "$tree/build/$1" && umask 022 && cpack --config CPackConfig.cmake -G "$2" -B _packages >_packages.log 2>&1) ||

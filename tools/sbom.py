@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What is in a release: sbom.py VERSION STATIC_BUILD PACKAGE_BUILD ARTEFACTS, as SPDX 2.3 JSON on standard output.
+"""Writes the contents of a release, as SPDX 2.3 JSON, to standard output: sbom.py VERSION STATIC_BUILD PACKAGE_BUILD ARTEFACTS.
 
-Of each artefact its checksum; of each library that is built into the programs, or that they load, the Debian package that it came
-from, as dpkg knows it. Licences are those that we looked up in the packages' copyright files: dpkg does not know them.
+It has the checksum of each artefact, and the Debian package, from dpkg, of each library that is built into the programs or
+loaded by them. Licences were looked up in the packages' copyright files, because dpkg does not know them.
 """
 
 import datetime
@@ -14,12 +14,12 @@ import re
 import subprocess
 import sys
 
-# By the name of the source package.
+# Licences by source package.
 LICENCES = {"liburing": "LGPL-2.1-or-later OR MIT", "fmtlib": "MIT", "cli11": "BSD-3-Clause", "nlohmann-json3": "MIT", "zlib": "Zlib",
             "libzstd": "BSD-3-Clause OR GPL-2.0-only", "lz4": "BSD-2-Clause", "xz-utils": "LicenseRef-public-domain", "bzip2": "bzip2-1.0.6", "pcre2": "BSD-3-Clause",
             "libbpf": "LGPL-2.1-only OR BSD-2-Clause", "elfutils": "LGPL-3.0-or-later OR GPL-2.0-or-later",
             "gcc-12": "GPL-3.0-or-later WITH GCC-exception-3.1", "glibc": "LGPL-2.1-or-later"}
-# What is compiled in from headers alone.
+# Header-only libraries.
 HEADERS = ["/usr/include/fmt/format.h", "/usr/include/CLI/CLI.hpp", "/usr/include/nlohmann/json.hpp"]
 
 
@@ -28,7 +28,7 @@ def output(*words):
 
 
 def package_of(file):
-    """Name, version, source package and home of the Debian package that a file came from."""
+    """Name, version, source package and home page of the Debian package of a file."""
     for path in (os.path.realpath(file), str(file), os.path.realpath(file).replace("/usr/lib/", "/lib/", 1)):
         found = subprocess.run(["dpkg", "-S", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         if found.returncode == 0:

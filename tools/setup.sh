@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what the build needs and this machine lacks. Works on a bare Debian 12, as root or with sudo, without a
-# terminal, and does nothing where all is there. Arguments: "run" (what ./run needs), "bench" (and the rivals that
-# penstock-bench measures against, DuckDB, polars and pyarrow from PyPI, in build/rivals, and what the Python package needs,
-# in build/python) or "check" (what ./check needs, build/python, and the manual's Sphinx in build/sphinx).
+# Installs missing packages for the build. Works on a bare Debian 12, as root or with sudo, without a terminal, and does
+# nothing if all are installed. Arguments: "run" (packages of ./run), "bench" (also the rivals of penstock-bench, DuckDB,
+# polars and pyarrow from PyPI, in build/rivals, and packages of the Python package, in build/python) or "check" (packages
+# of ./check, build/python, and the manual's Sphinx in build/sphinx).
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build pkg-config ccache git python3 liburing-dev libcli11-dev libfmt-dev
@@ -17,17 +17,17 @@ case "${1:-run}" in
   bench) packages+=("${bench_packages[@]}" python3-matplotlib) ;;
 esac
 if [ "${1:-run}" = check ]; then
-  # Node, a browser and kubectl may have come from elsewhere than Debian.
+  # Node, a browser and kubectl may come from elsewhere than Debian.
   command -v npm >/dev/null || packages+=(nodejs npm)
   command -v chromium-headless-shell chromium chromium-browser google-chrome >/dev/null ||
     packages+=(chromium-headless-shell)
   command -v kubectl >/dev/null || packages+=(kubernetes-client)
 fi
 
-# What comes from PyPI and npm is what the lists beside this file say, by its hash, and runs nothing when it is installed.
+# Packages of PyPI and npm come from the lists in this folder, with hashes, and run no scripts when they are installed.
 tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-# install_from_pypi FOLDER LIST WITHOUT: what LIST has, in an environment of its own. Where it cannot be had, it says what goes on WITHOUT.
+# install_from_pypi FOLDER LIST WITHOUT: installs LIST in its own environment. If that fails, prints WITHOUT, the consequence.
 install_from_pypi() {
   local folder=$tools/../build/$1 list=$tools/$2
   cmp -s "$list" "$folder/installed" && return
@@ -44,9 +44,9 @@ install_from_pypi() {
 # Databases for the bench external-sort, and Sphinx for the manual.
 install_rivals() { install_from_pypi rivals rivals.txt "the bench external-sort goes on without them"; }
 install_sphinx() { install_from_pypi sphinx manual.txt "the test of the manual will be skipped"; }
-# What builds and tests the Python package.
+# Packages that build and test the Python package.
 install_python() { install_from_pypi python python.txt "the Python package is neither built nor tested"; }
-# What drives the browser that looks at the report's page, and pyright. Where they cannot be had, their tests are skipped, and say so.
+# The driver of the browser for the report's page, and pyright. Without them their tests are skipped, visibly.
 install_from_npm() {
   local folder=$tools/../build/node lock=$tools/npm/package-lock.json
   cmp -s "$lock" "$folder/installed" && return
@@ -85,6 +85,6 @@ install() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" \
     </dev/null >&2
 }
-# A package list that was fetched before may do; where it does not, fetch it and try once more.
+# An old package list may suffice; otherwise it is fetched, and the installation tried once more.
 install || { "${as_root[@]}" apt-get update -q </dev/null >&2 && install; }
 finish "$@"

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""For as long as asked, an hour by default: runs the randomized stress tests again and again, with new seeds each time, and
-beside them one process that does everything that the library does, whose memory, mappings, descriptors and threads must stay as they
-are (test/soak_test.cc).
+"""Runs the randomized stress tests for some time, an hour by default, with new seeds in each round, and beside them one process
+with all operations of the library, whose memory, mappings, descriptors and threads must not grow (test/soak_test.cc).
 
   ./check soak [--seconds 3600] [--first SEED]
 
-It stops at the first failure, which names the seed that repeats it. The last line says how many rounds passed.
+It stops at the first failure, and prints the seed that repeats it. The last line has the number of rounds that passed.
 """
 
 import argparse
@@ -19,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/dev"
 TRIALS = 400
 
-# Test programs, the cases in them that take their seeds from the environment, and how many they take of each round's.
+# Test programs, their cases that take seeds from the environment, and the number of seeds per round.
 PROGRAMS = [
     (BUILD / "test/test_stream_stress_test", "*", TRIALS),
     (BUILD / "src/memory/stream/stream_process_stream_test", "*WhateverADeathLeavesIsTrue*", TRIALS // 4),
