@@ -1,8 +1,8 @@
 # Build times are kept short: slow headers are compiled once, and code that runs once is not optimized.
 #   - The headers that nearly every file includes are compiled once for the library, once for the tests, once for the
 #     program. These are only headers of other libraries: ours change too often.
-#   - PENSTOCK_TEST_OPTIMIZATION, from the presets, is the level for tests and benches. Of the 8 s that clang takes for a
-#     test of 900 lines under both sanitizers at -O1, -O0 saves 6.
+#   - PENSTOCK_TEST_OPTIMIZATION, from the presets, is the level for tests and benches. Clang takes 8 s for
+#     a test of 900 lines under both sanitizers at -O1; -O0 saves 6 of them.
 #   - PENSTOCK_LIBRARY_OPTIMIZATION is the level for the layers without the trait `computes` (src/layers.txt). Under
 #     both sanitizers clang makes code of seven of their files in 33 s at -O1, in 9 s at -O0.
 #   - PENSTOCK_UNITY is the number of files of a layer that are compiled at once, with shared includes and templates: in
@@ -63,7 +63,7 @@ function(penstock_layer name)
     set(level)
   endif()
   target_compile_options(penstock_${name} PRIVATE ${level})
-  # What was compiled at one level is of no use at another.
+  # Precompiled headers fit only one level of optimization.
   set(headers penstock_headers${level})
   if(NOT TARGET ${headers})
     add_library(${headers} STATIC EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/test/precompiled/main.cc)
@@ -154,7 +154,7 @@ function(penstock_test name source)
   elseif(NOT PENSTOCK_UNITY AND "templates" IN_LIST labels)
     set(level "")
   endif()
-  # What was compiled at one level is of no use at another.
+  # Precompiled headers fit only one level of optimization.
   set(headers penstock_test_headers${level})
   if(NOT TARGET ${headers})
     add_executable(${headers} EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/test/precompiled/main.cc)
