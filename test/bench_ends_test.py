@@ -41,7 +41,7 @@ class BenchEnds(unittest.TestCase):
             self.assertEqual(child.wait(timeout=120), 128 + number)
             self.assertEqual(list(self.folder.rglob("*")), [])
 
-    def test_what_a_killed_one_left_goes_with_the_next(self):
+    def test_the_next_run_removes_leftovers_of_a_killed_one(self):
         child = self.start()
         child.kill()
         child.wait(timeout=120)
@@ -56,7 +56,7 @@ class BenchEnds(unittest.TestCase):
                 return
         self.fail(f"{left[0]} stays")
 
-    def test_one_that_runs_keeps_what_it_has(self):
+    def test_a_second_bench_leaves_the_files_of_a_running_one(self):
         first = self.start()
         mine = next(self.folder.iterdir())
         first.send_signal(signal.SIGSTOP)

@@ -59,7 +59,7 @@ class Descriptors(Case):
         found = run("find", "--count", "a", "-", stdin=data, preexec_fn=block_all)
         self.assertEqual(found.stdout, b"%d\n" % data.count(b"a"))
 
-    def test_what_cannot_be_printed_is_an_error_and_no_crash(self):
+    def test_a_failed_write_is_an_error_and_no_crash(self):
         path = self.write("a", b"a" * 300_000)  # more than stdio's buffer
         with open("/dev/full", "wb") as full:
             for words in (("find", "a"), ("find", "--json", "a"), ("find", "-o", "a"), ("cat",)):
@@ -270,7 +270,7 @@ class Find(Case):
                 self.check(("-P", expression), data, wanted)
                 self.assertEqual(self.offsets("-e", expression, stdin=data, code=0 if wanted else 1), wanted)
 
-    def test_what_is_printed(self):
+    def test_matches_are_printed_in_each_form(self):
         a, b, c = self.write("a", b"one two one"), self.write("b", b"none"), self.write("c", b"nothing")
         self.assertEqual(run("find", "one", a).stdout, b"0\n8\n")
         self.assertEqual(run("find", "one", a, b, c).stdout, f"{a}:0\n{a}:8\n{b}:1\n".encode())

@@ -303,7 +303,7 @@ class Checks(Case):
         run("sort", "-c", "--format", "u64", path)
         run("sort", "-c", "--format", "u64", self.gen("in", "u64", 10_000), code=1)
 
-    def test_duplicates_are_told_of_sorted_files_alone(self):
+    def test_duplicates_are_counted_only_in_sorted_files(self):
         """In unsorted files, equal items need not be neighbors."""
         bad = self.write("bad", b"b\na\nb\nb\n")
         told = json.loads(run("check", bad, "--json", code=1).stdout)
@@ -369,7 +369,7 @@ class CommandLine(Case):
             self.assertEqual(sum(a != b for a, b in zip(keys, keys[1:])), 49)
             self.assertEqual(sorted(out.splitlines(True)), sorted(lines))
 
-    def test_what_cannot_be_is_exit_code_2(self):
+    def test_impossible_requests_end_with_exit_code_2(self):
         path = self.write("in", b"b\na\n")
         for words in (["--wrong"], ["-S", "nothing"], ["-S", "1X"], ["--format", "u65"], ["--parallel", "0"],
                       ["--parallel", "x"], ["--json"], ["--format", "record", "--record", "8", "--key", "4:5"],
@@ -485,7 +485,7 @@ class Manual(Case):
             if shutil.which(shell):
                 subprocess.run([shell, "-n", self.folder / "share" / name], check=True)
 
-    def test_typing_errors_are_told_with_what_was_meant(self):
+    def test_typing_errors_suggest_the_right_word(self):
         for words, parts in ((["srt", "x"], ["no command srt (did you mean sort?)"]),
                              (["sort", "--formt", "u64", "x"], ["penstock sort: no option --formt (did you mean --format?)"]),
                              (["sort", "--bufer-size=1G", "x"], ["no option --bufer-size (did you mean --buffer-size?)"]),
@@ -502,7 +502,7 @@ class Manual(Case):
         self.assertEqual(run("sort", "find", "cat", "help", cwd=self.folder).stdout, b"b\nb\nb\ncat\nfind\nhelp\n")
         self.assertEqual(run("cat", "find", "sort", "cat", cwd=self.folder).stdout, b"b\nfind\nb\nsort\nb\ncat\n")
 
-    def test_more_memory_than_there_is_is_told(self):
+    def test_more_memory_than_the_machine_has_causes_a_notice(self):
         path = self.write("in", b"b\na\n")
         done = run("sort", "-S", "900T", path)
         self.assertEqual(done.stdout, b"a\nb\n")
@@ -580,7 +580,7 @@ class OutputsThatAreOpen(Case):
                     self.assertEqual(os.fstat(output.fileno()).st_ino, path.stat().st_ino)
                     self.assertEqual(path.read_bytes(), b"before\n" + wanted + wanted)
 
-    def test_what_cannot_be_written_is_told_at_once(self):
+    def test_bad_outputs_fail_at_once(self):
         path = self.write("in", b"b\na\n")
         with open(path, "rb") as only_read:
             done = run("sort", path, "-o", f"/dev/fd/{only_read.fileno()}", code=2, pass_fds=[only_read.fileno()])
@@ -852,7 +852,7 @@ class FullDisk(Case):
                 self.assertEqual(list(place.iterdir()), [])
                 self.assert_no_leftovers("large.u64", "small")
 
-    def test_what_is_said_to_shrink_needs_less_room(self):
+    def test_compressible_temporaries_need_less_room(self):
         place, path = self.mount(64 * MIB), self.gen("numbers", "u64", 16 * MIB, "--dist", "rootdup")
         words = ["sort", path, "--format", "u64", "-S", SMALL_MEMORY, "-T", place, "-o", self.folder / "out", "--device", "sata-ssd"]
         self.assert_message(run(*words, code=2), str(place), "or --compress-temporaries always")

@@ -299,7 +299,7 @@ class Binaries(end_to_end.Case):
                 self.assertEqual((under_its_name.returncode, under_its_name.stdout, under_its_name.stderr), (0, data + b"\n", b""))
         self.assertEqual(run("sort", self.write("text", b"PAR1 is a region\nPK\n")).stdout, b"PAR1 is a region\nPK\n")
 
-    def test_nuls_in_lines_are_told(self):
+    def test_nuls_in_lines_cause_a_notice(self):
         path = self.write("in", b"b\0\na\n")
         for words in (["sort"], ["sort", "-m", "-r"], ["merge", "-r"], ["group", "--count", "-k1"], ["check", "-r"]):
             done = run(*words, path)

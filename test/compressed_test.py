@@ -338,7 +338,7 @@ class Words(Case):
             done = subprocess.run([PROGRAM, "sort"], stdin=file, stdout=subprocess.PIPE, timeout=60)
         self.assertEqual(done.stdout, b"a\nb\n")
 
-    def test_nothing_that_is_compressed_is_nothing(self):
+    def test_compressed_empty_data_are_empty(self):
         for compress in FORMATS.values():
             path = self.write(compress(b""))
             self.assertEqual(self.sort(path).stdout, b"")
@@ -348,7 +348,7 @@ class Words(Case):
         path = self.write(gzip.compress(b"b\na\n"))
         self.assertIn(b"compressed", self.sort("--resume", path, "-o", self.folder / "out", code=2).stderr)
 
-    def test_plan_says_that_nobody_knows_the_length(self):
+    def test_plan_refuses_an_unknown_length(self):
         path = self.write(gzip.compress(b"".join(lines(20_000, self.random)) * (1 if SANITIZED else 100), 1))
         done = subprocess.run([PROGRAM, "plan", path, "-S", SMALL_MEMORY], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if not SANITIZED:
@@ -409,12 +409,12 @@ class Outputs(Case):
         end_to_end.run("sort", "-Z", path, "-o", path)
         self.assertEqual(gzip.decompress(path.read_bytes()), b"a\nb\n")
 
-    def test_without_the_word_a_name_says_nothing(self):
+    def test_a_name_alone_does_not_compress(self):
         output = self.folder / "out.gz"
         end_to_end.run("sort", self.write(b"b\na\n"), "-o", output)
         self.assertEqual(output.read_bytes(), b"a\nb\n")
 
-    def test_what_cannot_be_is_told(self):
+    def test_impossible_compression_is_refused(self):
         path = self.write(b"b\na\n")
         for words, hint in ((["sort", "-Z", path], b"--compressed=gzip"), (["sort", "-Z", "-o", self.folder / "out.txt", path], b".zst"),
                             (["sort", "--compressed=xz", path], b"gzip, zstd or lz4"), (["sort", "-c", "-Z", path], b"without --compressed"),

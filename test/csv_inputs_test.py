@@ -164,7 +164,7 @@ class CsvInputs(end_to_end.Case):
                 listed = run("join", *words, "-1", key, "-2", key, "-o", "0,1.3", self.where, right, stdin=self.stdin).stdout
                 self.assertIn(["3", "s"], values(listed))
 
-    def test_what_is_no_rows_is_told(self):
+    def test_bad_rows_are_refused(self):
         for case, _, words, _, _, (problem, hint) in self.inputs(REFUSED):
             with case:
                 right = self.write("right", OTHER)
@@ -261,7 +261,7 @@ class CsvInputs(end_to_end.Case):
             run(*words, *given, cwd=self.folder)
             self.assertEqual((self.folder / given[1]).read_bytes().count(b"\n"), 2)
 
-    def test_what_is_empty_is_filled(self):
+    def test_empty_fields_are_filled(self):
         left = self.write("a", b'id,v\n1,""\n2,\n3\n"",x\n')
         right = self.write("b", b"id,w\n1,y\n2,z\n3,\n4,q\n")
         words = ["join", "--csv", "--header", "-1", "id", "-2", "id", "-a1", "-a2", left, right]

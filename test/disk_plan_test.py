@@ -186,7 +186,7 @@ class Plan(Case):
         self.assertAlmostEqual(planned["seconds"], 2 * 100 * GIB * (1 / 2e9 + 1 / 1e9), places=3)
         self.assertEqual(planned["device"]["name"], str(profile))
 
-    def test_what_fits_the_memory_goes_through_it_once(self):
+    def test_inputs_that_fit_in_memory_take_one_pass(self):
         planned = plan("--size", "1G", "-S", "2G", "--device", "nvme")
         self.assertEqual([phase["phase"] for phase in planned["phases"]], ["sort in memory"])
         self.assertEqual(planned["alternatives"], [])

@@ -156,7 +156,7 @@ class Merge(Case):
         self.assertIn("line 3", done.stderr.decode())
         self.assert_only("a", "bad")
 
-    def test_what_is_missing_or_cut_short(self):
+    def test_missing_and_truncated_inputs_are_errors(self):
         self.write("a", b"12345678123")
         self.assertIn(b"none", run("merge", self.folder / "none", "-S", SMALL_MEMORY, code=2).stderr)
         self.assertIn(b"11 bytes", run("merge", "--format", "u64", self.folder / "a", "-S", SMALL_MEMORY, code=2).stderr)

@@ -42,7 +42,7 @@ class Case(end_to_end.Case):
 
 
 class Table(Case):
-    def test_every_test_that_is_named_exists(self):
+    def test_named_tests_exist(self):
         named_tests.check(self, ROOT, "docs/limits.md")
 
 

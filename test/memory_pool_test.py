@@ -97,7 +97,7 @@ class Pool(end_to_end.Case):
         self.wait(lambda: self.has_read(third))
         self.assert_sorts(third, "third")
 
-    def test_what_makes_no_sense_is_told(self):
+    def test_bad_pools_are_refused(self):
         self.refused(f"cannot take {SMALL} MiB of {SMALL - 1} MiB (try: a smaller -S)", size=f":{SMALL - 1}M")
         self.refused("cannot tell how large this pool is", size="")
         first = self.start("first")

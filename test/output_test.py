@@ -266,7 +266,7 @@ class Told(Case):
 class PowerCut(Case):
     """The file system drops unsynced data, as in a power cut."""
 
-    def test_what_was_done_is_on_the_disk(self):
+    def test_finished_outputs_survive_a_power_cut(self):
         source = self.write("in", numbers(3 * MIB // 8))
         for words, names in ((["sort", source, "--format", "u64", "-S", MEMORY, "-o", "out"], ["out"]),
                              (["partition", source, "--format", "u64", "--parts", 5, "-o", "part-{}"],

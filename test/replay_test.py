@@ -119,7 +119,7 @@ class ReplayTest(unittest.TestCase):
     def test_and_through_the_page_cache(self):
         self.check_round_trip(caching=["--buffered"])
 
-    def test_what_lines_of_text_ask_for_is_the_same_through_the_page_cache(self):
+    def test_a_buffered_replay_makes_the_same_unaligned_calls(self):
         folder = self.folder
         (folder / "data/in.txt").write_text("".join(f"{random.random()}\n" for _ in range(30000)))
         run(*TRACE, "-o", "../run.trace", "env", "LC_ALL=C", "sort", "-S", "300K", "-T", ".", "-o",
@@ -309,7 +309,7 @@ class ReplayTest(unittest.TestCase):
             # A trace also shows partial sectors, which are separate requests.
             assert found["seeks"] <= 1.3 * said["seeks"] + 8, (kind, found["seeks"], said["seeks"])
 
-    def test_who_stops_a_comparison_means_all_of_it(self):
+    def test_a_signal_stops_the_whole_comparison(self):
         folder = self.folder
         (folder / "in.txt").write_text("b\na\n")
         # Both reactions of the program to the signal: the first dies, the second exits with 0.

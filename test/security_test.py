@@ -28,7 +28,7 @@ PICKLES = r"\b(pickle|cloudpickle|dill|marshal|shelve|joblib)\b|allow_pickle=Tru
 
 
 class Security(end_to_end.Case):
-    def test_every_test_that_is_named_exists(self):
+    def test_named_tests_exist(self):
         named_tests.check(self, ROOT, "SECURITY.md")
 
     def test_no_shell_is_called(self):

@@ -57,7 +57,7 @@ class Tools(unittest.TestCase):
             output, _ = build.communicate(timeout=60)
             self.assertEqual(build.returncode, 0, output)
 
-    def test_what_the_docs_name_is_there(self):
+    def test_files_that_the_docs_name_exist(self):
         texts = [path for path in ROOT.rglob("*.md") if "build" not in path.relative_to(ROOT).parts]
         names = [(text, name) for text in texts if text.name != "CHANGELOG.md"
                  for name in re.findall(r"`((?:src|cli|include|generate|papers|bench|test|tools|docs|examples|fuzz)/[\w/.-]+\.\w+)`",
@@ -76,7 +76,7 @@ class Tools(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         return self.told.read_text() if self.told.exists() else ""
 
-    def test_what_comes_from_pypi_is_known_by_its_hash(self):
+    def test_packages_from_pypi_have_hashes(self):
         told = self.install("bench")
         self.assertIn("--require-hashes", told)
         self.assertIn("--only-binary :all:", told)  # a source package would run its own script
@@ -85,7 +85,7 @@ class Tools(unittest.TestCase):
         self.assertTrue(all(line.endswith("\\") for line in packages), "each goes on with its hashes")
         self.assertEqual(self.install("bench"), told, "what is there is not installed again")
 
-    def test_what_comes_from_npm_is_known_by_its_hash_and_runs_nothing(self):
+    def test_packages_from_npm_have_hashes_and_run_nothing(self):
         told = self.install("check")
         self.assertIn("npm ci", told)
         self.assertIn("--ignore-scripts", told)

@@ -32,7 +32,7 @@ final class Guest {
     if (!good) throw new AssertionError(what);
   }
 
-  // ---------------------------------------------------------------- what the JVM catches with signals
+  // ---------------------------------------------------------------- the JVM's own use of signals
 
   static final class Node {
     int value = 1;
@@ -42,7 +42,7 @@ final class Guest {
     return node.value;
   }
 
-  /** Dereferences null in code that is compiled by then. */
+  /** Dereferences null in compiled code. */
   static void nullPointers() {
     Node node = new Node();
     int sum = 0;
@@ -69,14 +69,14 @@ final class Guest {
         deeper(0);
         check(false, "the stack has no end");
       } catch (StackOverflowError e) {
-        // as it should be
+        // expected
       }
     }
   }
 
   static volatile long sink;
 
-  /** Stops a thread in a compiled loop, which finds that out by a fault. */
+  /** Stops a thread in a compiled loop, which notices by a fault. */
   static void safepoints() throws InterruptedException {
     AtomicBoolean done = new AtomicBoolean();
     Thread loop = new Thread(() -> {
@@ -181,7 +181,7 @@ final class Guest {
     close(pipe);
   }
 
-  /** The same, window by window, each made ready by a native method: there the JVM can stop the thread. */
+  /** Java code loads window by window, each prepared by a native method, in which the JVM can stop the thread. */
   static void java_code_reads_prepared_windows() throws InterruptedException {
     long pipe = open(NUMBERS * 8, BLOCK_BYTES);
     Thread producer = producer(pipe, 200);

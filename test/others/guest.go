@@ -31,7 +31,7 @@ func check(good bool, what string) {
 
 type node struct{ value [4096]int }
 
-// Recovers from a nil dereference, which Go finds by a fault.
+// Recovers from a nil dereference, which Go detects by a fault.
 func dereferenceNil() (message string) {
 	defer func() { message = fmt.Sprint(recover()) }()
 	var none *node
@@ -119,7 +119,7 @@ func collectsWhileACallWaits() {
 	})
 }
 
-// reader returns the stream as Go's own memory; what is in it is no Go pointer.
+// reader returns the stream as a Go slice; it contains no Go pointers.
 func reader(pipe *C.guest_pipe) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(C.guest_reader(pipe))), numbers)
 }
@@ -147,7 +147,7 @@ func goCodeReads() {
 	C.guest_close(pipe)
 }
 
-// The same, window by window, each made ready by a call: there Go can stop the goroutine.
+// Go code loads window by window, each prepared by a call, in which Go can stop the goroutine.
 func goCodeReadsPreparedWindows() {
 	pipe := C.guest_open(numbers*8, blockBytes, 0)
 	done := make(chan bool)
@@ -171,8 +171,8 @@ func goCodeReadsPreparedWindows() {
 	C.guest_close(pipe)
 }
 
-// A collection stands still while Go code itself waits in a fault, and so does every goroutine; it ends because the
-// producer is C code all the while. (A Go producer would wait for the collection: a deadlock.)
+// A collection and all goroutines wait while Go code itself waits in a fault; they continue because the producer
+// is C code. (A Go producer would wait for the collection: a deadlock.)
 func collectionWaitsForGoCode() {
 	pipe := C.guest_open(numbers*8, blockBytes, 0)
 	done := make(chan bool)

@@ -45,7 +45,7 @@ def contents(steps, path="out/a", **options):
 class Model(unittest.TestCase):
     standing = {**ROOTS, "out/a": 7}
 
-    def test_what_is_pending_is_there_or_not_or_torn(self):
+    def test_pending_writes_are_there_or_not_or_torn(self):
         found = contents([Step("write", 7, at=0, data=BYTES["b"])], names=self.standing, files={7: BYTES["a"]})
         self.assertLessEqual({BYTES["a"], BYTES["b"]}, found)
         torn = found - {BYTES["a"], BYTES["b"]}
@@ -90,7 +90,7 @@ class Model(unittest.TestCase):
                 for model in (ORDERED, ANY)]
         self.assertEqual(last, [{("out/a", "temp/b")}, {("temp/b",), ("out/a", "temp/b")}])
 
-    def test_what_lies_in_a_folder_goes_with_it(self):
+    def test_a_missing_folder_hides_its_files(self):
         steps = [Step("folder", path="temp/f"), Step("link", 7, path="temp/f/a"), Step("sync-folder", path="temp/f")]
         found = {tuple(found) for found, _ in images(steps, files={7: b""}, models=(ANY,))}
         self.assertEqual(found, {(), ("temp/f",), ("temp/f", "temp/f/a")})

@@ -135,11 +135,11 @@ class Broken(end_to_end.Case):
         return torture(program, "--with-seams", program, "--seed", end_to_end.SEED, "--operation", "sort-record", "--fault", "error", "--fault", "seam-error",
                        "--size", "few", "--runs", 60, "--wrong-max", 1, "--deadline", deadline)
 
-    def test_one_that_is_whole_passes(self):
+    def test_the_real_program_passes(self):
         done = self.campaign("real")
         self.assertEqual(done.returncode, 0, done.stdout)
 
-    def test_broken_ones_are_found(self):
+    def test_broken_programs_are_found(self):
         for name, (script, problem) in BROKEN.items():
             with self.subTest(name):
                 done = self.campaign(script, deadline=3 if name == "hangs" else 30)
