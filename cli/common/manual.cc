@@ -138,7 +138,11 @@ std::string option_entry(const OptionText& option) {
     if (!names.empty()) names += ", ";
     names += bold(name);
   }
-  if (!option.value.empty()) names += (names.empty() ? "" : " ") + italic(option.value);
+  if (option.optional_value) {
+    names += "[=" + italic(option.value) + "]";
+  } else if (!option.value.empty()) {
+    names += (names.empty() ? "" : " ") + italic(option.value);
+  }
   std::string entry = ".TP\n" + names + "\n" + roff(option.help);
   if (!says_choices(option)) entry += roff(fmt::format(": {}", fmt::join(option.choices, ", ")));
   return entry + "\n";

@@ -63,8 +63,15 @@ constexpr std::pair<std::string_view, const char*> value_names[] = {{"output", "
                                                                     {"1", "FIELD"},
                                                                     {"2", "FIELD"},
                                                                     {"j", "FIELD"},
-                                                                    {"a", "FILE"},
-                                                                    {"v", "FILE"}};
+                                                                    {"batch-size", "N"},
+                                                                    {"compress-program", "PROGRAM"},
+                                                                    {"engine", "ENGINE"},
+                                                                    {"regexp", "REGEXP"},
+                                                                    {"e", "TEXT"},
+                                                                    {"dist", "NAME"},
+                                                                    {"name", "NAME"},
+                                                                    {"a", "FILENUM"},
+                                                                    {"v", "FILENUM"}};
 
 // The help's name for the option's value.
 std::string value_of(const CLI::Option& option) {
@@ -296,7 +303,7 @@ Option Option::values_like(bool (*looks_like_one)(const std::string&)) {
 }
 
 Option Option::value_name(const char* name) {
-  option_->type_name(name);
+  declared_->value_name = name;
   return *this;
 }
 
@@ -504,11 +511,14 @@ std::optional<int> CommandLine::parse(std::vector<std::string> words) {
 
 namespace {
 
-CommandText text_of(const CLI::App& app) {
+CommandText text_of(const CLI::App& app, const Declarations& declarations) {
   CommandText text{
       .name = app.get_name(), .help = app.get_description(), .footer = app.get_footer()};
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;
+    const auto found = declarations.find(option);
+    const Declared declared = found == declarations.end() ? Declared() : found->second;
+    const std::string value = declared.value_name.empty() ? value_of(*option) : declared.value_name;
     OptionText one{.help = option->get_description(), .group = option->get_group()};
     for (const std::string& name : option->get_snames()) one.names.push_back("-" + name);
     for (const std::string& name : option->get_lnames()) one.names.push_back("--" + name);
@@ -522,12 +532,12 @@ CommandText text_of(const CLI::App& app) {
     }
     if (option->get_positional()) {
       one.value = option->get_name(true);
-      if (const std::string more = value_of(*option); more != "WORD") one.value += " " + more;
+      if (value != "WORD") one.value += " " + value;
       text.words.push_back(std::move(one));
       continue;
     }
-    if (option->get_items_expected_max() > 0) one.value = value_of(*option);
-    one.optional_value = !one.value.empty() && option->get_items_expected_min() == 0;
+    one.optional_value = declared.looks_like_value != nullptr;
+    if (one.optional_value || option->get_items_expected_max() > 0) one.value = value;
     text.options.push_back(std::move(one));
   }
   return text;
@@ -536,8 +546,9 @@ CommandText text_of(const CLI::App& app) {
 }  // namespace
 
 std::vector<CommandText> CommandLine::texts() const {
-  std::vector<CommandText> texts = {text_of(*app_)};
-  for (const CLI::App* app : app_->get_subcommands({})) texts.push_back(text_of(*app));
+  std::vector<CommandText> texts = {text_of(*app_, declarations_)};
+  for (const CLI::App* app : app_->get_subcommands({}))
+    texts.push_back(text_of(*app, declarations_));
   return texts;
 }
 

@@ -41,6 +41,7 @@ struct Declared {
   std::function<std::vector<std::string>()> words;
   bool is_list = false;
   bool (*looks_like_value)(const std::string&) = nullptr;  // Option::values_like()
+  std::string value_name;                                  // Option::value_name()
 };
 
 // The declarations of a command line, by CLI11's option.

@@ -82,15 +82,16 @@ int run_cat(const CatArguments& arguments) {
 Command add_cat(Parser& program) {
   auto arguments = std::make_shared<CatArguments>();
   Parser parser = program.add_subcommand("cat", "write files one after the other, decompressed");
-  parser.add_option("FILE", arguments->inputs, "files to read (none, or -: standard input)");
+  parser.add_option("FILE", arguments->inputs, "files to read (default, or -: standard input)");
   parser.add_option("-o,--output", arguments->output,
-                    "write to this file, if all inputs could be read (default: standard output)");
+                    "output file, written only if all inputs could be read (default: standard "
+                    "output)");
   add_compressed_word(parser, arguments->compressed);
   add_output_words(parser, arguments->output_rules);
   add_source_words(parser, arguments->source);
   parser.footer("Compressed data (" + source::codec_names() +
-                ") are recognized by their first bytes, not by name. Of a damaged input,\n"
-                "the readable part is written; the next inputs follow.\n"
+                ") are recognized by their first bytes.\n"
+                "Of a damaged input the readable part is written; the next inputs follow.\n"
                 "Exit codes: 0 done, 1 an input could not be read in whole, 2 any other error.");
   return {parser, [arguments] {
             if (arguments->inputs.empty()) arguments->inputs = {"-"};

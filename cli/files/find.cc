@@ -358,7 +358,7 @@ Command add_find(Parser& program) {
   Parser parser = program.add_subcommand("find", "print the byte offsets of all matches in files");
   parser
       .add_option("PATTERN", a.words,
-                  "a string of bytes, and the files to search (none, or -: standard input)")
+                  "a string of bytes, and the files to search (default, or -: standard input)")
       .value_name("FILE...");
   parser.add_option("-e,--regexp", a.expressions,
                     "search for this regular expression (PCRE2, of bytes; ^ and $ match at lines)");

@@ -83,10 +83,10 @@ Command add_group(Parser& program) {
       program.add_subcommand("group", "group items by key: count, sum, min, max, distinct");
   auto arguments = std::make_shared<GroupArguments>();
   GroupArguments& a = *arguments;
-  add_files_words(parser, a, "files to group (none, or -: standard input)");
+  add_files_words(parser, a, "files to group (default, or -: standard input)");
   add_text_words(parser, a.format.text, false);
   parser.add_option("-o,--output", a.output,
-                    "write to this file; may be an input (default: standard output)");
+                    "output file; may be an input (default: standard output)");
   add_compressed_word(parser, a.compressed);
   add_options(parser, a.group);
   add_option(parser, api::option<GroupFilesOptions>("value"), a.values);

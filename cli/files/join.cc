@@ -133,7 +133,7 @@ Command add_join(Parser& program) {
       "a LIST of the fields to write, as 0,1.2,2.name or auto; or the output's name, unless it "
       "contains a comma, begins with a digit and a point, or is a number or a key");
   parser.add_option("--output", a.output,
-                    "write to this file; may be an input (default: standard output)");
+                    "output file; may be an input (default: standard output)");
   add_line_words(parser, a.format.text);
   add_compressed_word(parser, a.compressed);
   add_option(parser, option<JoinLinesOptions>("left_keys"), a.left_fields);

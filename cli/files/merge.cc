@@ -25,9 +25,9 @@ int run_merge(const MergeArguments& arguments) {
 Command add_merge(Parser& program) {
   Parser parser = program.add_subcommand("merge", "merge any number of sorted files into one");
   auto arguments = std::make_shared<MergeArguments>();
-  add_files_words(parser, *arguments, "sorted files (none, or -: standard input)");
+  add_files_words(parser, *arguments, "sorted files (default, or -: standard input)");
   parser.add_option("-o,--output", arguments->output,
-                    "write to this file; may be an input (default: standard output)");
+                    "output file; may be an input (default: standard output)");
   add_compressed_word(parser, arguments->compressed);
   parser.add_flag("-r,--reverse", arguments->descending, "the files are in descending order");
   add_options(parser, arguments->merge);

@@ -33,7 +33,7 @@ Command add_partition(Parser& program) {
   Parser parser = program.add_subcommand(
       "partition", "distribute items to many files, by range, hash or bits of the key");
   auto arguments = std::make_shared<PartitionArguments>();
-  add_files_words(parser, *arguments, "files to partition (none, or -: standard input)");
+  add_files_words(parser, *arguments, "files to partition (default, or -: standard input)");
   add_text_words(parser, arguments->format.text, false);
   parser
       .add_option("-o,--output", arguments->output,

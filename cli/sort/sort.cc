@@ -252,6 +252,7 @@ Command declare_sort(Parser parser, bool is_program) {
             "COLUMN[:desc][:nulls-first][,...]; from x.csv to x.csv fields keep their bytes, and "
             "columns are text, or with COLUMN:n numbers. Needs the Python package penstock; obeys "
             "-o, -S, -T, --parallel and --top")
+        .value_name("COLUMNS")
         .in(packages);
     parser
         .add_option("--engine", a.package.engine,

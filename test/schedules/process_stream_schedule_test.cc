@@ -73,7 +73,7 @@ constexpr size_t block = os::page_bytes;
 constexpr uint64_t blocks = 2;
 
 enum class Ending { finishes, fails };
-struct Ending {  // the end of the stream, as a side sees it
+struct SideResult {  // the end of the stream, as a side sees it
   std::optional<ErrorCode> error;
   bool is_done = false;
 };
@@ -136,13 +136,13 @@ struct Pair {
     end(consumed, {});
   }
 
-  [[gnu::no_sanitize_thread]] static void end(Ending& told, const Status& status) {
-    if (!status) told.error = status.error().code;
-    told.is_done = true;
+  [[gnu::no_sanitize_thread]] static void end(SideResult& result, const Status& status) {
+    if (!status) result.error = status.error().code;
+    result.is_done = true;
   }
 
   std::unique_ptr<stream::ProcessStreamCore> producer, consumer;
-  Ending produced, consumed;
+  SideResult produced, consumed;
   uint64_t seen = 0;
 };
 
