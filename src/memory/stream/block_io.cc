@@ -7,7 +7,7 @@ namespace penstock::stream {
 BlockIo::BlockIo(pool::Pool& pool, io::Engine& engine)
     : pool_(pool), engine_(engine), pending_(pool.blocks_max()) {}
 
-// Reads that somebody gave up are waited for as well: their blocks are still being filled.
+// Reads that nobody waited for are waited for here: their blocks are still being filled.
 BlockIo::~BlockIo() {
   wait_writes();
   for (Pending& pending : pending_) engine_.wait(pending.request);
@@ -25,7 +25,7 @@ void BlockIo::start(pool::BlockId block, const io::Request& request) noexcept {
   Pending& pending = pending_[block];
   PENSTOCK_CHECK(!pending.request.in_flight && !pending.writing,
                  "a block has one request at a time");
-  engine_.wait(pending.request);  // complete, but perhaps a read that nobody waited for
+  engine_.wait(pending.request);  // ended, but perhaps as a read that nobody waited for
   pending.request = request;
   pending.request.owner = this;
   pending.request.tag = block;
@@ -67,7 +67,7 @@ void BlockIo::finish_write(Pending& pending) noexcept {
   pool_.give(static_cast<pool::BlockId>(pending.request.tag));
 }
 
-// A read that ends here stays with its block until wait_read() asks for it.
+// Waits for any request to end. A read that ends here stays with its block until wait_read().
 bool BlockIo::finish_any() noexcept {
   io::Request* request = engine_.wait_any();
   if (request == nullptr) return false;

@@ -1,13 +1,13 @@
 #pragma once
 
-// A pool and an engine together: blocks that are being read or written, each with its request. What
-// the file streams, the spill buckets and the external sort share, so that many streams of one
+// A pool and an I/O engine together: the blocks being read or written, each with its request. The
+// file streams, the spill buckets and the external sort share it, so that the many streams of one
 // thread draw on one budget of blocks.
 //
-// Thread safety: one thread at a time, all members may stand on the fault path. REQUIRES: pool and
+// Thread safety: one thread at a time; all members may run on the fault path. REQUIRES: pool and
 // engine outlive it, and nobody else calls the engine's wait_any(). Invariants: a block with a
-// request in flight is at home and in nobody's hands; a block that was handed to write() is back in
-// the pool when its request has ended, with an error too.
+// request in flight is at home and has no other owner; a block passed to write() is back in the
+// pool when its request has ended, even with an error.
 
 #include <vector>
 
@@ -19,39 +19,39 @@ namespace penstock::stream {
 class BlockIo {
  public:
   BlockIo(pool::Pool& pool, io::Engine& engine);
-  ~BlockIo();  // waits for what is in flight
+  ~BlockIo();  // waits for requests in flight
 
   pool::Pool& pool() { return pool_; }
   io::Engine& engine() { return engine_; }
 
-  // A free block, waiting for writes in flight to give theirs back; no_block when none is in flight
-  // and none is free.
+  // Returns a free block, after waiting for a write in flight if necessary; no_block if none is
+  // free and none is being written.
   pool::BlockId take() noexcept;
   void give(pool::BlockId block) noexcept { pool_.give(block); }
 
-  // Starts reading into the block at home. It is the caller's again after wait_read().
+  // Starts reading into the block at home. The caller owns the block again after wait_read().
   void read(pool::BlockId block, const io::File& file, uint64_t offset, size_t bytes) noexcept;
-  // Bytes read, or a negative errno.
+  // Returns the bytes read, or a negative errno.
   int64_t wait_read(pool::BlockId block) noexcept;
   bool is_read(pool::BlockId block) const noexcept { return !pending_[block].request.in_flight; }
 
-  // Starts writing `bytes` of the block's contents from its start plus `skip`; the block goes back
-  // to the pool when done. The first error is kept in *error (an errno) and later blocks are still
-  // accepted.
+  // Starts writing `bytes` of the block's contents, from `skip` bytes into it; the block returns to
+  // the pool when the write ends. The first error is stored in *error (an errno); later blocks are
+  // still accepted.
   void write(pool::BlockId block, const io::File& file, uint64_t offset, size_t skip, size_t bytes,
              int* error) noexcept;
-  // Waits until no write for this error slot (any, when nullptr) is in flight.
+  // Waits until no write for this error slot (nullptr: for any) is in flight.
   void wait_writes(const int* error = nullptr) noexcept;
 
  private:
   struct Pending {
     io::Request request;
-    int* error = nullptr;  // of a write
-    bool writing = false;  // submitted by write(), and not yet given back
+    int* error = nullptr;  // error slot of a write
+    bool writing = false;  // submitted by write(), its block not yet back in the pool
   };
   void start(pool::BlockId block, const io::Request& request) noexcept;
   void finish_write(Pending& pending) noexcept;
-  bool finish_any() noexcept;  // false: nothing is in flight
+  bool finish_any() noexcept;  // false: no request is in flight
 
   pool::Pool& pool_;
   io::Engine& engine_;

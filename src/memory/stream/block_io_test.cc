@@ -19,7 +19,7 @@ TEST_P(BlockIoTest, WrittenBlocksComeBackAndCanBeRead) {
   const auto data = random_bytes(32 * block_bytes, 1);
   int error = 0;
   for (size_t i = 0; i < 32; ++i) {
-    const pool::BlockId block = io_->take();  // waits: there are only four
+    const pool::BlockId block = io_->take();  // waits: the pool has only four
     ASSERT_NE(block, pool::no_block);
     std::memcpy(pool_->home(block), &data[i * block_bytes], block_bytes);
     io_->write(block, file, i * block_bytes + 100, 100, block_bytes - 100, &error);
@@ -82,7 +82,7 @@ TEST_P(BlockIoTest, ReadsThatNobodyWaitsForAreWaitedForAtTheEnd) {
   EXPECT_EQ(engine_->in_flight(), 0u);
 }
 
-TEST_P(BlockIoTest, BlocksAreUsedAgainWhoseReadsNobodyWaitedFor) {
+TEST_P(BlockIoTest, BlocksOfUnawaitedReadsAreUsedAgain) {
   open(block_bytes, 3);
   if (IsSkipped()) return;
   const auto data = random_bytes(2 * block_bytes, 6);
@@ -108,7 +108,7 @@ TEST_P(BlockIoTest, BlocksAreUsedAgainWhoseReadsNobodyWaitedFor) {
   }
 }
 
-TEST_P(BlockIoTest, WhatEndsForAnotherOwnerIsNotTheBlockThatIsWaitedFor) {
+TEST_P(BlockIoTest, RequestsOfAnotherOwnerDoNotEndTheWaitForABlock) {
   open(block_bytes, 2);
   if (IsSkipped()) return;
   const auto data = random_bytes(block_bytes, 5);

@@ -4,7 +4,7 @@
 
 namespace penstock {
 
-// Strict: what was taken away from an address must not be seen there any more.
+// Opens a strict pool: a block unmapped from an address must not be visible there any more.
 Result<BlockPool> BlockPool::open(const Options& options) {
   return or_out_of_memory([&]() -> Result<BlockPool> {
     auto pool = pool::Pool::open({.block_bytes = options.block_bytes,

@@ -1,5 +1,5 @@
-// This is the fault path, but for open() and the end: nothing allocates, and nothing locks what the
-// consumer could hold.
+// All but open() and the destructor is the fault path: nothing allocates, and nothing takes a lock
+// that the consumer could hold.
 
 #include "memory/stream/cached_reader.h"
 
@@ -29,11 +29,11 @@ Result<std::unique_ptr<CachedReader>> CachedReader::open(const io::File& file, u
     reader->stretches_.reserve(options.memory_blocks + 1);
   }
   std::byte* const begin = reader->range_.begin();
-  // Some file systems have no mappings: better to know it now.
+  // Some file systems have no mappings: find out now.
   int error = os::show_file(file.buffered_descriptor(), 0, begin, os::page_bytes);
   if (error == 0) error = os::decommit(begin, os::page_bytes);
   if (error != 0) return failure(ErrorCode::unsupported, "map", file.path());
-  // Behind the last whole page a mapping would show what others append to the file.
+  // Behind the last whole page, a mapping would show what others append to the file.
   const uint64_t pages_end = reader->pages_end_;
   error = os::commit(begin + pages_end, block_end + os::page_bytes - pages_end);
   if (error != 0) return system_error(error, "map a page", file.path());
@@ -53,7 +53,8 @@ fault::Outcome CachedReader::on_fault(const fault::Fault& fault) noexcept {
   std::span<std::byte> ahead;
   const Served served = serve(fault.address, true, refusal, ahead);
   if (served == Served::refused) give_up(refusal, fault.context);
-  // Nothing is wrong if this fails, as it does where the stretch has gone meanwhile: a load will tell.
+  // A failure is harmless, for instance if the stretch was unmapped meanwhile: the next load
+  // faults.
   if (!ahead.empty()) (void)os::populate_read(ahead.data(), ahead.size());
   return served == Served::no ? fault::Outcome::decline : fault::Outcome::retry;
 }
@@ -83,12 +84,12 @@ CachedReader::Served CachedReader::serve(const std::byte* address, bool faults,
   }
   if (faults && ++idle_faults_ > idle_faults_max) return Served::no;
   const Stretch stretch = *found;
-  // What a call is about to use is not the next to go.
+  // A stretch that a system call is about to use must not be the next to go.
   if (!faults) std::rotate(found, found + 1, stretches_.end());
   return look_again(stretch, address, refusal);
 }
 
-// From a block that is not mapped.
+// Chooses the blocks to map for an access to `block`, which is not mapped.
 CachedReader::Stretch CachedReader::next_at(uint64_t block, bool faults) noexcept {
   const bool goes_on = faults && !stretches_.empty() && stretches_.back().end == block;
   step_blocks_ = goes_on ? std::min<uint64_t>(2 * step_blocks_, options_.memory_blocks - 1) : 1;
@@ -98,7 +99,8 @@ CachedReader::Stretch CachedReader::next_at(uint64_t block, bool faults) noexcep
   return {block, end};
 }
 
-// In a stretch that is mapped: another thread has done it meanwhile, or the page cannot be read.
+// Serves an access to a mapped stretch: either another thread mapped it meanwhile, or the page
+// cannot be read.
 CachedReader::Served CachedReader::look_again(const Stretch& stretch, const std::byte* address,
                                               WrittenFailure& refusal) noexcept {
   const auto offset =
@@ -145,7 +147,7 @@ CachedReader::Served CachedReader::show(const Stretch& stretch, WrittenFailure& 
   return Served::yes;
 }
 
-// Of the stretch that came first, so many blocks at most.
+// Unmaps at most `blocks` blocks of the stretch that was mapped first.
 void CachedReader::drop_first(uint64_t blocks) noexcept {
   Stretch& first = stretches_.front();
   const uint64_t dropped = std::min(blocks, first.end - first.begin);
@@ -175,12 +177,12 @@ Status CachedReader::status() const {
   return std::unexpected(failed_->error());
 }
 
-// What is mapped the kernel reads by itself.
+// The kernel reads mapped pages by itself, so this only maps.
 Result<size_t> CachedReader::prepare(std::byte* address, size_t bytes, fault::Access) {
   if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   const auto offset = static_cast<uint64_t>(address - range_.begin());
   const uint64_t zeros_end = round_up(bytes_, options_.block_bytes) + os::page_bytes;
-  // Two blocks, as a system call may be given what reaches from one into the next.
+  // Two blocks, because a system call's buffer may reach from one into the next.
   const uint64_t end =
       std::min({offset + bytes, round_down(offset, options_.block_bytes) + 2 * options_.block_bytes,
                 zeros_end});

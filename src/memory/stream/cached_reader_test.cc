@@ -40,7 +40,7 @@ class CachedReaderTest : public testing::Test {
     ASSERT_TRUE(reader) << reader.error().message();
     reader_ = std::move(*reader);
   }
-  // The mappings of the file, as the system tells them.
+  // Mappings of the file, as /proc/self/maps lists them.
   std::vector<std::string> mappings() const {
     std::ifstream maps("/proc/self/maps");
     std::vector<std::string> ours;
@@ -49,7 +49,7 @@ class CachedReaderTest : public testing::Test {
     }
     return ours;
   }
-  // How much of the file is mapped.
+  // Bytes of the file that are mapped.
   uint64_t mapped_bytes() const {
     uint64_t bytes = 0;
     for (const std::string& line : mappings()) {
@@ -59,7 +59,7 @@ class CachedReaderTest : public testing::Test {
     }
     return bytes;
   }
-  // What is shown and taken away is ordered by the page tables, of which the thread sanitizer knows nothing.
+  // The page tables order what is mapped and unmapped; the thread sanitizer does not know that.
   __attribute__((no_sanitize("thread"))) std::byte load(uint64_t at) const {
     return *const_cast<const volatile std::byte*>(reader_->begin() + at);
   }
@@ -70,7 +70,7 @@ class CachedReaderTest : public testing::Test {
   std::unique_ptr<CachedReader> reader_;
 };
 
-// Otherwise each look would take a mapping away, and make one.
+// Otherwise each access would unmap one place and map another.
 TEST_F(CachedReaderTest, PlacesThatAreReadInTurnStayMapped) {
   constexpr uint32_t places = 5;
   const auto data = random_bytes(100 * block_bytes, 7);
@@ -140,7 +140,7 @@ TEST_F(CachedReaderTest, AnyThreadsReadAnywhere) {
   }
 }
 
-TEST_F(CachedReaderTest, WhatIsStoredIsTheConsumersOwn) {
+TEST_F(CachedReaderTest, StoresStayWithTheConsumer) {
   const auto data = random_bytes(10 * block_bytes, 2);
   open(data, 4);
   auto* const begin = const_cast<std::byte*>(reader_->begin());
@@ -203,7 +203,7 @@ TEST_F(CachedReaderTest, PrepareMakesAWindowReadyForASystemCall) {
   EXPECT_FALSE(reader_->prepare(begin + 21 * block_bytes + os::page_bytes, 1, fault::Access::read));
 }
 
-// The window reaches into a block that is not there, and the block before it was the next to go.
+// The window reaches into a block that is not mapped, and the block before it was the next to go.
 TEST_F(CachedReaderTest, PrepareKeepsAllOfTheWindow) {
   const auto data = random_bytes(20 * block_bytes, 8);
   open(data, 2);
@@ -219,7 +219,7 @@ TEST_F(CachedReaderTest, PrepareKeepsAllOfTheWindow) {
   ::close(out);
 }
 
-TEST_F(CachedReaderTest, WhatACallIsGivenIsNotTheNextToGo) {
+TEST_F(CachedReaderTest, PreparedBlocksAreNotTheNextToGo) {
   const auto data = random_bytes(40 * block_bytes, 11);
   open(data, 3);
   const auto is_mapped = [&](uint64_t block) {
@@ -241,7 +241,7 @@ TEST_F(CachedReaderTest, WhatACallIsGivenIsNotTheNextToGo) {
   EXPECT_EQ(mapped_bytes(), 3 * block_bytes);
 }
 
-TEST_F(CachedReaderTest, WhatIsAppendedMeanwhileIsNotShown) {
+TEST_F(CachedReaderTest, BytesAppendedMeanwhileAreNotShown) {
   const auto data = random_bytes(3 * block_bytes + 100, 9);
   open(data, 2);
   std::ofstream(path_, std::ios::binary | std::ios::app) << std::string(5000, 'x');
@@ -250,7 +250,7 @@ TEST_F(CachedReaderTest, WhatIsAppendedMeanwhileIsNotShown) {
     ASSERT_EQ(load(at), std::byte{0});
 }
 
-TEST_F(CachedReaderTest, APublicReaderTakesItForAFileThatIsCached) {
+TEST_F(CachedReaderTest, APublicReaderMapsAFileThatIsCached) {
   const auto data = random_bytes(30 * block_bytes, 6);
   open(data, 4);
   if (!file_.is_cached()) GTEST_SKIP() << "the system does not tell (cachestat)";
@@ -261,7 +261,7 @@ TEST_F(CachedReaderTest, APublicReaderTakesItForAFileThatIsCached) {
     return reader->reads().blocks;
   };
   EXPECT_EQ(reads_of(), 0u);
-  // Where faults are injected, requests have to meet them.
+  // If faults are injected, the file is read by requests, which meet them.
   io::inject({.seed = 1, .short_transfer = 0.5});
   EXPECT_EQ(reads_of(), 30u);
   io::inject({});

@@ -5,7 +5,8 @@
 
 namespace penstock {
 
-// A call of memcpy() keeps to one page on either side, and so to one block: within it any order is fine.
+// A memcpy() of one piece stays within one page on either side, and so within one block, in which
+// any order is fine.
 std::byte* copy(void* to, const void* from, size_t bytes) {
   constexpr size_t page = 4 * KiB;
   const auto left_in_page = [](const void* at) {

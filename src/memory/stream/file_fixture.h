@@ -1,7 +1,7 @@
 #pragma once
 
-// What the tests of file streams share: a pool and an engine of each kind, and files with known
-// contents.
+// Shared parts of the tests of file streams: a pool and an engine of each kind, and files with
+// known contents.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -32,13 +32,14 @@ inline std::vector<std::byte> random_bytes(size_t bytes, uint64_t seed) {
   for (size_t i = 0; i < bytes; i += 8) {
     const uint64_t word =
         random.next() |
-        0x0101010101010101u;  // no byte is zero, as what must not show through would be
+        0x0101010101010101u;  // no byte is zero, unlike the memory that must not show through
     std::memcpy(&data[i], &word, std::min<size_t>(8, bytes - i));
   }
   return data;
 }
 
-// What is in a file stays on its disk alone. (Where its file system is memory, it stays in the page cache.)
+// Drops the file's pages, so that only its disk has them. (If its file system is memory, they stay
+// in the page cache.)
 inline void drop_from_page_cache(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   EXPECT_EQ(::fsync(fd), 0);
@@ -48,7 +49,8 @@ inline void drop_from_page_cache(const std::string& path) {
 
 using Kinds = std::tuple<pool::Mechanism, io::EngineKind>;
 
-// Pools of every mechanism, engines of every kind. A mechanism that this kernel lacks is skipped.
+// Fixture over pools of every mechanism and engines of every kind. A mechanism that this kernel
+// lacks is skipped.
 class FileStreamTest : public testing::TestWithParam<Kinds> {
  protected:
   ~FileStreamTest() override { close(); }

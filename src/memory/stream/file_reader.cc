@@ -1,40 +1,41 @@
 // How a FileReaderCore works.
 //
-// The naive way to give a file to code that wants a pointer is mmap(): the page cache then takes
-// what memory there is, reads are small and synchronous, and an I/O error is a SIGBUS. Reading into a buffer first needs as much memory as the file.
+// Code that wants a pointer to a file can use mmap(), but then the page cache takes what memory
+// there is, reads are small and synchronous, and an I/O error is a SIGBUS. Reading the file into a
+// buffer first needs as much memory as the file.
 //
-// Here the pointer leads into a reserved range in which at any time only a window of blocks is
-// mapped:
+// Here the pointer leads into a reserved range in which only a window of blocks is mapped at any
+// time:
 //
-//        given back  | comeback |  y  |   read-ahead, at home    | not started
+//        released      | comeback |  y  |   read-ahead, at home    | not started
 //     ---------------+----------+-----+--------------------------+-------------
 //                     mapped      the consumer's last fault
 //
-// A fault in block y is the only event. It moves the window to [y - comeback, y + read_ahead]: what
-// lies outside is given back, what is missing inside is started, and then the fault waits for block
-// y alone. Blocks that were mapped stay mapped. Because the window is all that counts, a jump,
+// A fault in block y is the only event. It moves the window to [y - comeback, y + read_ahead]:
+// blocks outside are released, reads of missing ones inside are started, and then the fault waits
+// for block y alone. Mapped blocks inside stay mapped. Because only the window counts, a jump,
 // forward or back, needs no code of its own.
 //
-// That is for many readers that share a pool: what one does not need is free for the others. A reader
-// that has the pool for itself (keeps_blocks) gives nothing back. When it wants memory, the block
-// goes that was in the window of a fault longest ago, unless it is in the window of this one. Only
-// faults are seen, so a block that is in use all the time goes as well, and comes again.
+// That is for many readers that share a pool: a block that one does not need is free for the
+// others. A reader that has the pool for itself (keeps_blocks) releases nothing. When it needs
+// memory, it recycles the block that was in the window of a fault longest ago, unless it is in the
+// window of this one. Only faults are seen, so a block that is in use all the time is recycled as
+// well, and read again.
 //
-// Several threads. The lock is held while a fault is served, the wait for the disk included: then
-// other reads are on their way already, and what a thread reads without a fault needs no lock. A
-// block may go while others read it. They fault, wait for the lock, and have it read again; so the
-// bytes are always right, and memory for too few windows is slow. A thread that waited for the lock
-// may find its block there.
+// Several threads. The lock is held while a fault is served, including the wait for the disk: other
+// reads are in flight by then, and loads without a fault need no lock. A block may be unmapped
+// while others read it. They fault, wait for the lock, and have it read again; so the bytes are
+// always right, and memory for too few windows is only slow. A thread that waited for the lock may
+// find its block mapped.
 //
-// Invariants: slots_ holds each block that has memory once; a slot is mapped, or reading, or (after
-// an error) empty. All blocks of slots_ are this reader's and go back to the pool in drop(),
-// nowhere else. One that could not be taken back is stuck: it may be inaccessible where it is, and
-// whoever comes back there is refused. What was given back is not visible any more: a shared pool
-// that unmaps late is told to do it now, or a consumer that comes back would see another block's
-// bytes.
+// Invariants: slots_ contains each block that has memory once; a slot is mapped, or reading, or
+// (after an error) empty. All blocks of slots_ belong to this reader and return to the pool in
+// drop() only. A block that could not be unmapped is stuck: it may be inaccessible where it is, and
+// a later access to it is refused. A released block is not visible any more: a shared pool that
+// unmaps late has to flush first, or a consumer that comes back would see another block's bytes.
 //
 // This is the fault path: nothing allocates (slots_ has room for all blocks of the pool), and
-// nothing locks what the consumer could hold: mutex_ is held in here alone.
+// nothing takes a lock that the consumer could hold: mutex_ is private to this class.
 
 #include "memory/stream/file_reader.h"
 
@@ -56,7 +57,7 @@ Result<std::unique_ptr<FileReaderCore>> FileReaderCore::open_range(
                    "1 or more");
   }
   reader->options_ = options;
-  // One block more for the page of zeros behind the end.
+  // One extra block for the page of zeros behind the end.
   auto range = reader->io_.pool().reserve((blocks + 1) * reader->block_bytes_);
   if (!range) return std::unexpected(range.error());
   reader->range_ = std::move(*range);
@@ -117,10 +118,10 @@ FileReaderCore::~FileReaderCore() {
   stop_watching();
   if (is_inherited()) return;  // the requests in flight are the parent's
   MutexLock lock(mutex_);
-  // Nobody reads any more: blocks go home without mprotect(), which the system may refuse.
+  // No thread reads any more: blocks go home without mprotect(), which the system may refuse.
   options_.keeps_blocks = false;
   while (!slots_.empty()) {
-    // A block that cannot go home goes with its range: the pool has one less.
+    // A block that cannot be unmapped is lost with its range: the pool has one less.
     if (!drop(slots_.back())) slots_.pop_back();
   }
   io_.pool().release(range_);
@@ -181,7 +182,7 @@ FileReaderCore::Served FileReaderCore::serve_locked(uint64_t block,
   return show(wanted, valid_bytes, refusal);
 }
 
-// For messages.
+// Returns the file's name for messages.
 const char* FileReaderCore::subject() const noexcept {
   const io::File* const file = extents_.empty() ? file_ : extents_.front().file;
   return file == nullptr ? "FileReader" : file->path().c_str();
@@ -208,8 +209,8 @@ FileReaderCore::Slot* FileReaderCore::slot_for(uint64_t block, const Window& win
   return id == pool::no_block ? nullptr : add(block, id);
 }
 
-// Starts the read, unless nothing more is to be read. Whole sectors are asked for, so that the end
-// of a file goes direct.
+// Adds a slot for the block and starts its read, unless an error has ended reading. Whole sectors
+// are requested, so that the end of a file is read directly.
 FileReaderCore::Slot* FileReaderCore::add(uint64_t block, pool::BlockId id) noexcept {
   slots_.push_back({block, id, false, !failed_, faults_});
   if (!failed_) {
@@ -220,7 +221,7 @@ FileReaderCore::Slot* FileReaderCore::add(uint64_t block, pool::BlockId id) noex
   return &slots_.back();
 }
 
-// The block goes back to the pool. False when it cannot be unmapped: out of mappings, or of memory.
+// Returns the block to the pool; false if it cannot be unmapped (out of mappings, or of memory).
 bool FileReaderCore::drop(Slot& slot) noexcept {
   if (slot.mapped) {
     std::byte* const at = range_.begin() + slot.block * block_bytes_;
@@ -239,7 +240,7 @@ bool FileReaderCore::drop(Slot& slot) noexcept {
   return true;
 }
 
-// Marks the blocks of the window that are there as just wanted.
+// Marks the window's blocks that have memory as just wanted.
 void FileReaderCore::touch(const Window& window) noexcept {
   for (Slot& slot : slots_) {
     if (window.holds(slot.block)) slot.wanted_at = faults_;
@@ -257,7 +258,7 @@ void FileReaderCore::drop_outside(const Window& window) noexcept {
   }
   if (dropped) (void)io_.pool().flush_unmaps();
 
-  // Whoever comes back maps blocks there again.
+  // A consumer that comes back maps blocks there again.
   std::byte* lowest = range_.begin() + window.first * block_bytes_;
   for (const Slot& slot : slots_)
     lowest = std::min(lowest, range_.begin() + slot.block * block_bytes_);
@@ -265,7 +266,7 @@ void FileReaderCore::drop_outside(const Window& window) noexcept {
   if (!tables.empty()) (void)io_.pool().free_page_tables(tables);
 }
 
-// The memory of the block that was wanted longest ago, with keeps_blocks.
+// Returns the memory of the block that was wanted longest ago; with keeps_blocks only.
 pool::BlockId FileReaderCore::recycle(const Window& window) noexcept {
   if (!options_.keeps_blocks) return pool::no_block;
   Slot* oldest = nullptr;
@@ -281,7 +282,8 @@ pool::BlockId FileReaderCore::recycle(const Window& window) noexcept {
   return io_.take();
 }
 
-// Frees the tables of a piece of addresses (see page_tables.h) that no block is in any more.
+// Frees the page tables of the piece of addresses (see page_tables.h) around `block` if no block is
+// mapped in it.
 void FileReaderCore::free_page_tables_of(uint64_t block) noexcept {
   constexpr uint64_t piece_bytes = pool::PassedPageTables::piece_bytes;
   const auto address = reinterpret_cast<uintptr_t>(range_.begin()) + block * block_bytes_;
@@ -295,8 +297,8 @@ void FileReaderCore::free_page_tables_of(uint64_t block) noexcept {
   (void)io_.pool().free_page_tables({begin, end});
 }
 
-// The pool is empty, but we hold blocks that are less urgent than `wanted`: read-ahead, the
-// farthest first, then those that the consumer has seen.
+// Called when the pool is empty. Returns the memory of this reader's least urgent block: first
+// read-ahead, the farthest first, then blocks that the consumer has seen.
 pool::BlockId FileReaderCore::sacrifice(uint64_t wanted) noexcept {
   if (slots_.empty()) return pool::no_block;
   auto distance = [&](const Slot& slot) {
@@ -311,7 +313,7 @@ pool::BlockId FileReaderCore::sacrifice(uint64_t wanted) noexcept {
   return io_.take();
 }
 
-// As far as blocks are free just now: read-ahead waits for nobody.
+// Starts reads ahead as far as free blocks allow; it never waits for one.
 void FileReaderCore::read_ahead(uint64_t block, const Window& window) noexcept {
   const uint64_t last = std::min(block + options_.read_ahead_blocks, blocks_ - 1);
   for (uint64_t ahead = block + 1; ahead <= last && !failed_; ++ahead) {
@@ -323,12 +325,12 @@ void FileReaderCore::read_ahead(uint64_t block, const Window& window) noexcept {
   }
 }
 
-// How many bytes of the block are data. Finds errors.
+// Waits for the slot's read and returns how many bytes of the block are data. Notes errors.
 size_t FileReaderCore::wait_for(Slot& slot) noexcept {
   if (!slot.reading) return 0;
   const int64_t arrived = io_.wait_read(slot.id);
   slot.reading = false;
-  if (failed_) return 0;  // what was in flight when the first error came
+  if (failed_) return 0;  // it was in flight when the first error came
   const Extent extent = extent_of(slot.block);
   if (arrived < 0) {
     const int error = static_cast<int>(-arrived);
@@ -355,7 +357,7 @@ FileReaderCore::Served FileReaderCore::show(Slot& slot, size_t valid_bytes,
   return refuse_failed(refusal);
 }
 
-// That a block is read.
+// Counts a read of the block.
 void FileReaderCore::count(uint64_t block) noexcept {
   if (was_read_.empty()) return;
   uint64_t& word = was_read_[block / 64];

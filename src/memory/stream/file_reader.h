@@ -1,29 +1,29 @@
 #pragma once
 
-// A file, or pieces of files, as one plain pointer: direct I/O with read-ahead behind it, a few
+// A file, or pieces of files, as one plain pointer: direct I/O with read-ahead behind it, in a few
 // blocks of memory.
 //
 // The consumer reads almost sequentially: after touching block x it may come back to blocks >= x -
 // comeback_blocks; it may jump forward. Its fault in block y waits for block y's read, maps it at
-// y, gives back what lies behind y - comeback_blocks, or in front of what it was told is passed(),
-// and starts reads up to y + read_ahead_blocks.
-// Reads go to blocks that are at home, never where the consumer could see them. Going further back
-// works in files and costs another read: any pattern of access gives the right bytes, an almost
-// sequential one is fast. (Libraries do that unasked: glibc's memcpy may load the last bytes of a
-// large copy first.) What comes in order alone, such as a pipe, is read by SourceStream.
+// y, releases what lies behind y - comeback_blocks or in front of passed(), and starts reads up to
+// y + read_ahead_blocks. Reads go to blocks that are at home, never to addresses that the consumer
+// could see. Going further back works in files and costs another read: any pattern of access gives
+// the right bytes, an almost sequential one is fast. (Libraries do that unasked: glibc's memcpy may
+// load the last bytes of a large copy first.) Input that only comes in order, such as a pipe, is
+// read by SourceStream.
 //
-// With Options::keeps_blocks nothing goes back before its memory is wanted: then it is the block
-// whose last fault is longest ago that goes. So code that comes back finds what there was room for,
-// and several threads may read at the same time, each where it likes.
+// Options::keeps_blocks: no block is released before its memory is wanted; then the block whose
+// last fault is longest ago is recycled. So code that comes back finds the blocks that memory had
+// room for, and several threads may read at the same time, each at any place.
 //
-// REQUIRES of the pool: read_ahead_blocks + comeback_blocks + 1 blocks for each reader that is open
-// on it; with fewer a reader gives up read-ahead first and comeback blocks second. (Two at least,
-// or one load may not reach into two blocks.) Errors: ErrorPolicy. After the first one nothing more
-// is read. An access past what follows the end stops or recovers, and never reads as zeros. Past the
-// end the rest of the last block, and one more page,
-// reads as zeros. The consumer may also write: what it writes stays in its block and is gone with
-// it. Thread safety: any number of threads may read by the pointer where this reader has the pool
-// and the engine for itself (keeps_blocks); otherwise one. prepare() and status(): as the pointer.
+// REQUIRES of the pool: read_ahead_blocks + comeback_blocks + 1 blocks for each open reader; with
+// fewer a reader gives up read-ahead first and comeback blocks second. (At least two, because one
+// load may reach into two blocks.) Errors: ErrorPolicy. After the first one nothing more is read.
+// The rest of the last block and one more page read as zeros; an access past those stops or
+// recovers, and never reads as zeros. The consumer may also write: what it writes stays in its
+// block and is lost with it. Thread safety: any number of threads may read by the pointer if this
+// reader has the pool and the engine for itself (keeps_blocks); otherwise one. prepare() and
+// status(): as the pointer.
 
 #include <atomic>
 #include <cstdint>
@@ -42,7 +42,8 @@
 
 namespace penstock::stream {
 
-// Where one block of a stream lies. Extents of one stream all have block_bytes but the last.
+// The place in a file of one block of a stream. All extents of a stream but the last have
+// block_bytes.
 struct Extent {
   const io::File* file = nullptr;
   uint64_t offset = 0;
@@ -55,16 +56,16 @@ class FileReaderCore final : public StreamHandler {
     uint32_t read_ahead_blocks = 4;  // at least 1
     uint32_t comeback_blocks = 0;
     ErrorPolicy policy = ErrorPolicy::zeros;
-    // All blocks of the pool are this reader's, and stay until their memory is wanted.
+    // The pool belongs to this reader alone, and blocks stay until their memory is wanted.
     bool keeps_blocks = false;
   };
-  // The file's bytes [offset, offset + bytes). The pointer starts at the sector that holds
-  // `offset`, plus the rest, so that requests stay aligned. REQUIRES of both: `io` and the files
-  // outlive the reader.
+  // Opens the file's bytes [offset, offset + bytes). The pointer has the same offset within a
+  // sector as `offset`, so that requests stay aligned. REQUIRES of both: `io` and the files outlive
+  // the reader.
   static Result<std::unique_ptr<FileReaderCore>> open(BlockIo& io, const io::File& file,
                                                       uint64_t offset, uint64_t bytes,
                                                       const Options& options);
-  // The concatenation of extents.
+  // Opens the concatenation of extents.
   static Result<std::unique_ptr<FileReaderCore>> open(BlockIo& io, std::vector<Extent> extents,
                                                       const Options& options);
   ~FileReaderCore();
@@ -72,20 +73,20 @@ class FileReaderCore final : public StreamHandler {
   const std::byte* begin() const { return begin_; }
   const std::byte* end() const { return begin_ + bytes_; }
   uint64_t bytes() const { return bytes_; }
-  // The first error, when the policy is zeros; ok otherwise. A file that ended early is an error
-  // (corrupt).
+  // Returns the first error if the policy is zeros; ok otherwise. A file that ended early is an
+  // error (corrupt).
   Status status() const;
-  // With keeps_blocks: how many blocks were read, and how many of these had been read before.
+  // Counts of blocks read, and of those read before; kept with keeps_blocks only.
   struct Reads {
     uint64_t blocks = 0;
     uint64_t again = 0;
   };
   Reads reads() const;
-  // Makes [address, address + bytes) readable without faults, for a system call or a handler-free
-  // section. REQUIRES: it spans at most comeback_blocks + 1 blocks.
+  // Makes [address, address + bytes) readable without faults, for a system call or a section
+  // without a fault handler. REQUIRES: it spans at most comeback_blocks + 1 blocks.
   void prepare(const void* address, size_t bytes);
-  // Nobody comes back to what lies in front of `address`: its memory may go before comeback_blocks have passed.
-  // Thread safety: any thread.
+  // Promises that nobody comes back to bytes in front of `address`: their memory may be released
+  // before comeback_blocks have passed. Thread safety: any thread.
   void passed(const void* address) {
     passed_by_consumer_.store(static_cast<const std::byte*>(address), std::memory_order_relaxed);
   }
@@ -102,9 +103,9 @@ class FileReaderCore final : public StreamHandler {
     pool::BlockId id;
     bool mapped;
     bool reading;              // started, and not waited for
-    uint64_t wanted_at;        // the fault, by its number, in whose window it was last
-    uint32_t idle_faults = 0;  // in this block, since it is mapped
-    int stuck = 0;  // the errno with which it could not be taken back: it may be inaccessible
+    uint64_t wanted_at;        // number of the last fault whose window contained the block
+    uint32_t idle_faults = 0;  // faults in this block since it was mapped
+    int stuck = 0;  // errno of the failed unmapping, after which it may be inaccessible; 0: none
   };
   struct Window {
     uint64_t first, last;
@@ -120,8 +121,8 @@ class FileReaderCore final : public StreamHandler {
   Slot* find(uint64_t block) noexcept REQUIRES_LOCK(mutex_);
   enum class Served : uint8_t {
     yes,
-    no,       // it is there and still faults: not for us to mend
-    refused,  // the refusal says why
+    no,       // it is mapped and still faults: not this handler's to mend
+    refused,  // for the reason in `refusal`
   };
   Served serve(uint64_t block, WrittenFailure& refusal) noexcept EXCLUDES_LOCK(mutex_);
   Served serve_locked(uint64_t block, WrittenFailure& refusal) noexcept REQUIRES_LOCK(mutex_);
@@ -149,7 +150,7 @@ class FileReaderCore final : public StreamHandler {
   os::Reservation range_;
   std::vector<Extent> extents_;  // empty: one file
   const io::File* file_ = nullptr;
-  uint64_t file_offset_ = 0;  // of block 0, whole sectors
+  uint64_t file_offset_ = 0;  // offset of block 0, whole sectors
   const std::byte* begin_ = nullptr;
   uint64_t bytes_ = 0;
   uint64_t range_bytes_ =
@@ -158,10 +159,10 @@ class FileReaderCore final : public StreamHandler {
 
   std::atomic<const std::byte*> passed_by_consumer_ = nullptr;
 
-  // Held while a fault is served; nobody's code runs under it.
+  // Held while a fault is served; no user code runs under it.
   mutable Mutex mutex_;
   pool::PassedPageTables passed_ GUARDED_BY(mutex_);
-  std::vector<Slot> slots_ GUARDED_BY(mutex_);  // room for all blocks of the pool is reserved
+  std::vector<Slot> slots_ GUARDED_BY(mutex_);  // capacity for all blocks of the pool is reserved
   uint64_t faults_ GUARDED_BY(mutex_) = 0;
   Reads reads_ GUARDED_BY(mutex_);
   std::vector<uint64_t> was_read_ GUARDED_BY(mutex_);        // a bit for each block

@@ -4,7 +4,7 @@
 #include "memory/stream/file_fixture.h"
 #include "memory/stream/file_writer.h"
 
-// What a reader does with whole files: file_stream_test.cc.
+// Tests of a reader over whole files are in file_stream_test.cc.
 
 namespace penstock::stream {
 namespace {
@@ -13,8 +13,8 @@ constexpr size_t block_bytes = 64 * KiB;
 
 using FileReaderTest = FileStreamTest;
 
-// Another thread may just have brought the block. But what faults again and again is not the
-// reader's to mend, and the program would hang.
+// Another thread may just have mapped the block. But if a mapped block faults again and again, the
+// reader cannot mend it and must decline, or the program would hang.
 TEST_P(FileReaderTest, AFaultInABlockThatIsThereIsNotOursAfterAWhile) {
   open(block_bytes, 4);
   if (IsSkipped()) return;
@@ -30,7 +30,7 @@ TEST_P(FileReaderTest, AFaultInABlockThatIsThereIsNotOursAfterAWhile) {
   EXPECT_EQ((*reader)->on_fault(fault), fault::Outcome::decline);
 }
 
-// A pool whose blocks, once told to, do not go home.
+// A pool whose blocks refuse to go home while `sticks` is set.
 class StuckPool final : public pool::Pool {
  public:
   explicit StuckPool(pool::Pool& pool) : pool_(pool) {
@@ -70,8 +70,9 @@ class StuckPool final : public pool::Pool {
   pool::Pool& pool_;
 };
 
-// Such a block may be inaccessible. Whoever comes back to it gets an error, and does not fault for ever.
-TEST_P(FileReaderTest, ABlockThatCannotBeTakenBackIsToldOf) {
+// Such a block may be inaccessible. A consumer that comes back to it gets an error instead of
+// faulting for ever.
+TEST_P(FileReaderTest, ABlockThatCannotBeUnmappedIsAnError) {
   open(block_bytes, 3);
   if (IsSkipped()) return;
   const auto data = random_bytes(4 * block_bytes, 1);
@@ -87,7 +88,7 @@ TEST_P(FileReaderTest, ABlockThatCannotBeTakenBackIsToldOf) {
   };
   EXPECT_TRUE(read_block(0));
   EXPECT_TRUE(read_block(1));
-  // It wants the first block's memory for what it reads ahead, and goes on without.
+  // The reader wants the first block's memory for read-ahead, and goes on without it.
   pool.sticks = true;
   EXPECT_TRUE(read_block(2));
   const auto again = read_block(0);
@@ -95,7 +96,7 @@ TEST_P(FileReaderTest, ABlockThatCannotBeTakenBackIsToldOf) {
   EXPECT_EQ(again.error().system_errno, ENOMEM);
 }
 
-TEST_P(FileReaderTest, ABlockThatCannotGoHomeGoesWithItsStream) {
+TEST_P(FileReaderTest, ABlockThatCannotBeUnmappedIsLostWithItsStream) {
   open(block_bytes, 4);
   if (IsSkipped()) return;
   const auto data = random_bytes(2 * block_bytes, 1);

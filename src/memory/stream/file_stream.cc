@@ -1,4 +1,4 @@
-// The public file streams: a core with a pool and an engine of its own.
+// The public file streams: a core with its own pool and engine.
 
 #include "penstock/file_stream.h"
 
@@ -21,7 +21,7 @@ namespace penstock {
 
 namespace {
 
-// The order of the members is the order in which they may go. A forked child leaves requests and
+// Members are destroyed in reverse, as their references need. A forked child leaves requests and
 // rings to its parent.
 struct Memory {
   std::unique_ptr<pool::Pool> pool;
@@ -41,8 +41,8 @@ Result<Memory> open_memory(size_t block_bytes, uint32_t blocks) {
   return memory;
 }
 
-// Options that are refused are so below. Where a test lets requests fail or a device is emulated, it is
-// requests that have to meet that.
+// Whether the file's own pages may be mapped. Invalid options return false: FileReaderCore refuses
+// them. If a test injects faults or emulates a device, the file has to be read by requests.
 bool can_be_shown(const FileReaderOptions& options) {
   return pool::check_block_bytes(options.block_bytes, "open", {}) &&
          options.read_ahead_blocks > 0 && !io::emulated() && io::test_seam == nullptr;
@@ -58,7 +58,7 @@ struct FileReader::State {
   io::File file;
   Memory memory;
   Options options;
-  // One of the two.
+  // Exactly one of the two is set.
   std::unique_ptr<stream::FileReaderCore> core;
   std::unique_ptr<stream::CachedReader> cached;
 
@@ -93,7 +93,7 @@ Result<FileReader> FileReader::open(const std::string& path, const FileReaderOpt
         return FileReader(std::move(state));
       }
     }
-    // Copied out of the page cache.
+    // Falls back to reads, which copy.
     return open(std::move(state->file), options);
   });
 }

@@ -32,7 +32,7 @@ constexpr size_t sector = io::sector_bytes;
 using FileReaderTest = FileStreamTest;
 using FileWriterTest = FileStreamTest;
 
-// Sizes where something begins or ends, and random ones.
+// Returns a random size, often one at which something begins or ends.
 size_t interesting_size(Random& random) {
   const size_t edges[] = {0,
                           1,
@@ -73,7 +73,7 @@ void expect_zeros_behind_the_end(const FileReaderCore& reader) {
       std::all_of(zeros, zeros + rest, [](std::byte byte) { return byte == std::byte{0}; }));
 }
 
-// As memcpy and memset, but upwards, block by block: the library's may store the first bytes last,
+// Stores upwards, block by block: the library's memcpy and memset may store the first bytes last,
 // or the last ones first.
 void store_upwards(std::byte* to, const std::vector<std::byte>& from) {
   for (size_t at = 0; at < from.size();) {
@@ -118,7 +118,7 @@ TEST_P(FileReaderTest, AnyRangeReadsAsTheFile) {
     Random random(seed);
     FileReaderCore::Options options{.read_ahead_blocks = static_cast<uint32_t>(1 + random.below(5)),
                                     .comeback_blocks = static_cast<uint32_t>(random.below(4))};
-    // Sometimes fewer blocks than the window would like: one for the data and the comeback blocks
+    // The pool sometimes has fewer blocks than the window: one for the data and the comeback blocks
     // are enough.
     const auto spare = static_cast<uint32_t>(random.below(options.read_ahead_blocks + 1));
     open(block_bytes, options.comeback_blocks + 1 + spare,
@@ -235,8 +235,8 @@ TEST_P(FileReaderTest, PrepareMakesAWindowReadyForASystemCall) {
   EXPECT_EQ(std::memcmp(back.data(), &data[1000], 7 * block_bytes), 0);
 }
 
-// What the engine's read-ahead had brought in before the error is data or zeros, block by block,
-// and once zeros, zeros for good.
+// Blocks that read-ahead brought in before the error are data or zeros, block by block; after the
+// first zeros all are zeros.
 TEST_P(FileReaderTest, AfterAnErrorTheRestIsZerosAndTheStatusSaysWhy) {
   for (uint64_t calls : {0, 1, 5, 9}) {
     open(block_bytes, 5,
@@ -279,7 +279,7 @@ TEST_P(FileReaderTest, AFileThatIsShorterThanExpectedIsAnError) {
   EXPECT_EQ((*reader)->status().error().code, ErrorCode::corrupt);
 }
 
-TEST_P(FileReaderTest, WithARecoveryPointAnErrorLeavesTheCode) {
+TEST_P(FileReaderTest, AnErrorEndsTheCodeAtItsRecoveryPoint) {
   open(block_bytes, 5,
        {.seed = 1, .error = EIO, .error_after = 4, .error_operation = io::Operation::read});
   if (IsSkipped()) return;
@@ -300,7 +300,7 @@ TEST_P(FileReaderTest, WithARecoveryPointAnErrorLeavesTheCode) {
     });
     ASSERT_FALSE(sum);
     EXPECT_EQ(sum.error().system_errno, EIO);
-    // Of two reads in flight, threads may make either first.
+    // Threads may execute two reads in flight in either order.
     if (round == 0) {
       EXPECT_TRUE(read == 3 || read == 4) << read;
     } else {
@@ -362,8 +362,8 @@ class Pipe {
 
 // ---- writing
 
-// Fills every byte of the blocks it touches, in pieces, coming back within the window, and leaves
-// whole blocks out at times. The model gets the same, with zeros where a block was left out.
+// Fills every byte of the blocks it touches, in pieces, coming back within the window, and
+// sometimes leaves out whole blocks. The model gets the same, with zeros for a block left out.
 void fill_almost_in_order(std::byte* to, std::vector<std::byte>& model, uint32_t comeback_blocks,
                           Random& random) {
   const uint64_t in_front = reinterpret_cast<uintptr_t>(to) % block_bytes;
@@ -383,7 +383,7 @@ void fill_almost_in_order(std::byte* to, std::vector<std::byte>& model, uint32_t
       first_open = ++block;
       continue;
     }
-    // Touch this block, and fill the ones in the window for good when they are about to leave it.
+    // Touch this block, and complete the blocks that are about to leave the window.
     const auto [from, end] = range_of(block);
     to[from + random.below(end - from)] = std::byte{1};
     for (; first_open + comeback_blocks <= block; ++first_open) {
@@ -403,7 +403,7 @@ void fill_almost_in_order(std::byte* to, std::vector<std::byte>& model, uint32_t
   }
 }
 
-TEST_P(FileWriterTest, WhatIsStoredEndsInTheFile) {
+TEST_P(FileWriterTest, StoresEndInTheFile) {
   for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(60); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
@@ -473,7 +473,7 @@ TEST_P(FileWriterTest, TheErrorOfACallersSinkIsTheWriters) {
   expect_all_blocks_free();
 }
 
-TEST_P(FileWriterTest, AfterAnErrorWritesGoNowhereAndFinishReportsIt) {
+TEST_P(FileWriterTest, AfterAnErrorWritesAreDroppedAndFinishReportsIt) {
   open(block_bytes, 3,
        {.seed = 1, .error = ENOSPC, .error_after = 2, .error_operation = io::Operation::write});
   if (IsSkipped()) return;
@@ -489,7 +489,7 @@ TEST_P(FileWriterTest, AfterAnErrorWritesGoNowhereAndFinishReportsIt) {
   expect_all_blocks_free();
 }
 
-TEST(PublicFileWriter, FinishTellsWhatTheDiskTellsLate) {
+TEST(PublicFileWriter, FinishReportsAnErrorThatTheDiskReportsLate) {
   for (const bool sync : {true, false}) {
     const std::string path = testing::TempDir() + "penstock-late-" + std::to_string(::getpid());
     auto writer = FileWriter::open(path, {.sync = sync});
@@ -506,7 +506,7 @@ TEST(PublicFileWriter, FinishTellsWhatTheDiskTellsLate) {
   }
 }
 
-TEST_P(FileWriterTest, WithARecoveryPointAnErrorLeavesTheCode) {
+TEST_P(FileWriterTest, AnErrorEndsTheCodeAtItsRecoveryPoint) {
   open(block_bytes, 3,
        {.seed = 1, .error = EIO, .error_after = 2, .error_operation = io::Operation::write});
   if (IsSkipped()) return;
@@ -524,7 +524,7 @@ TEST_P(FileWriterTest, WithARecoveryPointAnErrorLeavesTheCode) {
   expect_all_blocks_free();
 }
 
-TEST_P(FileWriterTest, WhatNoPolicyCanMendStopsTheProcess) {
+TEST_P(FileWriterTest, AnErrorThatNoPolicyCanMendStopsTheProcess) {
   auto store = [&](const auto& body) {
     open(block_bytes, 3);
     io::File file = temporary();
@@ -544,7 +544,7 @@ TEST_P(FileWriterTest, WhatNoPolicyCanMendStopsTheProcess) {
                "after finish");
 }
 
-TEST_P(FileWriterTest, WhatIsNoFileCannotGoBack) {
+TEST_P(FileWriterTest, OnlyAPlainFileCanGoBack) {
   auto store = [&] {
     open(block_bytes, 3);
     auto file = io::File::create_output("/dev/null");
@@ -613,8 +613,8 @@ TEST_P(FileWriterTest, APipeGetsTheBytesInOrder) {
   EXPECT_TRUE(got == data);
 }
 
-// A file is copied through two pointers of one thread, on one pool, by a library call that goes
-// back and forth.
+// Copies a file through two pointers of one thread, on one pool, by a library call that goes back
+// and forth.
 TEST_P(FileWriterTest, AReaderFeedsAWriter) {
   open(2 * MiB, 10);
   if (IsSkipped()) return;
@@ -692,7 +692,7 @@ TEST_F(PublicFileStreamTest, AnAbandonedWriterLeavesNoFile) {
 
 // ---- several threads, and blocks that stay
 
-// A file of which each word is known, and a reader with memory for so many blocks.
+// A file of known words, and a reader with memory for a given number of blocks.
 class SharedReaderTest : public FileStreamTest {
  protected:
   static constexpr uint64_t blocks = 40;
@@ -717,8 +717,8 @@ class SharedReaderTest : public FileStreamTest {
     ASSERT_TRUE(reader) << reader.error().message();
     reader_ = std::move(*reader);
   }
-  // What is shown and taken away is ordered by the page tables. The thread sanitizer knows only of locks and
-  // atomics, and would see a race with the mmap() of the thread that took a block away.
+  // The page tables order what is mapped and unmapped. The thread sanitizer knows only locks and
+  // atomics, and would see a race with the mmap() of the thread that unmapped a block.
   __attribute__((no_sanitize("thread"))) uint64_t load_word(uint64_t index) const {
     return reinterpret_cast<const volatile uint64_t*>(reader_->begin())[index];
   }
@@ -731,13 +731,13 @@ class SharedReaderTest : public FileStreamTest {
   std::unique_ptr<FileReaderCore> reader_;
 };
 
-TEST_P(SharedReaderTest, WhatTheMemoryHoldsIsNotReadAgain) {
+TEST_P(SharedReaderTest, BlocksInMemoryAreNotReadAgain) {
   open_reader(12, 1, 1);
   if (IsSkipped()) return;
   for (const uint64_t block : {0, 1, 2, 3, 4, 5, 6, 7, 3, 0, 7, 1}) touch(block);
-  EXPECT_EQ(reader_->reads().blocks, 9u);  // and block 8 ahead
+  EXPECT_EQ(reader_->reads().blocks, 9u);  // and block 8 as read-ahead
   EXPECT_EQ(reader_->reads().again, 0u);
-  // Blocks 9 to 12: the memory is full, and what was wanted longest ago goes.
+  // Blocks 9 to 12: the memory is full, and the block that was wanted longest ago is recycled.
   for (const uint64_t block : {9, 10, 11}) touch(block);
   EXPECT_EQ(reader_->reads().again, 0u);
   const uint64_t before = reader_->reads().blocks;
@@ -755,7 +755,7 @@ TEST_P(SharedReaderTest, AnyThreadsReadAnywhere) {
     Random random(seed);
     const auto ahead = static_cast<uint32_t>(1 + random.below(2));
     const auto back = static_cast<uint32_t>(random.below(3));
-    // From too few blocks for the threads to more than there are.
+    // Memory from too few blocks for the threads to more than the file has.
     const auto memory = static_cast<uint32_t>(ahead + back + 1 + random.below(50));
     open_reader(memory, ahead, back, disturbed(seed));
     if (IsSkipped() || HasFatalFailure()) return;
@@ -818,7 +818,7 @@ TEST_P(SharedReaderTest, AnErrorMeetsEveryThread) {
 
 INSTANTIATE_TEST_SUITE_P(All, SharedReaderTest, all_kinds, name_of);
 
-TEST_F(PublicFileStreamTest, WhatWasReadAgainIsToldOnce) {
+TEST_F(PublicFileStreamTest, ReadingAgainIsReportedOnce) {
   constexpr size_t block = 64 * KiB;
   std::ofstream(path("file")) << std::string(20 * block, 'x');
   drop_from_page_cache(path("file"));

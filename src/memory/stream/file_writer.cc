@@ -3,25 +3,25 @@
 // The producer stores through a pointer into a reserved range; blocks appear under it as it goes
 // and leave behind it:
 //
-//      in the file, or on their way   | comeback |  y  |
+//       in the file, or being written  | comeback |  y  |
 //     --------------------------------+----------+-----+--------------
 //      0 ................ next_block_      mapped       nothing there
 //
-// A fault in block y hands over everything below y - comeback: each block goes home, and from there
-// into an asynchronous write, which gives it back to the pool when it has ended. Then a free block
-// is mapped at y; when none is free, the fault waits for a write, and that is how a slow disk slows
-// the producer down. A write that failed is noticed at the next fault, or by finish().
+// A fault in block y hands over everything below y - comeback: each block goes home and into an
+// asynchronous write, which returns it to the pool when it ends. Then a free block is mapped at y;
+// if none is free, the fault waits for a write, and so a slow disk slows the producer down. The
+// next fault, or finish(), reports a failed write.
 //
-// A fault behind next_block_ (in a file: a pipe cannot be read back) reopens the block:
-// when the writes in flight have ended it is read and mapped, and handed over once more when two
-// others have been reopened after it, or at the end. Two, for one store may reach into two blocks.
+// A fault behind next_block_ reopens the block (of a file only: a pipe cannot be read back): when
+// the writes in flight have ended, it is read and mapped. It is handed over again after two others
+// have been reopened, or at the end. Two, because one store may reach into two blocks.
 //
-// Invariants: blocks are handed over in order, once but for the reopened ones; a block is in slots_
-// (mapped), or with BlockIo (being written), or in the pool. What was handed over is not visible
-// any more, not for a moment: a late store through an old view of a shared block would change
-// another block.
+// Invariants: blocks are handed over in order, and once, except for reopened ones; a block is in
+// slots_ (mapped), or with BlockIo (being written), or in the pool. A block that was handed over is
+// not visible any more, not even for a moment: a late store through an old view of a shared block
+// would change another block.
 //
-// This is the fault path: nothing allocates, and nothing locks what the producer could hold.
+// This is the fault path: nothing allocates, and nothing takes a lock that the producer could hold.
 
 #include "memory/stream/file_writer.h"
 
@@ -51,7 +51,7 @@ Result<std::unique_ptr<FileWriterCore>> FileWriterCore::open(BlockIo& io, const 
                                                              uint64_t offset,
                                                              const Options& options) {
   std::unique_ptr<FileWriterCore> writer(new FileWriterCore(io, file, offset, options));
-  // One block more, so that a write beyond bytes_max meets us, and a message.
+  // One extra block, so that a write beyond bytes_max faults here and gets a message.
   const uint64_t bytes = round_up(writer->head_bytes_ + options.bytes_max, writer->block_bytes_) +
                          writer->block_bytes_;
   auto range = io.pool().reserve(bytes);
@@ -68,7 +68,7 @@ FileWriterCore::~FileWriterCore() {
   stop_watching();
   if (is_inherited()) return;  // the requests in flight are the parent's
   for (const Slot& slot : slots_) {
-    // A block that cannot go home goes with its range: the pool has one less.
+    // A block that cannot be unmapped is lost with its range: the pool has one less.
     if (io_.pool().unmap(slot.id, address_of(slot.block)) == 0) io_.give(slot.id);
   }
   io_.wait_writes(&error_);
@@ -88,13 +88,13 @@ Failure FileWriterCore::failure(int error) const noexcept {
 fault::Outcome FileWriterCore::on_fault(const fault::Fault& fault) noexcept {
   const auto block = static_cast<uint64_t>(fault.address - range_.begin()) / block_bytes_;
   if (find(block) != nullptr)
-    return fault::Outcome::decline;  // mapped and still a fault: not for us to mend
-  // A store has to go somewhere: zeros mend nothing here.
+    return fault::Outcome::decline;  // mapped and still a fault: not this handler's to mend
+  // A store needs memory: the policy `zeros` cannot mend this.
   if (const auto refused = serve(block)) give_up(*refused, fault.context);
   return fault::Outcome::retry;
 }
 
-// Maps a block, or says why that cannot be. REQUIRES: it is not mapped.
+// Maps a block, or returns why it cannot. REQUIRES: it is not mapped.
 std::optional<Failure> FileWriterCore::serve(uint64_t block) noexcept {
   const bool goes_back = block < next_block_;
   const auto refuse = [this](const char* attempted) {
@@ -142,7 +142,7 @@ pool::BlockId FileWriterCore::take() noexcept {
   return io_.take();
 }
 
-// A block with what was written to the file before, at home.
+// Returns a block, at home, with what was written to the file before.
 pool::BlockId FileWriterCore::reopen(uint64_t block) noexcept {
   const pool::BlockId id = take();
   io_.wait_writes(&error_);
@@ -153,7 +153,7 @@ pool::BlockId FileWriterCore::reopen(uint64_t block) noexcept {
   return id;
 }
 
-// All but the last `keep` of the blocks that were reopened.
+// Hands over all but the last `keep` reopened blocks.
 void FileWriterCore::hand_over_reopened(size_t keep) noexcept {
   auto is_reopened = [this](const Slot& slot) { return slot.block < next_block_; };
   for (auto count = static_cast<size_t>(std::count_if(slots_.begin(), slots_.end(), is_reopened));
@@ -165,15 +165,15 @@ void FileWriterCore::hand_over_reopened(size_t keep) noexcept {
 void FileWriterCore::hand_over_below(uint64_t block) noexcept {
   for (; next_block_ < block; ++next_block_) hand_over(next_block_, block_bytes_);
 
-  // Whoever comes back maps blocks there again.
+  // A producer that comes back maps blocks there again.
   std::byte* lowest = address_of(next_block_);
   for (const Slot& slot : slots_) lowest = std::min(lowest, address_of(slot.block));
   const std::span<std::byte> tables = passed_.pass(range_.begin(), lowest);
   if (!tables.empty()) (void)io_.pool().free_page_tables(tables);
 }
 
-// The block's id, now at home and no longer ours; no_block and an errno when it cannot be unmapped.
-// REQUIRES: it is mapped.
+// Unmaps the block and returns its id, which is no longer this writer's; no_block and an errno if
+// it cannot be unmapped. REQUIRES: it is mapped.
 pool::BlockId FileWriterCore::bring_home(uint64_t block, int& error) noexcept {
   const Slot* slot = find(block);
   if ((error = io_.pool().unmap(slot->id, address_of(block))) != 0) return pool::no_block;
@@ -182,7 +182,8 @@ pool::BlockId FileWriterCore::bring_home(uint64_t block, int& error) noexcept {
   return id;
 }
 
-// `bytes` counts from the block's start. A block that was never touched is written as zeros.
+// Starts writing `bytes` from the block's start. A block that was never touched is written as
+// zeros.
 void FileWriterCore::hand_over(uint64_t block, size_t bytes) noexcept {
   const bool touched = find(block) != nullptr;
   int error = ENOMEM;
@@ -200,7 +201,7 @@ void FileWriterCore::hand_over(uint64_t block, size_t bytes) noexcept {
   }
 }
 
-// Within the range, and not in front of what was handed over.
+// Whether the end is within the range and not in front of what was handed over.
 bool FileWriterCore::can_end_at(uint64_t bytes) const noexcept {
   return bytes <= static_cast<uint64_t>(range_.end() - begin_) - block_bytes_ &&
          bytes + head_bytes_ >= next_block_ * block_bytes_;

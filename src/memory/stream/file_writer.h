@@ -1,20 +1,20 @@
 #pragma once
 
-// One plain pointer whose written bytes end in a file: the fault at a new block hands the full ones
-// to asynchronous writes.
+// One plain pointer whose stores end in a file: the fault at a new block hands the full ones to
+// asynchronous writes.
 //
 // The producer writes almost sequentially: after touching block x it may come back to blocks >= x -
-// comeback_blocks, and must leave no block untouched (a skipped one is written as zeros; bytes that
-// it leaves out inside a touched block are undefined). finish(bytes) says how much was written. Going
-// further back works in a plain file and is slow: the block is read again, and written again.
-// Libraries do that unasked: glibc's memcpy stores the first bytes of a large copy last.
+// comeback_blocks, and must leave no block untouched (a skipped block is written as zeros; bytes
+// left out inside a touched block are undefined). finish(bytes) sets the length. Going further back
+// works in a plain file and is slow: the block is read and written again. Libraries do that
+// unasked: glibc's memcpy stores the first bytes of a large copy last.
 //
-// It writes [offset, ...) of the file, any offset: the pointer starts at the same place within a sector as the
-// file's offset, so that all but the first and last sector are direct. REQUIRES of the pool: comeback_blocks + 1 blocks for each
-// writer that is open on it, two more to go back further, and as many more as writes shall be in
-// flight. Errors: ErrorPolicy; with zeros, writes after an error go nowhere and finish() reports
-// it. An access that breaks a rule (a store beyond bytes_max, after finish(), or with a pipe behind the
-// comeback window) stops or recovers. Thread safety: one producer thread.
+// It writes [offset, ...) of the file, for any offset: the pointer has the same offset within a
+// sector as the file's, so that all but the first and last sector are direct. REQUIRES of the pool:
+// comeback_blocks + 1 blocks for each open writer, two more to go back further, and as many more as
+// writes shall be in flight. Errors: ErrorPolicy; with zeros, writes after an error are dropped and
+// finish() reports it. An access that breaks a rule (a store beyond bytes_max, after finish(), or,
+// into a pipe, behind the comeback window) stops or recovers. Thread safety: one producer thread.
 
 #include <cstdint>
 #include <memory>
@@ -38,17 +38,17 @@ class FileWriterCore final : public StreamHandler {
   // REQUIRES: `io` and the file outlive the writer.
   static Result<std::unique_ptr<FileWriterCore>> open(BlockIo& io, const io::File& file,
                                                       uint64_t offset, const Options& options);
-  ~FileWriterCore();  // without finish(): what was not yet handed over is dropped
+  ~FileWriterCore();  // without finish(), drops blocks not yet handed over
 
   std::byte* begin() const { return begin_; }
-  // The first `bytes` are handed over and on their way; waits until they are written. Ends the
-  // stream. Errors: invalid_argument for an end that cannot be, and nothing has changed.
+  // Hands over the first `bytes`, waits until they are written, and ends the stream. Errors:
+  // invalid_argument for an impossible end; then nothing has changed.
   Status finish(uint64_t bytes);
   bool has_ended() const { return ended_; }
-  // The first write that failed so far, if any; does not wait.
+  // Returns the first failed write so far, if any; does not wait.
   Status status() const;
-  // finish() in two halves, for many writers on one BlockIo: flush() hands over, finish() waits.
-  // REQUIRES: an end that can be.
+  // The first half of finish(), for many writers on one BlockIo: flush() hands over, finish() then
+  // waits. REQUIRES: a possible end.
   void flush(std::byte* end);
 
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
@@ -80,15 +80,15 @@ class FileWriterCore final : public StreamHandler {
   const size_t block_bytes_;
   const io::File& file_;
   const Options options_;
-  const size_t head_bytes_;     // of block 0, in front of begin()
-  const uint64_t file_offset_;  // of block 0, whole sectors
+  const size_t head_bytes_;     // bytes of block 0 in front of begin()
+  const uint64_t file_offset_;  // offset of block 0, whole sectors
   os::Reservation range_;
   std::byte* begin_ = nullptr;
   uint64_t next_block_ = 0;  // blocks below are handed over
   bool ended_ = false;
-  int error_ = 0;  // the first errno; requests in flight point to it
+  int error_ = 0;  // the first errno; requests in flight refer to it
   pool::PassedPageTables passed_;
-  std::vector<Slot> slots_;  // mapped blocks, in the order of their faults; room is reserved
+  std::vector<Slot> slots_;  // mapped blocks, in the order of their faults; capacity is reserved
 };
 
 }  // namespace penstock::stream

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a forked child finds of its parent's streams, of whatever kind: it cannot use them and is
-// told so, ending them takes nothing from it, and the parent goes on as if nothing had been.
+// Tests of a forked child and its parent's streams, of any kind: the child cannot use them and gets
+// an error, ending them takes nothing from it, and the parent goes on as if nothing had happened.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -25,9 +25,9 @@ constexpr uint64_t blocks = 6;
 // A stream of the parent, in use.
 struct Subject {
   std::byte* shown = nullptr;  // a block that the parent sees
-  std::byte* ahead = nullptr;  // one that it has not touched
+  std::byte* ahead = nullptr;  // a block that it has not touched
   std::function<void()> end;
-  std::function<bool()> goes_on;  // to its end, with what was stored in it before; once
+  std::function<bool()> goes_on;  // runs once, to the stream's end, and checks all contents
 };
 
 void fill(std::byte* block, uint64_t number) {
@@ -41,7 +41,7 @@ bool holds_all(const std::byte* begin) {
     if (!holds(begin + i * block_bytes, i)) return false;
   return true;
 }
-// The rest of a stream whose blocks 0 and 1 are written.
+// Fills the rest of a stream whose blocks 0 and 1 are written.
 void fill_rest(std::byte* begin) {
   for (uint64_t i = 2; i < blocks; ++i) fill(begin + i * block_bytes, i);
 }
@@ -76,14 +76,15 @@ int load(const std::byte* address) {
   return std::to_integer<int>(*const_cast<const volatile std::byte*>(address));
 }
 
-TEST_P(ForkedChild, IsToldWhoseStreamItTouches) {
+TEST_P(ForkedChild, LearnsWhoseStreamItTouches) {
   EXPECT_DEATH(load(subject_.shown), message());
   EXPECT_DEATH(*const_cast<volatile std::byte*>(subject_.shown) = std::byte{99}, message());
   EXPECT_DEATH(load(subject_.ahead), message());
   EXPECT_TRUE(subject_.goes_on());
 }
 
-// Where the parent's block is, the child has nothing, so that its own memory may come to lie there.
+// The child has nothing at the address of the parent's block, so its own memory may be mapped
+// there.
 TEST_P(ForkedChild, EndsTheStreamWithoutHarmToItselfOrTheParent) {
   EXPECT_EXIT(
       {

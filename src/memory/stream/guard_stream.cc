@@ -1,13 +1,13 @@
-// How two threads share one address, and never more than N + L + M + 1 blocks of memory: the
-// mechanism of GuardStream. (Heads, windows, waiting and the end: two_sided.cc.)
+// How two threads share one address and at most N + L + M + 1 blocks of memory: the mechanism of
+// GuardStream. (Heads, windows, waiting and the end: two_sided.cc.)
 //
-// The naive way is one long mapping. The writer's first touch of a page tells where the writer is,
-// but nothing tells where the reader is, so nobody knows when to stop the writer, when to stop the
-// reader, or what can be given back. Vortex-B (section 4.2) trips the reader up on guards: a block
-// that the writer has completed is made inaccessible, contents and all, and the reader's fault on
-// it says where the reader is.
+// In one long mapping, the writer's first touch of a page tells where the writer is, but nothing
+// tells where the reader is, so nobody knows when to stop the writer, when to stop the reader, or
+// what can be freed. Vortex-B (section 4.2) stops the reader with guards: a block that the
+// writer has completed is made inaccessible, contents and all, and the reader's fault on it says
+// where the reader is.
 //
-// States of block x. "Memory" is fresh zero pages on the way in, given back on the way out:
+// States of block x. Memory is fresh zero pages on the way in, and is decommitted on the way out:
 //
 //            store by the                 the producer comes            load (or store)
 //            producer                     to x + L + 1                  by the consumer
@@ -20,15 +20,14 @@
 // A block that the producer skipped goes from nowhere to the consumer: it reads as zeros, as fresh
 // memory does.
 //
-// One block more. In a queue the consumer would take block c when c is full. Here it is already
-// inside when it comes to the next block, and only a guard can stop it there. So it is let into c
-// when c + 1 is guarded as well: semFull of Algorithm 7 counts released - (c + 2), and the
-// consumer's wait comes after its guard, for the guard of the next block. That is also the start
-// condition: the wait in reader(), for the guard of block 0, before the consumer touches anything.
-// (A block that does not exist yet would stop it just as well, but between "does not exist" and "is
-// guarded" the block is open, and nobody sees the consumer walk in.) When the producer has finished
-// or failed, a guard more or nothing at all follows the last complete block, and the wait becomes
-// y < released.
+// One block more. In a queue the consumer would take block c when c is full. Here it walks from one
+// block into the next by itself, and only a guard can stop it there. So it is let into c when c + 1
+// is guarded as well: semFull of Algorithm 7 counts released - (c + 2), and the consumer's
+// wait comes after its guard, for the guard of the next block. That is also the start condition:
+// the wait in reader(), for the guard of block 0, before the consumer touches anything. (A block
+// without memory would stop it as well, but then it is open until it is guarded, and nobody sees
+// the consumer walk in.) When the producer has finished or failed, the last complete block is
+// followed by one more guard or by nothing, and the wait becomes y < released.
 //
 // So a consumer in y waits until y + 1 < released. The sides still never both wait for each other,
 // given N >= 1: if the producer waits, x > c + N + L, so released >= x - L >= c + N + 1 >= c + 2,
@@ -37,18 +36,18 @@
 // guard.) A thread that is both sides does not wait for itself while its last load is at least L + 2
 // blocks and at most N + L - 1 behind its last store.
 //
-// Memory. Whoever faults gives back what its announcement has made dead, before the other side
-// hears of it. Before the first load there are N + L blocks.
+// Memory. A fault decommits what its announcement makes dead, before the other side sees the
+// announcement. Before the first load there are N + L blocks.
 //
-// Which side faulted? One address, so the access and the state of the block must tell: a load is
+// Which side faulted? With one address, the access and the state of the block must tell: a load is
 // the consumer's; a store to a block that is not released is the producer's; a store to a released
-// block is a producer that came back too far. (Not strict, the consumer may change what it reads, and
-// the store is the consumer's, unless it lies behind the consumer's window or comes from the thread
-// that last came as the producer.) A thread that would then wait for the side that it last came as,
-// so for itself, gets an error instead; reader() makes a thread a consumer's, and after writer() it is
-// none. Breaches and what finds them:
-//   load below c - M                       always: the block was given back at once
-//   store below w - L, block given back    always
+// block is a producer that came back too far. (Without `strict` the consumer may change what it
+// reads, and the store is the consumer's, unless it lies behind the consumer's window or comes from
+// the thread that last came as the producer.) A thread that would then wait for the side that it
+// last came as, that is, for itself, gets an error instead; reader() makes a thread a consumer's,
+// and writer() ends that. Breaches and what detects them:
+//   load below c - M                       always: the block was decommitted at once
+//   store below w - L, block decommitted   always
 //   store below w - L, block guarded       strict, or the producer's last thread; otherwise taken
 //                                          for the consumer's. Most such stores then push c ahead of
 //                                          the consumer, whose next load ends with a message
@@ -60,12 +59,12 @@
 //                                          waits in reader(), and later the producer's thread is
 //                                          known
 //
-// The guard. The paper guards a block's first page. Two reasons to guard all of it. A consumer that
-// jumps into the middle of a block would pass by a guard on its first page; this way it trips, and
-// what it jumped over is given back. And one 4 KiB page of a huge page cannot be protected: the
-// kernel splits it. Measured over 64 blocks, each committed, filled, guarded, opened, read and
-// given back; microseconds, medians; first with one thread, then with the other core computing in
-// the same process:
+// The guard. The paper guards a block's first page. Here all of it is guarded, for two reasons. A
+// consumer that jumps into the middle of a block would miss a guard on its first page; so it
+// faults, and the blocks that it jumped over are decommitted. And a 4 KiB page of a huge page cannot
+// be protected without splitting it. Measured over 64 blocks, each committed, filled, guarded,
+// opened, read and decommitted; microseconds, medians; first with one thread, then with the other
+// core computing in the same process:
 //
 //                        guard one page   guard all    lift one page   lift all   give back
 //   1 MiB, 4 KiB pages      3.5   14       19   30        2.4           19         55    67
@@ -79,17 +78,17 @@
 // pages. The commit itself is 2 us; clearing pages when they are first touched is what Vortex-B
 // really pays (0.46 ms a MiB in small pages, 0.03 ms in huge ones, filling included).
 //
-// Faults come as SIGSEGV, and only so: a guard is a protection, and userfaultfd can protect
-// against stores, not against loads.
+// Faults come as SIGSEGV only: a guard is a protection, and userfaultfd can protect against stores,
+// not against loads.
 //
-// The system calls stand under mutex_. They take the kernel's one lock of the address space anyway,
-// so the sides would not overlap without it either; what takes long, clearing pages, happens in the
-// user's own stores, without it.
+// The system calls run under mutex_. They take the kernel's one lock of the address space anyway,
+// so the sides would not overlap without it either; the slow part, clearing pages, happens in the
+// user's own stores, without the lock.
 //
-// Address space: committed, guarded and open stretches are separate mappings, at most two per live
+// Address space: committed, guarded and open pieces are separate mappings, at most two per live
 // block, whatever the length, far from vm.max_map_count. Under vm.overcommit_memory=2 only the live
-// blocks are charged, because giving back replaces the mapping. A forked child has none of the
-// range ahead, and no registration.
+// blocks are charged, because releasing a block replaces its mapping. A forked child has none of
+// the range ahead, and no registration.
 
 #include "memory/stream/guard_stream.h"
 
@@ -123,7 +122,7 @@ Result<std::unique_ptr<GuardStreamCore>> GuardStreamCore::open(const Options& op
   os::Reservation& range = core->ranges_[0];
   range = std::move(*reserved);
   // Small blocks stay clear of huge pages: one would span several blocks, and a guard would split
-  // it. A kernel without huge pages refuses, and has none to avoid either.
+  // it. A kernel without huge pages refuses, and has none to avoid.
   (void)os::advise_huge(range.begin(), range.bytes(), options.block_bytes >= os::huge_page_bytes);
   if (const int error = os::exclude_from_fork(range.begin(), range.bytes()))
     return system_error(error, "keep a stream from forked processes", options.name);
@@ -133,8 +132,8 @@ Result<std::unique_ptr<GuardStreamCore>> GuardStreamCore::open(const Options& op
 
 // ---- how a block appears and goes
 
-// To the producer from nowhere; to the consumer from guarded, or from nowhere where the producer
-// wrote nothing.
+// Opens a block to the producer, from nowhere; or to the consumer, from guarded, or from nowhere if
+// the producer skipped it.
 int GuardStreamCore::show(Slot& slot, Side side, Position position, bool) noexcept {
   PENSTOCK_CHECK(slot.position == position || slot.place == Place::nowhere,
                  "two live blocks of a stream need one slot");
@@ -147,8 +146,9 @@ int GuardStreamCore::hide(Slot& slot) noexcept {
   return os::decommit(address(Side::producer, slot.position), block_bytes_);
 }
 
-// Guards what the producer has completed, gives back what it will not complete, and what lies
-// behind both windows. An error is the first one: what was refused is tried again by the next fault.
+// Guards the blocks that the producer has completed, and decommits those that it will not complete
+// and those behind both windows. Returns the first error; the next fault tries again what was
+// refused.
 int GuardStreamCore::retire(Side side, Position kept, Position complete) noexcept {
   int error = 0;
   if (side == Side::producer) {
@@ -162,7 +162,7 @@ int GuardStreamCore::retire(Side side, Position kept, Position complete) noexcep
   return error != 0 ? error : behind;
 }
 
-// To guarded from the producer, for all that the producer has completed.
+// Guards all blocks of the producer below `end`, which it has completed.
 int GuardStreamCore::guard_until(Position end) noexcept {
   const Position begin = released();
   const Position last = std::min(end, begin + static_cast<Position>(slots_.size()));
@@ -177,8 +177,8 @@ int GuardStreamCore::guard_until(Position end) noexcept {
   return 0;
 }
 
-// To nowhere from anywhere. REQUIRES: no live block in [begin, end) lies slots_.size() or more
-// behind `begin`.
+// Decommits the blocks [begin, end), in any state. REQUIRES: no live block in it lies slots_.size()
+// or more behind `begin`.
 int GuardStreamCore::give_back(Position begin, Position end) noexcept {
   const Position last = std::min(end, begin + static_cast<Position>(slots_.size()));
   for (Position position = begin; position < last; ++position) {
@@ -190,14 +190,14 @@ int GuardStreamCore::give_back(Position begin, Position end) noexcept {
   return 0;
 }
 
-// Where the system refuses, they stay: that costs memory, and nothing else.
+// If the system refuses, the tables stay, which only costs memory.
 void GuardStreamCore::free_page_tables(std::span<std::byte> piece) noexcept {
   (void)os::decommit(piece.data(), piece.size());
 }
 
 // ---- calls
 
-// A thread that asks is not yet the producer: a consumer may compare the pointer, and load on.
+// Asking does not yet make a thread the producer: a consumer may compare the pointer, and load on.
 std::byte* GuardStreamCore::writer() {
   if (!is_inherited()) {
     MutexLock lock(mutex_);
@@ -206,7 +206,7 @@ std::byte* GuardStreamCore::writer() {
   return address(Side::producer, 0);
 }
 
-// The start condition of Algorithm 8.
+// Waits for the start condition of Algorithm 8.
 std::byte* GuardStreamCore::reader() {
   if (!is_inherited()) {
     MutexLock lock(mutex_);

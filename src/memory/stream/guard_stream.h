@@ -11,7 +11,7 @@
 
 namespace penstock::stream {
 
-// The protection of the blocks, too, is guarded by mutex_. Invariants, beside those of TwoSidedCore:
+// The protection of the blocks is guarded by mutex_, too. Invariants, beside those of TwoSidedCore:
 //   - blocks below dead_ have no memory, and those with memory lie less than N + L + M + 1 apart;
 //   - an active producer's blocks, from released on, are open to both sides; below released only
 //     what a consumer has faulted in is open.
@@ -27,7 +27,7 @@ class GuardStreamCore final : public TwoSidedCore {
   uint64_t memory_bytes() const override EXCLUDES_LOCK(mutex_);
 
   using TwoSidedCore::prepare;
-  // For the producer when the access is a write, for the consumer when it is a read.
+  // Serves the producer if the access is a write, the consumer if it is a read.
   Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override
       EXCLUDES_LOCK(mutex_) {
     return prepare_window(access == fault::Access::write ? Side::producer : Side::consumer, address,
@@ -46,7 +46,7 @@ class GuardStreamCore final : public TwoSidedCore {
   int guard_until(Position end) noexcept REQUIRES_LOCK(mutex_);
   int give_back(Position begin, Position end) noexcept REQUIRES_LOCK(mutex_);
 
-  Position dead_ GUARDED_BY(mutex_) = 0;  // positions below were given back
+  Position dead_ GUARDED_BY(mutex_) = 0;  // positions below were decommitted
 };
 
 }  // namespace penstock::stream

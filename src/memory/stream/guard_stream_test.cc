@@ -80,7 +80,7 @@ TEST_F(GuardStreamTest, ReaderWaitsForTheFirstGuard) {
     started = true;
   });
   touch(pipe.writer());
-  touch(pipe.writer() + block);  // with L = 1 block 0 is still the producer's
+  touch(pipe.writer() + block);  // block 0 is still the producer's: L = 1
   EXPECT_FALSE(soon([&] { return started.load(); }, a_while_ms));
   touch(pipe.writer() + 2 * block);
   EXPECT_TRUE(soon([&] { return started.load(); }));
@@ -129,7 +129,7 @@ TEST_F(GuardStreamTest, ProducerRunsAheadByReadAheadAndComeback) {
   }
 }
 
-// The least read-ahead, and one thread in both roles: the tightest that the rules allow.
+// The least read-ahead, and one thread in both roles: the tightest case that the rules allow.
 TEST_F(GuardStreamTest, OneThreadCanBeBothSidesAtADistance) {
   constexpr uint64_t blocks = 500;
   for (uint32_t comeback : {0, 2}) {
@@ -147,7 +147,7 @@ TEST_F(GuardStreamTest, OneThreadCanBeBothSidesAtADistance) {
   }
 }
 
-// A thread that consumed takes over as the producer: it does not wait for itself.
+// A thread that consumed takes over as the producer and does not wait for itself.
 TEST_F(GuardStreamTest, AConsumersThreadMayTakeOverAsTheProducer) {
   constexpr uint64_t blocks = 40, first = 5;
   GuardStream pipe = open({.bytes = blocks * block,
@@ -161,7 +161,7 @@ TEST_F(GuardStreamTest, AConsumersThreadMayTakeOverAsTheProducer) {
   }).join();
   EXPECT_EQ(look(pipe.reader()), 'x');
   std::jthread consumer([&] {
-    // It comes when the producer has to wait.
+    // Takes over when the producer has to wait.
     std::this_thread::sleep_for(std::chrono::milliseconds(a_while_ms));
     for (uint64_t i = 0; i < blocks; ++i) {
       look(pipe.reader() + i * block);
@@ -175,7 +175,7 @@ TEST_F(GuardStreamTest, AConsumersThreadMayTakeOverAsTheProducer) {
   EXPECT_EQ(seen, blocks - 1);
 }
 
-// However often it asks for the pointer.
+// The number of calls of writer() and reader() makes no difference.
 TEST_F(GuardStreamTest, AThreadThatIsBothSidesDoesNotWaitForItself) {
   constexpr uint64_t ahead = 4;
   for (const bool asks_again : {false, true}) {
@@ -197,7 +197,7 @@ TEST_F(GuardStreamTest, AThreadThatIsBothSidesDoesNotWaitForItself) {
 
 // ---- memory
 
-// Resident pages of the whole range, guarded ones included.
+// Returns resident bytes of the whole range, guarded blocks included.
 uint64_t resident_bytes(const GuardStream& pipe, uint64_t bytes) {
   std::vector<unsigned char> pages(bytes / 4096);
   EXPECT_EQ(mincore(pipe.writer(), bytes, pages.data()), 0) << std::strerror(errno);
@@ -226,7 +226,7 @@ TEST_F(GuardStreamTest, MemoryIsTheWindowAndNoMore) {
         ASSERT_EQ(look(data + i * block_bytes), 'x');
         ASSERT_LE(resident_bytes(pipe, bytes), most);
         ASSERT_LE(pipe.memory_bytes(), most);
-        if (i == blocks / 2) {  // and it gets there: the bound is exact
+        if (i == blocks / 2) {  // it is reached: the bound is exact
           EXPECT_TRUE(soon([&] { return resident_bytes(pipe, bytes) == most; }));
           EXPECT_EQ(pipe.memory_bytes(), most);
         }
@@ -382,16 +382,16 @@ TEST_F(GuardStreamTest, SeveralThreadsShareASide) {
 struct Step {
   enum Kind { store, load, jump } kind;
   uint64_t word;
-  uint64_t value;  // of a store
+  uint64_t value;  // stored value
 };
 
 struct Schedule {
   GuardStream::Options options;
   std::vector<Step> producer, consumer;
-  std::vector<uint64_t> model;     // what the consumer finds
+  std::vector<uint64_t> model;     // contents that the consumer finds
   uint64_t bytes = 0;              // the producer's finish()
   size_t fails_at = ~size_t{0};    // the producer's step at which it gives up instead
-  size_t cancels_at = ~size_t{0};  // the consumer's
+  size_t cancels_at = ~size_t{0};  // the consumer's step at which it cancels
 };
 
 Schedule make_schedule(uint64_t seed) {
@@ -434,8 +434,8 @@ Schedule make_schedule(uint64_t seed) {
       store(word_in(head - back));
     }
   }
-  // The end lies anywhere in the producer's window; a producer that gives up leaves what it has
-  // completed by then.
+  // The end lies anywhere in the producer's window; a producer that gives up leaves the blocks that
+  // it has completed by then.
   auto released_at = [&](int64_t at) {
     return static_cast<uint64_t>(std::max(at - producers, int64_t{0})) * block_bytes;
   };
@@ -474,7 +474,7 @@ Schedule make_schedule(uint64_t seed) {
   return schedule;
 }
 
-// Steps until the end, or until the stream ends it.
+// Takes steps until the end, or until the stream ends them.
 template <class Work>
 bool runs_to_the_end(Work&& work) {
   auto result = RecoveryPoint::run(work);
@@ -552,7 +552,7 @@ TEST_F(GuardStreamTest, RandomSchedulesAgreeWithAPlainArray) {
 
 // ---- limits
 
-// Both sides in one thread, so that nothing depends on who is faster.
+// Runs both sides in one thread, so that nothing depends on which is faster.
 GuardStream filled(const GuardStream::Options& options) {
   GuardStream pipe = std::move(*GuardStream::open(options));
   for (uint64_t i = 0; i < 6; ++i) touch(pipe.writer() + i * block);
@@ -641,7 +641,7 @@ TEST_F(GuardStreamTest, OptionsThatCannotBeAreRefused) {
 
 // ---- calls
 
-TEST_F(GuardStreamTest, PrepareRefusesWhatIsNotOneWindow) {
+TEST_F(GuardStreamTest, PrepareRefusesMoreThanOneWindow) {
   GuardStream pipe = open({.bytes = 9 * block});
   char other[16];
   char* data = pipe.writer();
@@ -652,7 +652,7 @@ TEST_F(GuardStreamTest, PrepareRefusesWhatIsNotOneWindow) {
   EXPECT_TRUE(pipe.prepare_write(nullptr, 0));
 }
 
-// What the helpers for system calls use, who know an address and nothing else.
+// The helpers for system calls prepare through the registry: they know nothing but an address.
 TEST_F(GuardStreamTest, ARegionPreparesAWindowAtATime) {
   GuardStream pipe = open({.bytes = 9 * block});
   auto* data = reinterpret_cast<std::byte*>(pipe.writer());

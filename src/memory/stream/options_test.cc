@@ -1,4 +1,4 @@
-// The rules that every stream has for its options, however it is opened.
+// Rules that every stream has for its options, however it is opened.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -98,8 +98,8 @@ TEST(OptionsOfStreams, BlocksArePowersOfTwoUpToOneGiB) {
   }
 }
 
-// Each allocation of opening and closing a stream fails once.
-TEST(OptionsOfStreams, AHeapThatIsUsedUpIsAnError) {
+// Each allocation in opening and closing a stream fails once.
+TEST(OptionsOfStreams, AnExhaustedHeapIsAnError) {
   if (!heap_can_fail) GTEST_SKIP() << "the heap is a sanitizer's";
   for (const auto& [name, open] : streams()) {
     int64_t failed = 0;

@@ -1,33 +1,33 @@
-// How one stream lives in two processes, of which either may die between any two instructions: the
+// How one stream lives in two processes, either of which may die between any two instructions: the
 // mechanism of ProcessStream. (Heads, windows, waiting and the end: two_sided.cc.)
 //
-// A lock in shared memory would be held by a dead process sooner or later, a queue of blocks would
-// be half changed, and a block that is handed over by its number would be lost between two hands.
-// So nothing is handed over: block x lives in slot x mod S of a memory file that both processes have
-// mapped, always, and the shared state is a few numbers that only grow:
+// A lock in shared memory would sooner or later be held by a dead process, a queue of blocks would
+// be half changed, and a block handed over by its number would be lost between the two. So nothing
+// is handed over: block x always lives in slot x mod S of a memory file that both processes have
+// mapped, and the shared state is a few numbers that only grow:
 //
 //   Sides              heads, released, phases, as between threads
-//   slot_positions()   which position each slot was last mapped for by the producer: a block that
-//                      the producer skipped is known by that, and is cleared by the consumer
+//   slot_positions()   position for which the producer last mapped each slot: by this the consumer
+//                      recognizes a block that the producer skipped, and clears it
 //
-// Whatever the instruction after which a process dies, these numbers say how far it had come, and
-// nothing has to be undone. Each process maps the slots at its own addresses and keeps its own
-// record of them, under a lock of its own.
+// After whatever instruction a process dies, these numbers say how far it had come, and nothing has
+// to be undone. Each process maps the slots at its own addresses and keeps its own record of them,
+// under its own lock.
 //
 // Waiting. A side that must wait sleeps on a counter in the shared memory, which every change of
-// the numbers raises; never longer than death_ms at a time. When nothing has changed by then it
-// asks whether the other process still runs (a pidfd: numbers of processes are used again, a pidfd
-// is not). If not, it sets that side's phase to failed, and from there on everything goes as if the
-// dead process had called fail(). What it had released can still be read. A side that no process
-// has taken yet is waited for.
+// the numbers raises, at most death_ms at a time. If nothing has changed by then, it checks whether
+// the other process still runs (by a pidfd: process ids are reused, a pidfd is not). If not, it
+// sets that side's phase to failed, and from then on everything goes as if the dead process had
+// called fail(). The blocks that it had released can still be read. A side that no process has
+// taken yet is waited for.
 //
-// What the other process may do to us. The shape is copied and checked when joining, the file's
-// size is sealed, texts are copied with an end, and this side's own head is never read back.
-// Numbers that make no sense can stop or starve us, or show wrong bytes, as the bytes themselves
-// can; they cannot lead us to an address outside of the stream.
+// Trust. The shape is copied and checked when joining, the file's size is sealed, texts are copied
+// with a terminator, and this side's own head is never read back. Nonsense in the other process's
+// numbers can stop or starve this side, or show wrong bytes, as its bytes can; it cannot lead to an
+// address outside of the stream.
 //
-// Costs: as RemapStream's shared pool, without the interruptions: what one process unmaps does not
-// concern the other one's core.
+// Costs: as RemapStream's shared pool, without the interruptions: an unmapping in one process does
+// not concern the other one's core.
 
 #include "memory/stream/process_stream.h"
 
@@ -49,10 +49,10 @@ namespace penstock::stream {
 
 namespace {
 
-constexpr uint64_t magic_value = 0x32'6d616572'7473'70;  // "pstream2", once the rest is written
+constexpr uint64_t magic_value = 0x32'6d616572'7473'70;  // "pstream2", stored after all the rest
 constexpr uint32_t death_ms = 50;
 
-// A process, in one word, so that a side is taken in one step.
+// A process in one word, so that a side is taken in one atomic step.
 constexpr int pid_bits = 22;
 uint64_t identity_of(const os::ProcessId& process) {
   return process.start_ticks << pid_bits | static_cast<uint64_t>(process.pid);
@@ -64,18 +64,18 @@ os::ProcessId process_of(uint64_t identity) {
 
 }  // namespace
 
-// The beginning of the memory file. What is not atomic is written before magic, or between two
-// phases, and constant from then on.
+// The start of the memory file. Members that are not atomic are written before magic, or between
+// two phases, and are constant afterwards.
 struct SharedStream {
   std::atomic<uint64_t> magic = 0;
   uint64_t bytes = 0;
   uint64_t block_bytes = 0;
   uint32_t read_ahead_blocks = 0, producer_comeback_blocks = 0, consumer_comeback_blocks = 0;
   char name[64] = {};
-  std::array<std::atomic<uint64_t>, 2> identity{};  // of each side's process; 0: not taken
+  std::array<std::atomic<uint64_t>, 2> identity{};  // process of each side; 0: not taken
   Sides sides;
 
-  // Behind the struct: of each slot, the position for which the producer mapped it.
+  // Array behind the struct: for each slot, the position for which the producer mapped it.
   std::atomic<Position>* slot_positions() {
     return reinterpret_cast<std::atomic<Position>*>(this + 1);
   }
@@ -86,8 +86,8 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<Phase>::
 
 namespace {
 
-// Reads each number once: whoever has the descriptor can change them at any moment, and what was
-// checked is what must be used.
+// Reads each number once: any process with the descriptor can change it at any moment, and the
+// checked value must be the one used.
 Shape shape_in(SharedStream& shared) {
   auto read = [](auto& number) { return std::atomic_ref(number).load(std::memory_order_relaxed); };
   return {.bytes = read(shared.bytes),
@@ -97,14 +97,15 @@ Shape shape_in(SharedStream& shared) {
           .consumer_comeback_blocks = read(shared.consumer_comeback_blocks)};
 }
 
-// The same for a text, which need not have an end.
+// Copies the name once, and terminates the copy, since the other process may have written no
+// terminator.
 std::string name_in(const SharedStream& shared) {
   char name[sizeof shared.name];
   std::memcpy(name, shared.name, sizeof name);
   return std::string(name, strnlen(name, sizeof name));
 }
 
-// Where the blocks begin: at a multiple that lets them be huge pages.
+// Offset of the blocks: a multiple at which they can be huge pages.
 uint64_t header_bytes(const Shape& shape) {
   return round_up(sizeof(SharedStream) + shape.live_blocks() * sizeof(std::atomic<Position>),
                   std::min(shape.block_bytes, os::huge_page_bytes));
@@ -118,8 +119,7 @@ Result<os::Reservation> map_header(const os::MemoryFile& file, uint64_t bytes) {
   return header;
 }
 
-// Gives the blocks their memory, in huge pages where that goes, so that no fault waits for it
-// later.
+// Gives the blocks their memory now, in huge pages if possible, so that no fault waits for it.
 int populate_blocks(const os::MemoryFile& file, uint64_t offset, const Shape& shape) {
   const uint64_t bytes = shape.live_blocks() * shape.block_bytes;
   auto view = os::Reservation::reserve(bytes);
@@ -225,7 +225,7 @@ ProcessStreamCore::ProcessStreamCore(os::MemoryFile file, os::Reservation header
       blocks_offset_(header_bytes(shape)),
       late_(shape.block_bytes, options.strict ? 1 : late_views) {}
 
-// Takes the side, once all else that could fail has been done.
+// Takes the side, after everything else that could fail.
 Status ProcessStreamCore::join() {
   auto self = os::ProcessId::self();
   if (!self) return std::unexpected(self.error());
@@ -238,7 +238,7 @@ Status ProcessStreamCore::join() {
     return fmt::format("become the {}{}", name_of(side_), why);
   };
   uint64_t free = 0;
-  // relaxed, as where it is read: the word is all that it tells.
+  // relaxed, as the load is: the word alone is the message.
   if (!shared_.identity[index_of(side_)].compare_exchange_strong(free, identity_of(*self),
                                                                  std::memory_order_relaxed)) {
     return failure(ErrorCode::invalid_argument, become(""), rules_.name,
@@ -246,7 +246,7 @@ Status ProcessStreamCore::join() {
   }
   joined_ = true;
   tell_change();
-  // Too late, if the other side has stopped waiting for this one, or has ended with nothing left.
+  // Too late if the other side has stopped waiting for this one, or has ended with nothing left.
   if (phase(side_) == Phase::failed) {
     char reason[sizeof Sides::Reason::text];
     const ErrorCode code = read_failure(side_, reason);
@@ -261,14 +261,14 @@ Status ProcessStreamCore::join() {
 
 ProcessStreamCore::~ProcessStreamCore() {
   stop_watching();
-  // A forked child's copy speaks for nobody.
+  // A forked child's copy speaks for neither side.
   if (joined_ && !is_inherited() && phase(Side::producer) != Phase::finished)
     cancel(side_, "go on: its stream was closed");
 }
 
 // ---- how a block appears and goes
 
-// Maps the position's slot, and gives up the view that this process had of it.
+// Maps the position's slot, and unmaps the view that this process had of it.
 int ProcessStreamCore::show(Slot& slot, Side, Position position, bool cleared) noexcept {
   const size_t index = slot_index(position);
   std::byte* const at = address(side_, position);
@@ -278,14 +278,15 @@ int ProcessStreamCore::show(Slot& slot, Side, Position position, bool cleared) n
   int error = map();
   if (error == ENOMEM && late_.flush() == 0) error = map();
   if (error != 0) return error;
-  (void)os::exclude_from_fork(at, block_bytes_);  // refused, a child sees what is not its own
+  (void)os::exclude_from_fork(at, block_bytes_);  // if refused, a forked child sees blocks that are
+                                                  // not its own
   std::atomic<Position>& written = shared_.slot_positions()[index];
   if (side_ == Side::producer) {
     written.store(position, std::memory_order_relaxed);
   } else if (cleared || written.load(std::memory_order_relaxed) != position) {
     std::memset(at, 0, block_bytes_);
   }
-  // Here already: the new view stays, whatever becomes of the old one.
+  // The new view stays, whether or not the old one can be unmapped.
   const Slot before = std::exchange(slot, {.position = position, .place = place_of(side_)});
   return before.place == Place::nowhere ? 0 : late_.add(address(side_, before.position));
 }
@@ -294,7 +295,7 @@ int ProcessStreamCore::hide(Slot& slot) noexcept {
   return os::decommit(address(side_, slot.position), block_bytes_);
 }
 
-// Where the system refuses, they stay: that costs memory, and nothing else.
+// If the system refuses, the tables stay, which only costs memory.
 void ProcessStreamCore::free_page_tables(std::span<std::byte> piece) noexcept {
   late_.forget(piece.data(), piece.data() + piece.size());
   (void)os::decommit(piece.data(), piece.size());
@@ -306,11 +307,11 @@ void ProcessStreamCore::wait_for_process(uint32_t seen) noexcept {
   if (!sides_.changes.wait_shared(seen, death_ms)) notice_death();
 }
 
-// Speaks for the other process when it has ended without a word.
+// Sets the other side to failed if its process has ended without saying so.
 void ProcessStreamCore::notice_death() noexcept {
   MutexLock lock(mutex_);
   const size_t others = index_of(other(side_));
-  // Before its identity: what says that it is failing has one.
+  // The phase before the identity: a process that is failing has an identity.
   Phase now = phase(other(side_));
   if (now == Phase::finished || now == Phase::failed) return;
   const os::ProcessId process =
@@ -327,8 +328,8 @@ void ProcessStreamCore::notice_death() noexcept {
     if (!ended) return;
     std::snprintf(reason, sizeof reason, "process %d has ended", process.pid);
   }
-  // It may have ended while it was saying why; or it finished just before.
-  // relaxed: what the dead one did is over, and write_failure() tells what is done here.
+  // The process may have died while it wrote its reason, or finished just before. relaxed: the dead
+  // process stores nothing more, and write_failure() publishes what is stored here.
   if (sides_.phase[others].compare_exchange_strong(now, Phase::failing, std::memory_order_relaxed))
     write_failure(other(side_), ErrorCode::cancelled, reason);
 }

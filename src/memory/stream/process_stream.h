@@ -18,11 +18,11 @@
 
 namespace penstock::stream {
 
-struct SharedStream;  // what both processes see; process_stream.cc
+struct SharedStream;  // state in shared memory; process_stream.cc
 
-// One process's side. What both processes see changes by atomics alone, so that a process can die
-// between any two instructions; what only this process sees is guarded by mutex_. The slots of
-// TwoSidedCore say what is mapped here.
+// One process's side. State that both processes see changes by atomics only, so that a process can
+// die between any two instructions; state of this process is guarded by mutex_. The slots of
+// TwoSidedCore record what is mapped in this process.
 class ProcessStreamCore final : public TwoSidedCore {
  public:
   using Options = ProcessStream::Options;
@@ -35,14 +35,14 @@ class ProcessStreamCore final : public TwoSidedCore {
 
   int fd() const { return file_.fd(); }
   Side side() const { return side_; }
-  // The process has the pointer of its side alone.
+  // A process has the pointer of its own side only.
   std::byte* writer() override { return address(side_, 0); }
   std::byte* reader() override { return address(side_, 0); }
   uint64_t memory_bytes() const override { return rules_.shape.live_blocks() * block_bytes_; }
 
   Status finish(uint64_t bytes) override;
   Result<uint64_t> wait_ready(uint64_t offset) override;
-  // A process ends its own side alone.
+  // A process ends its own side only.
   void fail(Side side, Error error) override {
     if (side == side_) TwoSidedCore::fail(side, std::move(error));
   }
@@ -70,9 +70,9 @@ class ProcessStreamCore final : public TwoSidedCore {
   const Side side_;
   const uint32_t attach_ms_max_;
   const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
-  const uint64_t blocks_offset_;  // of slot 0 in the file
+  const uint64_t blocks_offset_;  // offset of slot 0 in the file
   bool joined_ = false;
-  os::ProcessWatch watch_ GUARDED_BY(mutex_);  // the other process, once it was looked for
+  os::ProcessWatch watch_ GUARDED_BY(mutex_);  // the other process, once it was looked up
   pool::LateUnmaps late_;
 };
 

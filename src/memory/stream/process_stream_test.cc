@@ -34,12 +34,12 @@ ProcessStream create(ProcessStream::Options options, Side side) {
   return std::move(*stream);
 }
 
-// A process that runs `work` and ends with what it returns; killed, if it still runs, at the end.
+// A process that runs `work` and exits with its result; killed at the end if it still runs.
 class Child {
  public:
   explicit Child(const std::function<int()>& work) : pid_(fork()) {
     if (pid_ != 0) return;
-    alarm(60);  // a child that hangs is a failure, too
+    alarm(60);  // a child that hangs is a failure
     _exit(work());
   }
   ~Child() {
@@ -49,7 +49,7 @@ class Child {
     if (pid_ > 0) ::kill(pid_, SIGKILL);
     wait();
   }
-  // The exit code, or minus the signal.
+  // Returns the exit code, or minus the signal.
   int wait() {
     int status = 0;
     waitpid(pid_, &status, 0);
@@ -61,7 +61,7 @@ class Child {
   pid_t pid_;
 };
 
-// What runs in a child cannot use gtest: it says what was wrong by its exit code.
+// Code in a child cannot use gtest: its exit code says what was wrong.
 ProcessStream attach_in_child(int fd, Side side, ProcessStream::AttachOptions options = {}) {
   auto stream = ProcessStream::attach(fd, side, options);
   if (!stream) {
@@ -122,7 +122,7 @@ TEST(ProcessStream, HugeBlocksWork) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-// The descriptor alone suffices: over a socket, to a process that has no other tie to the stream.
+// The descriptor alone suffices: sent over a socket to a process without another tie to the stream.
 TEST(ProcessStream, DescriptorCanBeSentOverASocket) {
   int sockets[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
@@ -159,7 +159,7 @@ TEST(ProcessStream, DescriptorCanBeSentOverASocket) {
   close(sockets[1]);
 }
 
-TEST(ProcessStream, AConsumerIsToldThatItsProducerDied) {
+TEST(ProcessStream, AConsumerLearnsThatItsProducerDied) {
   ProcessStream stream = create(
       {.bytes = 100 * block, .policy = ErrorPolicy::recover, .name = "orphan"}, Side::consumer);
   int written[2];
@@ -170,11 +170,11 @@ TEST(ProcessStream, AConsumerIsToldThatItsProducerDied) {
     if (::write(written[1], "x", 1) == 1) pause();
     return 0;
   });
-  close(written[1]);  // so that the end of the child is one of the pipe, too
+  close(written[1]);  // so that the child's end closes the pipe
   std::jthread killer([&] {
     char byte;
     EXPECT_EQ(::read(written[0], &byte, 1), 1);
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // our reader waits by now
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the reader waits by now
     child.kill();
   });
   uint64_t seen = 0;  // outside of the callable: it must survive the jump
@@ -192,7 +192,7 @@ TEST(ProcessStream, AConsumerIsToldThatItsProducerDied) {
   close(written[0]);
 }
 
-TEST(ProcessStream, WithZerosTheRestOfADeadProducersStreamReadsAsZeros) {
+TEST(ProcessStream, TheRestOfADeadProducersStreamReadsAsZerosIfThatIsThePolicy) {
   ProcessStream stream =
       create({.bytes = 100 * block, .policy = ErrorPolicy::zeros}, Side::consumer);
   Child child([&] {
@@ -206,7 +206,7 @@ TEST(ProcessStream, WithZerosTheRestOfADeadProducersStreamReadsAsZeros) {
   EXPECT_EQ(stream.status().error().code, ErrorCode::cancelled);
 }
 
-TEST(ProcessStream, AProducerIsToldThatItsConsumerDied) {
+TEST(ProcessStream, AProducerLearnsThatItsConsumerDied) {
   ProcessStream stream = create({.bytes = 1 * TiB, .policy = ErrorPolicy::recover}, Side::producer);
   Child child([&] {
     auto mine = attach_in_child(stream.fd(), Side::consumer);
@@ -226,7 +226,7 @@ TEST(ProcessStream, AProcessThatEndsInPeaceButUnfinishedIsNoticedToo) {
   Child child([&] {
     auto mine = attach_in_child(stream.fd(), Side::producer);
     mine.writer()[0] = 'x';
-    return 0;  // its destructor says so
+    return 0;  // its destructor cancels
   });
   auto ready = stream.wait_ready(0);
   ASSERT_FALSE(ready);
@@ -271,7 +271,7 @@ TEST(ProcessStream, AFailureAndItsReasonReachTheOtherProcess) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-// Through the class of all streams with two sides, a process can name the other side.
+// The base class TwoSidedStream lets a process name the other side, too.
 TEST(ProcessStream, AProcessEndsItsOwnSideAlone) {
   ProcessStream stream = create({.bytes = 1 * TiB}, Side::consumer);
   Child child([&] {
@@ -301,7 +301,7 @@ TEST(ProcessStream, ABreachIsNamed) {
       "least 2");
 }
 
-TEST(ProcessStream, WhatIsNoStreamIsRefused) {
+TEST(ProcessStream, ADescriptorOfNoStreamIsRefused) {
   EXPECT_EQ(ProcessStream::open({.bytes = 1, .block_bytes = 3}, Side::producer).error().code,
             ErrorCode::invalid_argument);
   int null_fd = open("/dev/null", O_RDWR);
@@ -329,7 +329,7 @@ TEST(ProcessStream, AttachingToADeadProcessIsAnError) {
   ASSERT_EQ(pipe(pipe_fds), 0);
   int sockets[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
-  // The child's stream outlives it through a descriptor that this process takes from /proc.
+  // The child's stream outlives it, because this process opens its descriptor through /proc.
   Child child([&] {
     auto mine = ProcessStream::open({.bytes = 100 * block, .block_bytes = block}, Side::producer);
     const int fd = mine->fd();
@@ -341,7 +341,7 @@ TEST(ProcessStream, AttachingToADeadProcessIsAnError) {
   });
   int theirs = -1;
   ASSERT_EQ(read(pipe_fds[0], &theirs, sizeof theirs), static_cast<ssize_t>(sizeof theirs));
-  // Found by looking at the children of this process: the child's number is not public.
+  // The child's process id is not public, so search the children of this process.
   std::string children;
   {
     FILE* file = std::fopen("/proc/thread-self/children", "r");
@@ -361,7 +361,8 @@ TEST(ProcessStream, AttachingToADeadProcessIsAnError) {
   for (int open_fd : {fd, pipe_fds[0], pipe_fds[1], sockets[0], sockets[1]}) close(open_fd);
 }
 
-// What the other process scribbles over the shared state may stop or starve this one, and no more.
+// Nonsense that the other process writes into the shared state may stop or starve this one, and no
+// more.
 TEST(ProcessStream, ASharedHeadFullOfNonsenseHarmsNothing) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
@@ -385,8 +386,8 @@ uint8_t value_at(uint64_t seed, uint64_t offset) {
   return static_cast<uint8_t>(1 + mix64(seed + offset) % 255);
 }
 
-// Random shapes, and the producer is killed at a random moment: what the consumer sees before it is
-// told must be what was written.
+// Random shapes; the producer is killed at a random moment. All blocks that the consumer sees
+// before the error must be as written.
 TEST(ProcessStream, WhateverADeathLeavesIsTrue) {
   const Seeds seeds = stress_seeds(trials(60));
   for (uint64_t seed = seeds.first; seed < seeds.end && !HasFailure(); ++seed) {
@@ -400,7 +401,7 @@ TEST(ProcessStream, WhateverADeathLeavesIsTrue) {
         .producer_comeback_blocks = static_cast<uint32_t>(random.below(3)),
         .consumer_comeback_blocks = static_cast<uint32_t>(random.below(3)),
         .policy = ErrorPolicy::recover,
-        .attach_ms_max = 1000,  // it may be killed before it attaches
+        .attach_ms_max = 1000,  // the producer may be killed before it attaches
         .strict = random.below(2) == 0};
     const bool consumer_dies = random.below(3) == 0;
     const uint64_t delay_us = random.below(20'000);

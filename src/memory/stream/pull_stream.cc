@@ -1,31 +1,31 @@
-// How a stream that is made on demand lives in M + 1 blocks.
+// How a stream made on demand lives in M + 1 blocks.
 //
-// The naive way is an iterator that calls the producer when its buffer is used up: a comparison and
-// a reload per item. Here (Vortex-A, Algorithm 6) nothing is mapped at the stream's addresses but
-// the last M + 1 blocks, and the load that runs past them faults:
+// An iterator that calls the producer when its buffer is used up costs a comparison and a reload
+// per item. Here (Vortex-A, Algorithm 6) only the last M + 1 blocks are mapped at the stream's
+// addresses, and the load that runs past them faults:
 //
 //        gone   | y - M ... y - 1 |  y  |  nothing yet
 //     ----------+-----------------+-----+---------------
 //                  still mapped    fault: slot of y - (M+1) goes home, is filled, appears at y
 //
-// Where the paper gives the block behind back to the system and commits a fresh one at y, here the
-// same block moves on: the kernel need not find a page and clear it, only for the producer to
-// overwrite the zeros (`bench pull` measures both). And where the paper fills the block in place,
-// it is filled at home, where nobody else has its address, and appears when it is complete.
+// The paper decommits the block behind the window and commits a fresh one at y. Here the same block
+// moves on: the kernel need not find a page and clear it, only for the producer to overwrite the
+// zeros (`bench pull` measures both). The paper also fills the block in place; here it is filled at
+// home, at an address that nobody else has, and appears when it is complete.
 //
 // Block p always uses slot p mod (M + 1), so that the block behind the window is found without a
-// queue, and a block that is asked for out of order (Options::random_access) displaces one that the
-// consumer may not come back to. With random access there are two slots at least: a load that
-// straddles two blocks needs both.
+// queue, and a block requested out of order (Options::random_access) displaces one to which the
+// consumer may not come back. Random access has at least two slots: a load that straddles two
+// blocks needs both.
 //
-// In order, the producer is called once per block. A consumer that jumps from h to y makes it
-// produce h + 1 to y; the last M of those appear as well, since the consumer may come back to them.
+// In order, the producer is called once per block. If a consumer jumps from h to y, blocks h + 1 to
+// y are produced; the last M of those are mapped as well, since the consumer may come back to them.
 //
-// The end is where the producer gave less than it was asked for; after it no call is made. It may
-// lie before what a random consumer has seen as the end already: the smallest one counts.
+// The end is where the producer returned less than requested; it is not called again. The end may
+// lie before blocks that a random consumer has seen beyond an earlier end: the smallest end counts.
 //
-// Who blocks whom: nobody but the producer itself. Costs: a signal and two moves per block. Fault
-// path: nothing is allocated or locked here; the producer does what its author answers for.
+// Waiting: only the producer can block. Costs: a signal and two moves per block. Fault path:
+// nothing is allocated or locked here; the producer's code is its author's responsibility.
 
 #include "memory/stream/pull_stream.h"
 
@@ -69,12 +69,12 @@ Result<std::unique_ptr<PullStreamCore>> PullStreamCore::open(const Options& opti
     return failure(ErrorCode::invalid_argument, "open a stream", options.name, "a producer");
   std::unique_ptr<PullStreamCore> core(new PullStreamCore(options, std::move(producer)));
 
-  // Never more blocks than the stream has, and the zeros behind the last.
+  // At most the stream's blocks, and one of zeros behind the last.
   const uint64_t blocks_all = ceil_div(options.bytes, options.block_bytes) + 1;
   const uint64_t window =
       std::max<uint64_t>(uint64_t{options.comeback_blocks} + 1, options.random_access ? 2 : 1);
   const auto slots = static_cast<uint32_t>(std::min(window, blocks_all));
-  // An old view would hide from random access that its block has to be produced again.
+  // Strict: with random access an old view would hide that its block has to be produced again.
   auto pool = pool::Pool::open({.block_bytes = options.block_bytes,
                                 .blocks_max = slots,
                                 .mechanism = options.mechanism,
@@ -103,7 +103,7 @@ PullStreamCore::~PullStreamCore() {
   stop_watching();
   for (const Slot& slot : slots_) {
     if (slot.block == pool::no_block) continue;
-    // A block that cannot go home goes with its range, and the pool after it.
+    // A block that cannot be unmapped is lost with its range, and the pool after it.
     if (slot.position != none && pool_->unmap(slot.block, address_of(slot.position)) != 0) continue;
     pool_->give(slot.block);
   }
@@ -116,13 +116,13 @@ PullStreamCore::~PullStreamCore() {
 fault::Outcome PullStreamCore::on_fault(const fault::Fault& fault) noexcept {
   const Position position = position_of(fault.address);
   if (slot_of(position).position == position)
-    return fault::Outcome::decline;  // it is there and still faults: not for us to mend
+    return fault::Outcome::decline;  // mapped and still a fault: not this handler's to mend
   const Verdict verdict = serve(position);
   if (verdict != Verdict::present) give_up(refusal_of(verdict, position), fault.context);
   return fault::Outcome::retry;
 }
 
-// Makes the block appear: `present`, or why that cannot be.
+// Makes the block appear: returns `present`, or why it cannot.
 Verdict PullStreamCore::serve(Position position) noexcept {
   if (slot_of(position).position == position) return Verdict::present;
   if (producing_)
@@ -140,7 +140,7 @@ Verdict PullStreamCore::serve(Position position) noexcept {
   return Verdict::present;
 }
 
-// Whether a block can be served, as far as the end and the producer's error are known.
+// Whether a block can be served, given the end and the producer's error as known so far.
 Verdict PullStreamCore::judge(Position position) const noexcept {
   if (options_.policy == ErrorPolicy::zeros) return Verdict::present;
   if (error_) return Verdict::other_failed;
@@ -148,7 +148,7 @@ Verdict PullStreamCore::judge(Position position) const noexcept {
   return past_end ? Verdict::past_end : Verdict::present;
 }
 
-// Produces a block in its slot; `shown`: and maps it.
+// Produces a block in its slot and, if `shown`, maps it.
 Verdict PullStreamCore::pull(Position position, bool shown) noexcept {
   if (const Verdict verdict = judge(position); verdict != Verdict::present) return verdict;
   Slot& slot = slot_of(position);
@@ -169,14 +169,15 @@ Verdict PullStreamCore::pull(Position position, bool shown) noexcept {
   return Verdict::present;
 }
 
-// Of what lies in front of all blocks. Whoever comes back maps blocks there again.
+// Frees page tables in front of all mapped blocks. A consumer that comes back maps blocks there
+// again.
 void PullStreamCore::free_page_tables(Position position) noexcept {
   if (!passed_.reaches(range_.begin(), address_of(position))) return;
   for (const Slot& slot : slots_) {
     if (slot.position != none) position = std::min(position, slot.position);
   }
   const std::span<std::byte> tables = passed_.pass(range_.begin(), address_of(position));
-  // Where the system refuses, they stay: that costs memory, and nothing else.
+  // If the system refuses, the tables stay, which only costs memory.
   if (!tables.empty()) (void)pool_->free_page_tables(tables);
 }
 

@@ -21,9 +21,9 @@ namespace penstock::stream {
 
 // Thread safety: one thread at a time.
 // Invariants:
-//   - block p of the stream, when it is there, is in slot p mod slots, and mapped; a slot without a
+//   - block p of the stream, if it has memory, is in slot p mod slots, and mapped; a slot without a
 //     position has its block at home.
-//   - in order (not random_access): exactly the blocks [next_ - slots, next_) are there, but for
+//   - in order (not random_access): exactly the blocks [next_ - slots, next_) are mapped, but for
 //     those past the end.
 class PullStreamCore final : public StreamHandler {
  public:
@@ -91,7 +91,7 @@ class PullStreamCore final : public StreamHandler {
   os::Reservation range_;
   std::vector<Slot> slots_;
   pool::PassedPageTables passed_;
-  Position next_ = 0;  // the first block behind all that were asked for
+  Position next_ = 0;  // the first block behind all that were requested
   Jump jump_;
   std::optional<uint64_t> end_bytes_;
   std::optional<Error> error_;

@@ -25,7 +25,7 @@ constexpr size_t block_items = block / sizeof(uint64_t);
 
 using Block = std::span<std::byte>;
 
-// Item i of every stream here is mix64(i).
+// Fills items so that item i of every stream here is mix64(i).
 void fill(Block bytes, uint64_t offset) {
   auto* const items = reinterpret_cast<uint64_t*>(bytes.data());
   for (size_t i = 0; i < bytes.size() / sizeof(uint64_t); ++i)
@@ -35,14 +35,14 @@ Result<size_t> count_up(Block bytes, uint64_t offset) {
   fill(bytes, offset);
   return bytes.size();
 }
-// The same, `bytes` long.
+// A producer of such items that ends at `bytes`.
 auto ends_at(uint64_t bytes) {
   return [bytes](Block to, uint64_t offset) -> Result<size_t> {
     fill(to, offset);
     return std::min<uint64_t>(to.size(), bytes - std::min(bytes, offset));
   };
 }
-// The same, with an error in the block that holds item `at`.
+// A producer of such items that fails in the block of item `at`.
 auto fails_at(uint64_t at) {
   return [at](Block to, uint64_t offset) -> Result<size_t> {
     const uint64_t first = offset / sizeof(uint64_t);
@@ -281,7 +281,7 @@ TEST_P(PullStreamOn, RecoversFromABrokenLimit) {
   EXPECT_EQ(read(stream.begin<uint64_t>() + 10 * block_items), mix64(10 * block_items));
 }
 
-TEST_P(PullStreamOn, ZerosFollowAnErrorWhereThatIsThePolicy) {
+TEST_P(PullStreamOn, ZerosFollowAnErrorIfThatIsThePolicy) {
   PullStream stream =
       open({.bytes = 100 * block, .policy = ErrorPolicy::zeros}, fails_at(7 * block_items + 1));
   const uint64_t* const data = stream.begin<uint64_t>();
@@ -355,7 +355,7 @@ TEST_P(PullStreamOn, PreparingMeetsTheProducersErrorAsAResult) {
   EXPECT_EQ(stream.prepare_read(stream.begin(), block + 1).error().attempted, "turn the crank");
 }
 
-TEST(PullStream, RefusesWhatCannotBe) {
+TEST(PullStream, RefusesInvalidOptions) {
   for (PullStream::Options options :
        {PullStream::Options{.bytes = 1, .block_bytes = 3000},
         PullStream::Options{.bytes = 129 * TiB}, PullStream::Options{.comeback_blocks = 1u << 20}})

@@ -19,8 +19,8 @@ namespace penstock {
 
 namespace {
 
-// initial-exec: the handler reads it, and the lazy allocation of a library loaded at run time must
-// not happen there.
+// initial-exec: the handler reads it, and a library loaded at run time must not allocate it lazily
+// there.
 [[gnu::tls_model("initial-exec")]] constinit thread_local internal::RecoveryFrame* innermost =
     nullptr;
 
@@ -30,7 +30,8 @@ void copy_text(char* to, size_t to_bytes, const char* from) noexcept {
   to[length] = 0;
 }
 
-// Where the interrupted thread goes on, as if the faulting instruction had called it.
+// Target of the changed context: the interrupted thread continues here, as if the faulting
+// instruction had called it.
 [[noreturn]] void land() noexcept {
   siglongjmp(innermost->jump, 1);
 }
@@ -74,7 +75,7 @@ Error RecoveryFrame::error() const {
 namespace stream {
 
 namespace {
-Stopping stopping_of_program = nullptr;  // set before any stream is open
+Stopping stopping_of_program = nullptr;  // set before any stream is opened
 }
 
 void set_stopping(Stopping stopping) noexcept {

@@ -1,21 +1,20 @@
 #pragma once
 
-// What a stream's fault handler does about an error: the other side of penstock/stream.h.
+// How a stream's fault handler treats an error: the other side of penstock/stream.h.
 //
-// The handler does not jump out of itself: the registry counts who is inside a region's handler,
-// and the kernel has a signal mask to restore. Instead it changes the interrupted context, so that
-// the return from the signal lands in a small function which then jumps to the recovery point. All
-// frames between, the faulting one included, are abandoned (see penstock/stream.h for what that
-// skips). An access that faults inside another handler (nested) abandons that handler, too: a
-// handler must not use a stream with ErrorPolicy::recover.
+// The handler does not jump out of itself: the registry counts the threads inside a region's
+// handler, and the kernel has a signal mask to restore. Instead it changes the interrupted context,
+// so that the return from the signal lands in a small function, which then jumps to the recovery
+// point. All frames between, the faulting one included, are abandoned (see penstock/stream.h for
+// what that skips). An access that faults inside another handler (nested) abandons that handler,
+// too: a handler must not use a stream with ErrorPolicy::recover.
 
 #include "memory/stream/error_policy.h"
 #include "penstock/stream.h"
 
 namespace penstock::stream {
 
-// An error as it is found on the fault path: no allocation. Strings are copied before they are used
-// later.
+// An error found on the fault path: no allocation. Its strings must be copied for later use.
 struct Failure {
   ErrorCode code = ErrorCode::io;
   const char* attempted = "";
@@ -25,7 +24,7 @@ struct Failure {
   Error error() const { return {code, attempted, subject, system_errno}; }
 };
 
-// A failure that holds its own words. May be written on the fault path.
+// A failure that contains its own text. May be written on the fault path.
 struct WrittenFailure {
   const char* subject = "";
   ErrorCode code = ErrorCode::io;
@@ -40,19 +39,20 @@ struct WrittenFailure {
 
 // Does what `policy` says about `failure`.
 //   stop     ends the process with the message (abort, so that a core shows the access).
-//   recover  returns true, and the thread will be at its recovery point once the handler has
-//            returned Outcome::retry. With context == nullptr (not in a handler) it jumps there at
-//            once. Without a recovery point: as stop.
+//   recover  returns true; the thread continues at its recovery point once the handler has returned
+//            Outcome::retry. With context == nullptr (not in a handler) it jumps there at once.
+//            Without a recovery point: as stop.
 //   zeros    returns false: the caller supplies zeros, or drops what was written.
 [[nodiscard]] bool fail(ErrorPolicy policy, const Failure& failure, void* context) noexcept;
 
-// The message alone.
+// Prints the message only.
 void report(const Failure& failure, const char* hint = "") noexcept;
-// The message and the end, for what no policy can mend: set_stopping()'s, where there is one.
+// Prints the message and ends the process, for errors that no policy can mend; calls
+// set_stopping()'s function if there is one.
 [[noreturn]] void stop(const Failure& failure) noexcept;
 
-// What a program does instead of abort() when one of its streams stops it, such as to end with an
-// exit code of its own. It may be called in a signal handler, in any thread. Set before the first
+// A function that replaces abort() when a stream stops the program, for example to exit with its
+// own exit code. It may be called in a signal handler, in any thread. Set it before the first
 // stream is opened.
 using Stopping = void (*)(const Failure&) noexcept;
 void set_stopping(Stopping stopping) noexcept;

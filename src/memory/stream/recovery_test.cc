@@ -62,7 +62,7 @@ TEST(RecoveryTest, TheSignalMaskIsAsBefore) {
     EXPECT_EQ(sigismember(&before, signal), sigismember(&after, signal));
 }
 
-TEST(RecoveryTest, WhatTheCodeReturnsComesThrough) {
+TEST(RecoveryTest, ReturnsTheResultOfTheCode) {
   EXPECT_EQ(*RecoveryPoint::run([] { return 5; }), 5);
   EXPECT_TRUE(RecoveryPoint::run([] {}));
   Result<int> inner =
@@ -121,7 +121,7 @@ TEST(RecoveryDeathTest, WithoutAPointOrWithStopTheProcessEndsWithTheMessage) {
       << "the point is another thread's";
 }
 
-TEST(RecoveryTest, ZerosLeavesItToTheStream) {
+TEST(RecoveryTest, ZerosLeavesTheErrorToTheStream) {
   EXPECT_FALSE(fail(ErrorPolicy::zeros, {}, nullptr));
 }
 

@@ -1,26 +1,25 @@
-// How a range of a user's own is served, in several threads.
+// How a user's own range is served, in several threads.
 //
-// The naive way is to give the user the bare fault: an address, in whatever thread, and the calls
-// that map memory. Each user then has to find that two threads which touch one block at the same
-// time must not both make it, that a page mapped and then filled is seen half filled, and that a
-// block taken away leaves a moment in which a store to it is lost. These three are what is done
-// here.
+// A bare fault gives the user an address, in whatever thread, and the calls that map memory. Each
+// user then has to find out that two threads which touch one block at the same time must not both
+// make it, that a page mapped and then filled is seen half filled, and that a block taken away
+// leaves a moment in which a store to it is lost. This file solves these three.
 //
 // One fault per block. A slot says what is at its index, under mutex_. The first thread that faults
 // there marks the slot busy and calls the user's handler without the lock; others that fault there
 // wait until it is done, look again and mostly find the block. Only the serving thread may hide a
 // busy slot's block, so the handler's promise (the access is possible when it returns ok) can be
-// checked, and two handlers that evict each other's blocks cannot keep both from going on.
+// checked, and two handlers that evict each other's blocks cannot block each other for ever.
 //
 // Appearing. The user fills the block at its home, an address that nobody else has; then it moves
 // into place. uffd_move moves page by page, and a thread that touches a page which is not there yet
-// faults and finds, when it has the lock, that the block is there.
+// faults, waits for the lock and then finds the block mapped.
 //
 // Vanishing. uffd_move takes each page away at once and leaves a watched hole; shared replaces the
-// view by reserved space and the data stay in the file. The mremap pool makes the block
-// inaccessible first. All keep the block's protection until it is away (Pool::unmap_in_use): threads
-// that touch it meanwhile fault, wait for the lock, and look again. Nothing here may touch it then:
-// this thread has the lock.
+// view by reserved space, and the data stay in the file. The mremap pool makes the block
+// inaccessible first. All keep the block's protection until it is away (Pool::unmap_in_use):
+// threads that touch it meanwhile fault, wait for the lock, and look again. This file must not
+// touch the block then, because its thread has the lock.
 //
 // Fault path: allocates nothing, and the only lock it takes is mutex_, under which no user code
 // runs and nothing faults. Costs: a signal, a move with the lock held, and what the handler does.
@@ -86,10 +85,10 @@ Result<std::unique_ptr<RegionCore>> RegionCore::open(std::shared_ptr<pool::Pool>
 
 RegionCore::~RegionCore() {
   stop_watching();
-  if (is_inherited()) return;  // whoever had the lock at the fork is not there any more
+  if (is_inherited()) return;  // a thread that held the lock at the fork does not exist here
   for (pool::BlockId block = 0; block < pool_->blocks_max(); ++block) {
     if (shown_at_plus_one_[block] == 0) continue;
-    // A block that cannot go home goes with its range: the pool has one less.
+    // A block that cannot be unmapped is lost with its range: the pool has one less.
     (void)hide(shown_at_plus_one_[block] - 1);
   }
   if (range_.begin() != nullptr) pool_->release(range_);
@@ -171,7 +170,7 @@ RegionCore::Block RegionCore::hide(uint64_t index) noexcept {
   return Block(pool_, block);
 }
 
-// 0 or an errno; then the block is where it was, as it was.
+// Moves the slot's block home. Returns 0 or an errno; then the block is where it was, as it was.
 int RegionCore::take_home(uint64_t index) noexcept {
   const Slot& here = slot(index);
   const pool::BlockId block = here.block_plus_one - 1;

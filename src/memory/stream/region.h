@@ -18,11 +18,11 @@
 
 namespace penstock::stream {
 
-// Thread safety: any thread, also inside a fault handler, where open() and destruction may not
-// stand. mutex_ guards the slots and is held across moves of blocks, never across the user's code
-// or anything that faults. Invariants: a block is mapped exactly where its slot says, with the
-// slot's protection; a slot without a block is not mapped. A slot is busy while one thread runs the
-// user's handler for it.
+// Thread safety: any thread, also inside a fault handler, except for open() and destruction. mutex_
+// guards the slots and is held across moves of blocks, never across the user's code or anything
+// that faults. Invariants: a block is mapped exactly where its slot says, with the slot's
+// protection; a slot without a block is not mapped. A slot is busy while one thread runs the user's
+// handler for it.
 class RegionCore final : public StreamHandler {
  public:
   using Options = Region::Options;
@@ -54,7 +54,7 @@ class RegionCore final : public StreamHandler {
     uint32_t block_plus_one;  // 0: none
     Protection protection;
     bool busy;
-    pthread_t server;  // the thread that is in the handler, while busy
+    pthread_t server;  // the thread in the handler, while busy
   };
 
   RegionCore(std::shared_ptr<pool::Pool> pool, const Options& options, Region::Handler handler);
@@ -83,8 +83,9 @@ class RegionCore final : public StreamHandler {
 
   mutable Mutex mutex_;
   os::ZeroedTable<Slot> slots_;                          // guarded by mutex_
-  const std::unique_ptr<uint64_t[]> shown_at_plus_one_;  // of every block of the pool; 0: not here
-  EventCount ended_;                                     // a slot is busy no more
+  const std::unique_ptr<uint64_t[]> shown_at_plus_one_;  // index of each of the pool's blocks, plus
+                                                         // one; 0: not here
+  EventCount ended_;                                     // announced when a slot stops being busy
 };
 
 }  // namespace penstock::stream

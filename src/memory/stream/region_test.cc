@@ -33,8 +33,8 @@ constexpr size_t block_items = block / sizeof(uint64_t);
 using Blocks = Region::Blocks;
 using Fault = Region::Fault;
 
-// What a region shows and hides is ordered by the page tables. The thread sanitizer knows only of
-// locks and atomics, and would see a race with the mmap() of the thread that showed a block.
+// The page tables order what a region shows and hides. The thread sanitizer knows only locks and
+// atomics, and would see a race with the mmap() of the thread that showed a block.
 __attribute__((no_sanitize("thread"))) uint64_t read(const uint64_t* at) {
   return *static_cast<const volatile uint64_t*>(at);
 }
@@ -52,7 +52,7 @@ Status shown(int error) {
   return {};
 }
 
-// All the mappings that the system lets the process have, but for a few.
+// Uses up all but a few of the mappings that the system lets the process have.
 class MappingsUsedUp {
  public:
   static constexpr size_t pages_max = 200'000;
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Mechanisms, RegionOn,
                                                                        : "shared";
                          });
 
-TEST_P(RegionOn, ABlockWithAPinnedPageGoesWithItsRegion) {
+TEST_P(RegionOn, ABlockWithAPinnedPageIsLostWithItsRegion) {
   const BlockPool pool = open_pool(2);
   std::optional<pool::PinnedPage> pinned;
   {
@@ -114,8 +114,8 @@ TEST_P(RegionOn, ABlockWithAPinnedPageGoesWithItsRegion) {
   EXPECT_GE(pool.blocks_free(), 1u);
 }
 
-// Blocks in the order in which they were shown. Never allocates: the thread sanitizer forbids it in
-// handlers. Thread safety: all members.
+// Queue of blocks in the order in which they were shown. Never allocates: the thread sanitizer
+// forbids it in handlers. Thread safety: all members.
 class Order {
  public:
   void push(uint64_t index) {
@@ -135,7 +135,7 @@ class Order {
   uint64_t begin_ = 0, end_ = 0;
 };
 
-// A handler that fills blocks, and hides the oldest when there is no other.
+// A handler that fills blocks, and hides the oldest if no other is free.
 class Cache {
  public:
   explicit Cache(BlockPool pool) : pool_(std::move(pool)) {}
@@ -185,8 +185,8 @@ TEST_P(RegionOn, ReturnsItsBlocksToThePool) {
   EXPECT_EQ(pool.blocks_free(), 5u);
 }
 
-// Threads read anywhere, the handlers take each other's blocks away: every value must be right, and
-// never half of a block.
+// Threads read anywhere while the handlers evict each other's blocks: every value must be right,
+// and no block half filled.
 TEST_P(RegionOn, ThreadsShareASmallCacheAtRandom) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(seed);
@@ -209,8 +209,8 @@ TEST_P(RegionOn, ThreadsShareASmallCacheAtRandom) {
   EXPECT_GT(cache.calls, 24u);
 }
 
-// A paged counter array: blocks go out to a backing store and come back. No store of any thread may
-// be lost in a block that is taken away.
+// A paged array of counters: blocks go out to a backing store and come back. No thread's store to
+// an evicted block may be lost.
 TEST_P(RegionOn, NoStoreIsLostWhenABlockIsTakenAway) {
   constexpr uint64_t blocks_all = 6, threads_all = 3;
   const BlockPool pool = open_pool(3 + threads_all);
@@ -296,7 +296,8 @@ TEST_P(RegionOn, HandlersOfDifferentBlocksRunAtTheSameTime) {
 
 TEST_P(RegionOn, ProtectionFindsTheFirstWrite) {
   const BlockPool pool = open_pool(6);
-  std::atomic<uint64_t> dirty = 0;  // a bit per block; atomic, for the handler interrupts this code
+  std::atomic<uint64_t> dirty = 0;  // a bit per block; atomic, because the handler interrupts this
+                                    // code
   const Region region = open(pool, {}, [&](Blocks& blocks, const Fault& fault) {
     if (fault.is_present) {
       EXPECT_TRUE(fault.is_write);
@@ -312,7 +313,7 @@ TEST_P(RegionOn, ProtectionFindsTheFirstWrite) {
   for (uint64_t i : {1, 4}) write(data + i * block_items, 7 + i);
   EXPECT_EQ(dirty, 1u << 1 | 1u << 4);
 
-  // A protected block goes away and comes back like any other, with its contents.
+  // A protected block can be hidden and shown like any other, with its contents.
   EXPECT_EQ(region.blocks().protect(4, Protection::none), 0);
   BlockPool::Block hidden = region.blocks().hide(4);
   ASSERT_TRUE(hidden);
@@ -323,9 +324,9 @@ TEST_P(RegionOn, ProtectionFindsTheFirstWrite) {
   EXPECT_EQ(region.blocks().protect(4, Protection::read), ENOENT);
 }
 
-// One thread stores to a block that may only be read, another takes the block away. A store that the handler was not
-// told of must not be in it.
-TEST_P(RegionOn, NoStoreToAProtectedBlockGoesUntoldWhileItIsTakenAway) {
+// One thread stores to a read-only block while another hides it. The block must not contain a store
+// that the handler did not see.
+TEST_P(RegionOn, TheHandlerSeesEveryStoreToAProtectedBlockThatIsTakenAway) {
   const BlockPool pool = open_pool(2);
   std::atomic<bool> told = false;
   Region region = open(pool, {.bytes = block}, [&](Blocks& blocks, const Fault& fault) {
@@ -342,7 +343,7 @@ TEST_P(RegionOn, NoStoreToAProtectedBlockGoesUntoldWhileItIsTakenAway) {
   std::jthread storer([&] {
     for (int r = 1; r <= rounds; ++r) {
       while (round != r) std::this_thread::yield();
-      // Before, while or after the block goes: as long as that takes, more or less.
+      // The delay places the store before, within or after the hiding.
       for (volatile uint64_t spins = mix64(static_cast<uint64_t>(r)) % 8192; spins > 0;)
         spins = spins - 1;
       for (size_t i = 0; i < block_items; i += 256) write(&items[i], static_cast<uint64_t>(r));
@@ -403,7 +404,7 @@ TEST_P(RegionOn, ABlockKeepsItsPool) {
   {
     const BlockPool pool = open_pool(2);
     kept = pool.take();
-    kept = pool.take();  // the first one goes back
+    kept = pool.take();  // the first pool's block returns to it
   }
   ASSERT_TRUE(kept);
   std::memset(kept.bytes().data(), 1, block);
@@ -436,7 +437,7 @@ TEST_P(RegionOn, SharesItsPoolWithAnArray) {
               mix64(3 * i));
 }
 
-TEST_P(RegionOn, WhatIsThereIsNotShownTwice) {
+TEST_P(RegionOn, ABlockIsNotShownTwice) {
   const BlockPool pool = open_pool(3);
   Cache cache(pool);
   const Region region = open(pool, {}, std::ref(cache));
@@ -516,7 +517,7 @@ TEST_P(RegionOn, PreparedPiecesServeSystemCalls) {
   EXPECT_EQ(handler->prepare(region.begin() + 10, 3 * block, fault::Access::read), block - 10);
 }
 
-TEST(Region, RefusesWhatCannotBe) {
+TEST(Region, RefusesInvalidOptions) {
   auto pool = BlockPool::open({.block_bytes = block, .blocks = 1});
   ASSERT_TRUE(pool);
   auto handler = [](Blocks&, const Fault&) { return Status(); };
@@ -526,7 +527,8 @@ TEST(Region, RefusesWhatCannotBe) {
   EXPECT_FALSE(Region::open(*pool, {.bytes = 1}, {}));
 }
 
-// A move needs mappings; then the block is copied, by a thread that must not fault there itself.
+// A move needs mappings; without them the block is copied, by a thread that must not fault there
+// itself.
 TEST(RegionOfMovedBlocks, HidesABlockWhenNoMappingIsLeft) {
   if (os::shadowed) GTEST_SKIP() << "a sanitizer needs mappings of its own";
   auto pool = BlockPool::open({.block_bytes = block, .blocks = 2, .mechanism = Mechanism::mremap});

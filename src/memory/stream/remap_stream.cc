@@ -3,31 +3,31 @@
 //
 // Guard pages on one buffer (Vortex-B, guard_stream.cc) give plain pointers, too, but the kernel
 // clears every page anew, and a reader that jumps over its guard reads half-written data. Here
-// (Vortex-C, section 4.3) each side has an address of its own, and the physical block moves from one
-// to the other. A position x keeps to its slot:
+// (Vortex-C, section 4.3) each side has its own address, and the physical block moves from one to
+// the other. A position x keeps its slot:
 //
-//   of an older position,  --write fault-->  at the producer's  --read fault-->  at the consumer's
+//   an older position's,   --write fault-->  at the producer's  --read fault-->  at the consumer's
 //   anywhere                   in x              address            in x             address
 //        ^                                                                              |
 //        +------------------------- write fault in x + slots ---------------------------+
 //
 // One move per fault: the consumer's takes the block from the producer's address, the producer's
-// takes it from where the consumer (or, where the consumer jumped, the producer) left it. The move
-// is made without the lock, by the thread that has set Slot::moving. A position that the producer
-// skipped, or one past the end, has no contents: the consumer's fault takes the slot's block home,
-// clears it there and maps it.
+// takes it from where the consumer left it (or the producer, if the consumer jumped). The thread
+// that has set Slot::moving makes the move, without the lock. A position that the producer skipped,
+// or one past the end, has no contents: the consumer's fault takes the slot's block home, clears it
+// there and maps it.
 //
 // The two views are different addresses of the same memory, and the mutex orders stores and loads
 // as it orders anything else.
 //
-// Breaches: strict, a side takes a block home before the other one hears of it, in the thread that
-// has left it, so every breach faults; that costs one more move per block and side. (With the shared
-// pool that is the unmapping which otherwise waits for a batch.) Not strict, a block stays at its old
-// address until the other side has taken it (or its slot has been used again), and an access until
-// then goes unnoticed and races with the other side: a move by mremap leaves a mapping for a moment,
-// in which a store is lost, and the shared pool leaves old views until a batch is full, in which a
-// store spoils a newer block. In both, an address that was never touched is never mapped early, so
-// the waits hold.
+// Breaches. A strict side takes a block home before the other side learns of it, in the thread that
+// has left it, so every breach faults; that costs one more move per block and side. (With the
+// shared pool that is the unmapping which otherwise waits for a batch.) If not strict, a block
+// stays at its old address until the other side has taken it (or its slot has been used again), and
+// an access until then goes unnoticed and races with the other side: a move by mremap leaves a
+// mapping for a moment, in which a store is lost, and the shared pool leaves old views until a
+// batch is full, in which a store spoils a newer block. In both, an address that was never touched
+// is never mapped early, so the waits hold.
 
 #include "memory/stream/remap_stream.h"
 
@@ -91,12 +91,12 @@ Result<std::unique_ptr<RemapStreamCore>> RemapStreamCore::open(const Options& op
   return core;
 }
 
-// Without the lock: in a forked child a thread of the parent may have had it.
+// Takes no lock: in a forked child a thread of the parent may have had it.
 RemapStreamCore::~RemapStreamCore() {
   for (fault::EventServer& events : events_) events = {};
   stop_watching();
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    // A block that cannot go home goes with its range, and the pool after it.
+    // A block that cannot be unmapped is lost with its range, and the pool after it.
     if (slots_[i].place != Place::nowhere && pool_->unmap(blocks_[i], address_of(slots_[i])) != 0)
       continue;
     pool_->give(blocks_[i]);
@@ -109,8 +109,8 @@ RemapStreamCore::~RemapStreamCore() {
 
 // ---- how a block appears and goes
 
-// With system_calls, a page of which on_fault() has declined the fault is poisoned, and its thread
-// meets that as it would meet a memory error.
+// Handles Options::system_calls: a page whose fault on_fault() declined is poisoned, and its thread
+// gets that as a memory error.
 fault::Outcome RemapStreamCore::on_unservable(const fault::Fault& fault,
                                               fault::Unservable why) noexcept {
   const bool may_be_refused = why == fault::Unservable::memory_error && system_calls_;
@@ -119,7 +119,7 @@ fault::Outcome RemapStreamCore::on_unservable(const fault::Fault& fault,
   return fault::Outcome::retry;
 }
 
-// Other threads wait meanwhile, if they need this slot.
+// Runs `move` without the lock; threads that need this slot wait meanwhile.
 template <class Move>
 int RemapStreamCore::without_lock(Slot& slot, Move move) noexcept {
   slot.moving = true;
@@ -153,7 +153,7 @@ int RemapStreamCore::hide(Slot& slot) noexcept {
   return without_lock(slot, [=, this] { return pool_->unmap(block, from); });
 }
 
-// Where the system refuses, they stay: that costs memory, and nothing else.
+// If the system refuses, the tables stay, which only costs memory.
 void RemapStreamCore::free_page_tables(std::span<std::byte> piece) noexcept {
   (void)pool_->free_page_tables(piece);
 }

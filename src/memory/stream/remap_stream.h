@@ -15,9 +15,9 @@
 
 namespace penstock::stream {
 
-// Invariant, beside those of TwoSidedCore: slot i has the block blocks_[i] of the pool, which is at
-// exactly one place: at home (Place::nowhere), or at the address of the slot's position on one side.
-// Its contents are the position's wherever it is.
+// Invariant, beside those of TwoSidedCore: slot i owns the pool's block blocks_[i], which is at
+// exactly one place: at home (Place::nowhere), or at the address of the slot's position on one
+// side. Its contents are always the position's.
 class RemapStreamCore final : public TwoSidedCore {
  public:
   using Options = RemapStream::Options;

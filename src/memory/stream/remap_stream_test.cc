@@ -31,7 +31,7 @@ namespace {
 using Mechanism = Mechanism;
 using Side = Side;
 
-// What each mechanism must do alike. A mechanism that this kernel lacks is skipped.
+// Fixture for behaviour that all mechanisms share. A mechanism that this kernel lacks is skipped.
 class RemapStreamOn : public ::testing::TestWithParam<Mechanism> {
  protected:
   void SetUp() override {
@@ -75,7 +75,7 @@ TEST_P(RemapStreamOn, ConsumerWaitsUntilTheProducerHasLeftTheBlock) {
   std::atomic<int> read = 0;
   std::jthread consumer([&] { read = pipe.reader()[0]; });
   pipe.writer()[0] = 1;
-  pipe.writer()[block] = 2;  // with L = 1 block 0 is still the producer's
+  pipe.writer()[block] = 2;  // block 0 is still the producer's: L = 1
   EXPECT_FALSE(soon([&] { return read != 0; }, a_while_ms));
   pipe.writer()[0] = 3;
   pipe.writer()[2 * block] = 4;
@@ -84,7 +84,7 @@ TEST_P(RemapStreamOn, ConsumerWaitsUntilTheProducerHasLeftTheBlock) {
 }
 
 TEST_P(RemapStreamOn, ProducerRunsAheadByReadAheadAndComeback) {
-  // The N + L + M + 1 blocks of the paper, of which the consumer keeps M + 1 once it has begun.
+  // The paper's N + L + M + 1 blocks, of which the consumer keeps M + 1 once it has begun.
   RemapStream pipe = open({.bytes = 20 * block,
                            .read_ahead_blocks = 2,
                            .producer_comeback_blocks = 1,
@@ -103,7 +103,7 @@ TEST_P(RemapStreamOn, ProducerRunsAheadByReadAheadAndComeback) {
   EXPECT_EQ(pipe.reader()[0], 1);
   EXPECT_TRUE(soon([&] { return written == 4; }));
   EXPECT_FALSE(soon([&] { return written > 4; }, a_while_ms));
-  EXPECT_EQ(pipe.reader()[9 * block], 1);  // a jump frees all that it skips
+  EXPECT_EQ(pipe.reader()[9 * block], 1);  // a jump frees all blocks that it skips
   EXPECT_TRUE(soon([&] { return written == 10; }));
 }
 
@@ -227,9 +227,9 @@ TEST_P(RemapStreamOn, ManyStreamsRunAtOnce) {
 
 // ---- giving up
 
-// A page in I/O keeps its block where it is, unless the mechanism moves no pages: then either side has an error, and
-// nobody is stopped.
-TEST_P(RemapStreamOn, WithZerosAPinnedPageIsAnError) {
+// A page in I/O keeps its block in place, unless the mechanism moves no pages: then either side
+// gets an error, and nobody is stopped.
+TEST_P(RemapStreamOn, APinnedPageIsAnErrorIfThePolicyIsZeros) {
   const bool may_serve_system_calls = bool{os::Userfault::open_privileged()};
   for (const bool strict : {true, false}) {
     SCOPED_TRACE(strict ? "strict" : "not strict");
@@ -256,8 +256,8 @@ TEST_P(RemapStreamOn, WithZerosAPinnedPageIsAnError) {
   }
 }
 
-// The first one's fault takes the blocks away, and the others fault meanwhile.
-TEST_P(RemapStreamOn, WithZerosSeveralThreadsMayBreakALimitAtOnce) {
+// The first thread's fault takes the blocks away, and the others fault meanwhile.
+TEST_P(RemapStreamOn, SeveralThreadsMayBreakALimitAtOnceIfThePolicyIsZeros) {
   if (os::thread_sanitized) GTEST_SKIP() << "a store races with the mmap() below it, which it may";
   constexpr size_t blocks = 64, threads = 4;
   for (int round = 0; round < (os::shadowed ? 5 : 100); ++round) {
@@ -310,8 +310,7 @@ TEST_P(RemapStreamOn, ABrokenComebackLimitIsNamed) {
       "numbers.*consumer in block 3.*block 19.*consumer_comeback_blocks is 1, at least 16");
 }
 
-// What a broken rule meets while the other side has not moved: nothing but `strict` can find it
-// then.
+// A rule is broken while the other side has not moved: only `strict` can detect it then.
 TEST_P(RemapStreamOn, StrictFindsEveryBreachAtOnce) {
   const RemapStream::Options options{.bytes = 20 * block,
                                      .read_ahead_blocks = 6,
@@ -354,7 +353,7 @@ TEST_P(RemapStreamOn, StrictFindsEveryBreachAtOnce) {
 
 // ---- calls
 
-TEST_P(RemapStreamOn, PrepareRefusesWhatIsNotOneWindowOfItsSide) {
+TEST_P(RemapStreamOn, PrepareRefusesMoreThanOneWindowOfItsSide) {
   RemapStream pipe = open({.bytes = 9 * block});
   char other[16];
   EXPECT_EQ(pipe.prepare_write(other, 16).error().code, ErrorCode::invalid_argument);
@@ -381,8 +380,8 @@ TEST_P(RemapStreamOn, WaitReadyTellsWhatIsThereAndTheEnd) {
   EXPECT_EQ(sum, bytes);
 }
 
-// A block that is unmapped leaves a page table behind: 4 KiB for each 2 MiB of addresses here.
-TEST_P(RemapStreamOn, PageTablesOfWhatWasPassedAreFreed) {
+// An unmapped block leaves a page table behind: 4 KiB for each 2 MiB of addresses here.
+TEST_P(RemapStreamOn, PageTablesBehindTheReaderAreFreed) {
   auto page_table_kib = [] {
     std::ifstream status("/proc/self/status");
     for (std::string word; status >> word;) {
@@ -400,11 +399,11 @@ TEST_P(RemapStreamOn, PageTablesOfWhatWasPassedAreFreed) {
   uint64_t seen = 0;
   for (uint64_t at = 0; at < bytes; at += step) seen += pipe.reader()[at] == 'x';
   EXPECT_EQ(seen, bytes / step);
-  // Two sides, 2560 tables each, if they stayed.
+  // Two sides with 2560 tables each, if they stayed.
   EXPECT_LT(page_table_kib() - before, 4000);
 }
 
-// Asking beyond the capacity must not make the stream believe that the reader has passed
+// A request beyond the capacity must not make the stream believe that the reader has passed
 // everything.
 TEST_P(RemapStreamOn, WaitReadyBeyondTheCapacityHarmsNothing) {
   RemapStream pipe = open({.bytes = 3 * GiB});
@@ -452,7 +451,7 @@ TEST_P(RemapStreamOn, AStrictStreamEndsInZerosAfterARefusedStore) {
 
 // ---- Options::system_calls
 
-// Where the kernel lacks it or this user may not have it, these are skipped.
+// Skipped if the kernel lacks it or this user may not use it.
 class RemapStreamForSystemCalls : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -486,8 +485,8 @@ TEST_F(RemapStreamForSystemCalls, LoadsAndStoresWorkAsEver) {
   }
 }
 
-// One system call each for a stream far longer than its memory: into one stream by read(), out of
-// another by write().
+// One system call for a stream far longer than its memory: read() into one stream, write() out of
+// another.
 TEST_F(RemapStreamForSystemCalls, AWholeStreamGoesThroughOneSystemCall) {
   constexpr size_t bytes = 200 * block + 123;
   RemapStream from = open({.bytes = bytes});
@@ -503,7 +502,7 @@ TEST_F(RemapStreamForSystemCalls, AWholeStreamGoesThroughOneSystemCall) {
     ::close(ends[1]);
   });
   std::thread reader([&] {
-    size_t done = 0;  // a pipe gives what it has
+    size_t done = 0;  // a pipe returns what it has
     for (ssize_t some; (some = ::read(ends[0], to.writer() + done, bytes - done)) > 0;) {
       done += static_cast<size_t>(some);
     }
@@ -523,7 +522,7 @@ TEST_F(RemapStreamForSystemCalls, ErrorsReachSystemCallsAndCode) {
   pipe.fail(Side::producer, Error{ErrorCode::io, "read the tape"});
   int null_fd = ::open("/dev/zero", O_RDONLY);
   ASSERT_GE(null_fd, 0);
-  EXPECT_EQ(::read(null_fd, pipe.reader() + 500, 100), -1);  // stores into what is not there
+  EXPECT_EQ(::read(null_fd, pipe.reader() + 500, 100), -1);  // stores into a missing block
   EXPECT_EQ(errno, EFAULT);
   ::close(null_fd);
   auto read = RecoveryPoint::run([&] { return pipe.reader()[0]; });

@@ -22,7 +22,7 @@ Status Shape::check(const std::string& name) const {
   if (Status valid = pool::check_block_bytes(block_bytes, "open a stream", name); !valid)
     return valid;
   if (bytes == 0) return refuse("bytes: the longest that the stream may become, at least 1");
-  // A process has 128 TiB of addresses here; how much of that is free, reserving finds out.
+  // A process has 128 TiB of addresses here; the reservation finds out how much of that is free.
   if (bytes > (uint64_t{1} << 47)) return refuse("bytes: at most 128 TiB of address space");
   const uint64_t window =
       uint64_t{1} + read_ahead_blocks + producer_comeback_blocks + consumer_comeback_blocks;
@@ -86,7 +86,8 @@ WrittenFailure written(const Refusal& refusal, const char* name) noexcept {
                    refusal.other_reason);
     case Verdict::behind_window: {
       const Position wanted = refusal.head - refusal.position;
-      // A side that jumped and now goes back over what it skipped goes, as a rule, as far as it came from.
+      // A side that jumped and now goes back over what it skipped usually goes as far as it came
+      // from.
       const Position origin = std::max<Position>(refusal.jump.from, 0);
       char whole[80] = "";
       if (refusal.jump.skipped(refusal.position))
@@ -133,13 +134,13 @@ WrittenFailure written(const Refusal& refusal, const char* name) noexcept {
 
 namespace {
 
-// Sleeping and waking costs more than the other side usually takes. On one processor nobody can
-// answer while we spin.
+// Sleeping and waking costs more than the other side's usual time. On one processor nobody can
+// answer while this thread spins.
 const int spins_max = std::thread::hardware_concurrency() > 1 ? 1000 : 0;
 
 }  // namespace
 
-// relaxed: now() has the last word.
+// relaxed: now() makes the decision.
 void EventCount::spin(uint32_t seen) const noexcept {
   for (int spins = 0; spins < spins_max && count_.load(std::memory_order_relaxed) == seen;
        ++spins) {

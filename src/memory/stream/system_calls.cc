@@ -12,7 +12,7 @@
 namespace penstock::system_calls {
 namespace {
 
-// No system call moves more at a time.
+// Limit on one system call.
 constexpr size_t call_bytes_max = size_t{1} << 30;
 constexpr int taken_max = 1000;
 
@@ -23,13 +23,13 @@ Result<size_t> prepare(void* address, size_t bytes, fault::Access access) {
   return handler->prepare(static_cast<std::byte*>(address), bytes, access);
 }
 
-// Until a descriptor in non-blocking mode is ready again.
+// Waits until a non-blocking descriptor is ready again.
 void wait_for(int fd, short events) {
   pollfd entry = {.fd = fd, .events = events, .revents = 0};
   (void)poll(&entry, 1, -1);
 }
 
-// Calls `transfer(address, bytes)` piece by piece, until all is done or it says 0.
+// Calls `transfer(address, bytes)` piece by piece, until all is done or it returns 0.
 template <class Transfer>
 Result<uint64_t> transfer_all(int fd, const void* memory, uint64_t bytes, fault::Access access,
                               const char* attempted, Transfer transfer) {
@@ -46,7 +46,7 @@ Result<uint64_t> transfer_all(int fd, const void* memory, uint64_t bytes, fault:
       done += static_cast<uint64_t>(some);
       taken = 0;
     } else if (errno == EFAULT && fault::find(at + done) != nullptr && ++taken < taken_max) {
-      // Another thread's reads took what was ready (FileReader).
+      // Another thread's read took the data that were ready (FileReader).
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       wait_for(fd, access == fault::Access::read ? POLLOUT : POLLIN);
     } else if (errno != EINTR) {

@@ -50,7 +50,7 @@ Ends open_sockets() {
 }
 
 // memory -> pipe -> RemapStream -> socket (non-blocking) -> GuardStream -> pipe -> ProcessStream ->
-// pipe -> FileWriter; FileReader -> pipe -> memory. No piece fits any stream's window.
+// pipe -> FileWriter; FileReader -> pipe -> memory. No transfer fits any stream's window.
 TEST(SystemCalls, CarryDataThroughEveryKindOfStream) {
   const auto data = random_bytes(40 * block + 12345, 1);
   const size_t bytes = data.size();
@@ -116,7 +116,7 @@ TEST(SystemCalls, PrepareSaysHowMuchIsReady) {
   EXPECT_EQ(system_calls::prepare_write(pipe->writer() + 10, 0), 0u);
   EXPECT_EQ(system_calls::prepare_write(pipe->writer() + 10, 100), 100u);
   EXPECT_EQ(system_calls::prepare_write(pipe->writer() + 10, 50 * block), 2 * block - 10);
-  // What it said is true: the kernel may store there.
+  // Check the answer: the kernel may store there.
   const int zero = ::open("/dev/zero", O_RDONLY);
   EXPECT_EQ(::read(zero, pipe->writer() + 10, 2 * block - 10),
             static_cast<ssize_t>(2 * block - 10));
@@ -127,7 +127,7 @@ TEST(SystemCalls, PrepareSaysHowMuchIsReady) {
   EXPECT_EQ(system_calls::prepare_read(ordinary, sizeof ordinary), sizeof ordinary);
 }
 
-TEST(SystemCalls, ErrorsOfStreamsAndOfTheSystemAreTold) {
+TEST(SystemCalls, ErrorsOfStreamsAndOfTheSystemAreReported) {
   auto pipe = RemapStream::open({.bytes = 100 * block, .block_bytes = block});
   ASSERT_TRUE(pipe);
   pipe->fail(Side::producer, Error{ErrorCode::io, "read the tape"});

@@ -1,25 +1,25 @@
 // How two sides share one stream of any length in a few blocks of memory.
 //
-// The naive way is a queue of blocks behind an iterator. It works, and costs a comparison and a
-// pointer reload per item in both loops, which the compiler can neither hoist nor vectorize. Here
-// each side has a plain pointer to reserved addresses as long as the stream, in which nothing is
-// mapped. A side's first touch of a block faults. The fault is where the sides wait for each other,
-// and where the block appears; between two faults nothing is called.
+// A queue of blocks behind an iterator costs a comparison and a pointer reload per item in both
+// loops, which the compiler can neither hoist nor vectorize. Here each side has a plain pointer to
+// reserved addresses as long as the stream, in which nothing is mapped. A side's first touch of a
+// block faults. In the fault the sides wait for each other, and the block appears; between two
+// faults nothing is called.
 //
 // This file is that machine (Algorithm 7 of the paper). Three streams are built on it. They differ
-// in how a block appears at an address and goes again, which are a few virtual functions:
+// in how a block appears at an address and vanishes again, in a few virtual functions:
 //
-//                  the sides are     a block appears by                    goes by
+//                  the sides are     a block appears by                    vanishes by
 //   RemapStream    two threads       moving from the other side's address  the other side's fault
 //   GuardStream    two threads that  mprotect() of fresh memory, or of     a guard behind the
 //                  see one address   what the producer left there          producer; decommit
 //   ProcessStream  two processes     mapping its slot of a memory file     unmapping, in batches
 //
-// Which block is where. Let w be the producer's head, the last block that it came to, and c the
-// consumer's; both are -1 before the first. The paper counts full and empty blocks with two
-// semaphores. Counts cannot say where a block is when a producer faults out of order or a consumer
-// jumps, and a count that a dead process held is wrong for ever. So the heads themselves are the
-// state, and the counts are their differences:
+// Positions. Let w be the producer's head, the last block that it came to, and c the consumer's;
+// both are -1 before the first. The paper counts full and empty blocks with two semaphores. Counts
+// cannot say where a block is when a producer faults out of order or a consumer jumps, and a count
+// held by a dead process is wrong for ever. So the heads themselves are the state, and the counts
+// are their differences:
 //
 //   full blocks    released - (c + 1), where released = max(0, w - L): after a fault in w the
 //                  producer never touches blocks below
@@ -48,43 +48,43 @@
 // While a side is `failing` its reason is being written, and the other side still takes it for
 // active.
 //
-// Who blocks whom. Both sides first announce where they are, then wait:
+// Waiting. Both sides first announce where they are, then wait:
 //
 //   producer in x   w = max(w, x), which releases the blocks below x - L; waits until
 //                   x <= c + N + L
 //   consumer in y   c = max(c, y), which makes room up to y + N + L; waits until y < released
 //
 // So never both wait for each other: if y >= released >= w - L, then w <= y + L <= c + N + L, and
-// the producer may go on. (A thread that is both sides can wait for itself: it must not, and with one
-// address, where a producer becomes the other side by a mere load, that is an error. How far
-// GuardStream's y has to be is in guard_stream.cc.) A third wait is short: for the thread that is
-// moving the slot's block, which holds no lock and waits for nothing.
+// the producer may go on. (A thread that is both sides could wait for itself: it must not, and with
+// one address, with which a producer becomes the other side by a mere load, that is an error.
+// guard_stream.cc says how far GuardStream's y has to be.) A third wait is short: for the thread
+// that is moving the slot's block, which holds no lock and waits for nothing.
 //
 // The end. finish(n) releases everything up to n; fail() of the producer releases nothing more.
 // Both wake the consumer, for which blocks past the end are then errors, or zeros. When the
-// consumer gives up, the producer no longer waits: with ErrorPolicy::zeros it goes round in the
-// slots. It can then take blocks from the consumer's window, which is why a side that gives up or
+// consumer gives up, the producer no longer waits: with ErrorPolicy::zeros it reuses the slots in
+// turn. It can then take blocks from the consumer's window, which is why a side that gives up or
 // finishes must no longer use its pointer.
 //
-// Breaches of the rules are a store below w - L and a load below c - M. They are found because they
-// fault: what a side must no longer touch is taken away before the other side is told (retire()).
-// Without Options::strict it is taken away when the other side takes the block, or later, and an
-// access until then goes unnoticed. A large copy by the C library is such a breach where it stores
-// its first bytes last, or goes backward.
+// Breaches of the rules are a store below w - L and a load below c - M. They are detected because
+// they fault: a block that a side must no longer touch is taken away before the other side learns
+// of it (retire()). Without Options::strict it is taken away when the other side takes the block,
+// or later, and an access until then goes unnoticed. A large copy by the C library is such a breach
+// if it stores its first bytes last, or goes backward.
 //
-// With ErrorPolicy::zeros a producer that breaks a limit fails in its own fault, and what it stores
-// from there on goes to fresh memory at its address, which nobody reads.
+// If a producer breaks a limit under ErrorPolicy::zeros, it fails in its own fault, and its further
+// stores go to fresh memory at its address, which nobody reads.
 //
 // Memory order. The bytes of a block are stored before `released` is (release), and the consumer
 // loads `released` (acquire) before it loads them; the way back goes by the consumer's head in the
-// same manner. A phase is stored after what it vouches for: a side that sees `finished` also sees
-// the final `released` and `end_bytes`, one that sees `failed` also sees the reason. Between threads
-// mutex_ would do; between processes there is no lock that both take, for a dead process would keep
-// it.
+// same manner. A phase is stored after the data that it vouches for: a side that sees `finished`
+// also sees the final `released` and `end_bytes`, one that sees `failed` also sees the reason.
+// Between threads mutex_ would do; between processes there is no lock that both take, for a dead
+// process would keep it.
 //
-// Costs: one signal, an uncontended lock twice, what the mechanism does; between processes also an
-// atomic addition, which tells a side that waits. Fault path: allocates nothing, and the only lock
-// it takes is mutex_, under which no user code runs and nothing faults.
+// Costs: one signal, an uncontended lock twice, and the mechanism's work; between processes also an
+// atomic addition, which wakes a waiting side. Fault path: allocates nothing, and the only lock it
+// takes is mutex_, under which no user code runs and nothing faults.
 
 #include "memory/stream/two_sided.h"
 
@@ -102,7 +102,7 @@ namespace penstock::stream {
 
 namespace {
 
-// A number that no other thread of this process has or had.
+// Returns a number that no other thread of this process has or had.
 uint64_t this_thread() noexcept {
   static constinit std::atomic<uint64_t> last = 0;
   [[gnu::tls_model("initial-exec")]] static constinit thread_local uint64_t mine = 0;
@@ -138,7 +138,7 @@ void TwoSidedCore::stop_watching() {
 
 // Fault path.
 fault::Outcome TwoSidedCore::on_fault(const fault::Fault& fault) noexcept {
-  // Without a context the thread that waits in the kernel asks again itself.
+  // Without a context the thread that waits in the kernel retries by itself.
   return serve(fault) || fault.context != nullptr ? fault::Outcome::retry : fault::Outcome::decline;
 }
 
@@ -161,8 +161,8 @@ bool TwoSidedCore::serve(const fault::Fault& fault) noexcept {
   return false;
 }
 
-// The side that must have made this access. With one address the block's state tells, as far as it
-// can: see guard_stream.cc.
+// Returns the side that must have made this access. With one address the block's state tells, as
+// far as it can: see guard_stream.cc.
 Side TwoSidedCore::side_of(const fault::Fault& fault) const noexcept {
   if (!rules_.one_address) return side_of_range(fault.address);
   if (fault.access == fault::Access::read) return Side::consumer;
@@ -174,7 +174,7 @@ Side TwoSidedCore::side_of(const fault::Fault& fault) const noexcept {
   return consumers ? Side::consumer : Side::producer;
 }
 
-// Waits for the block and makes it appear: `present`, or why that cannot be.
+// Waits for the block and makes it appear: returns `present`, or why it cannot.
 Verdict TwoSidedCore::serve(Side side, Position position) noexcept {
   Slot& slot = slot_of(position);
   if (waits_for_itself(slot, side, position)) return Verdict::own_wait;
@@ -195,7 +195,7 @@ Verdict TwoSidedCore::serve(Side side, Position position) noexcept {
     if (error == 0) {
       slot.position = position;
       slot.place = place_of(side);
-      // Another thread of the side went on meanwhile.
+      // Another thread of the side moved on meanwhile.
       if (position < retired_[index_of(side)] && (error = hide(slot)) == 0)
         slot.place = Place::nowhere;
     }
@@ -206,7 +206,8 @@ Verdict TwoSidedCore::serve(Side side, Position position) noexcept {
   return verdict;
 }
 
-// With one address. A thread may be both sides as long as neither has to wait for the other.
+// Whether the thread would wait for itself. With one address it may be both sides as long as
+// neither has to wait for the other.
 bool TwoSidedCore::waits_for_itself(Slot& slot, Side side, Position position) noexcept {
   return rules_.one_address && came_[index_of(other(side))] == this_thread() &&
          judge(slot, side, position) == Verdict::wait;
@@ -225,10 +226,10 @@ void TwoSidedCore::no_longer(Side side) noexcept {
   if (came_[index_of(side)] == this_thread()) came_[index_of(side)] = 0;
 }
 
-// Tells where a side is, before it waits: a producer blocked in x has still completed the blocks
-// below x - L. 0 or an errno; then nothing was told.
+// Announces where a side is, before it waits: a producer blocked in x has still completed the
+// blocks below x - L. Returns 0 or an errno; then nothing was announced.
 int TwoSidedCore::come_to(Side side, Position position) noexcept {
-  // Past the capacity a producer does not get.
+  // A producer cannot get past the capacity.
   if (side == Side::producer && position >= blocks_max_) return 0;
   if (phase(side) != Phase::active) return 0;
   const size_t index = index_of(side);
@@ -244,7 +245,8 @@ int TwoSidedCore::come_to(Side side, Position position) noexcept {
   return 0;
 }
 
-// Before the other side is told that `side` touches nothing below `kept` any more.
+// Retires blocks below `kept`, if necessary, before the other side learns that `side` touches them
+// no more.
 int TwoSidedCore::leave(Side side, Position kept, Position complete) noexcept {
   return rules_.strict || rules_.one_address ? retire(side, kept, complete) : 0;
 }
@@ -252,8 +254,9 @@ int TwoSidedCore::leave(Side side, Position kept, Position complete) noexcept {
 int TwoSidedCore::retire(Side side, Position kept, Position) noexcept {
   const Position begin = retired_[index_of(side)];
   const Position end = std::min(kept, begin + static_cast<Position>(slots_.size()));
-  // hide() may give up the lock, and another thread of the side may show a block behind the place of this scan
-  // meanwhile. A scan that hides nothing keeps the lock; a block that is moving then finds the new limit.
+  // hide() may give up the lock, and another thread of the side may show a block behind this scan
+  // meanwhile. A scan that hides nothing keeps the lock; a thread moving a block then sees the new
+  // limit.
   for (bool hidden = true; hidden;) {
     hidden = false;
     for (Position position = begin; position < end; ++position) {
@@ -284,7 +287,7 @@ Verdict TwoSidedCore::judge_producer(Position position) const noexcept {
     return Verdict::behind_window;
   if (phase(Side::consumer) == Phase::failed)
     return rules_.policy == ErrorPolicy::zeros ? Verdict::take : Verdict::other_failed;
-  // As the other side has it, if it makes sense.
+  // The head as the other side stored it, clamped in case it makes no sense.
   const Position consumer = std::clamp<Position>(
       sides_.head[index_of(Side::consumer)].load(std::memory_order_acquire), -1, blocks_max_);
   return position <= consumer + ahead_ + comeback_of(Side::producer) ? Verdict::take
@@ -310,7 +313,8 @@ Verdict TwoSidedCore::judge_consumer(Position position) const noexcept {
   return zeros || position == released() ? Verdict::take_cleared : Verdict::past_end;
 }
 
-// The consumer may be in blocks below. With one address: in those whose next block will stop it.
+// Returns the end of the blocks that the consumer may read. With one address the last of them must
+// have a guard behind it.
 Position TwoSidedCore::readable_end(Phase producer) const noexcept {
   const bool guarded = producer == Phase::active || producer == Phase::failing;
   return released() - (rules_.one_address && guarded ? 1 : 0);
@@ -321,8 +325,8 @@ Position TwoSidedCore::kept_by(Side side) const noexcept {
   return std::max(Position{0}, head_[index_of(side)] - comeback_of(side));
 }
 
-// The pieces of a range that nobody will touch any more, as they are completed: no slot is there,
-// and the side is past them.
+// Frees page tables of completed pieces of a range that nobody will touch any more: no slot is in
+// them, and the side is past them.
 void TwoSidedCore::free_left_behind(Side side) noexcept {
   const bool both = rules_.one_address;
   pool::PassedPageTables& passed = passed_[both ? 0 : index_of(side)];
@@ -352,7 +356,8 @@ void TwoSidedCore::tell_change() noexcept {
 
 // ---- what cannot be served
 
-// With one address the consumer would see what is stored.
+// Whether the side may go on with its stores dropped. Not with one address, at which the consumer
+// would see them.
 bool TwoSidedCore::may_go_nowhere(Verdict verdict, Side side) const noexcept {
   if (rules_.policy != ErrorPolicy::zeros || rules_.one_address) return false;
   if (verdict == Verdict::unmapped || goes_nowhere_[index_of(side)]) return true;
@@ -361,14 +366,15 @@ bool TwoSidedCore::may_go_nowhere(Verdict verdict, Side side) const noexcept {
          (verdict == Verdict::behind_window || verdict == Verdict::past_capacity);
 }
 
-// The side fails, unless it has. False where the system gives no memory.
+// Lets the side fail, unless it has, and maps memory that nobody reads. False if the system gives
+// no memory.
 bool TwoSidedCore::go_nowhere(Side side, Position position, const Failure& failure) noexcept {
   Phase active = Phase::active;
   if (sides_.phase[index_of(side)].compare_exchange_strong(
           active, Phase::failing, std::memory_order_release, std::memory_order_relaxed)) {
     char reason[sizeof Sides::Reason::text];
     std::snprintf(reason, sizeof reason, "%s: cannot %s", failure.subject, failure.attempted);
-    // First: leave() may give up the lock, and other threads of the side fault meanwhile.
+    // First, because leave() may give up the lock, and other threads of the side fault meanwhile.
     goes_nowhere_[index_of(side)] = true;
     if (side == Side::producer) (void)leave(Side::producer, behind_all(), released());
     write_failure(side, failure.code, reason);
@@ -403,7 +409,6 @@ ErrorCode TwoSidedCore::read_failure(Side side, char (&reason)[256]) const noexc
                                                             : ErrorCode::cancelled;
 }
 
-// May stand on the fault path.
 WrittenFailure TwoSidedCore::refusal_of(Verdict verdict, Side side,
                                         Position position) const noexcept {
   char reason[sizeof Sides::Reason::text];
@@ -476,21 +481,21 @@ Status TwoSidedCore::finish(uint64_t bytes) {
   }
   const auto last = static_cast<Position>(bytes / block_bytes_);
   const size_t used = bytes % block_bytes_;
-  // A thread that serves a fault of the producer may not yet have noted that the block is there.
+  // A thread that serves a fault of the producer may not yet have noted that the block is mapped.
   Slot& slot = slot_of(last);
   while (slot.moving) {
     slot.awaited = true;
     wait(sides_.changes.now());
   }
-  // The block that holds the end may carry other bytes behind it.
+  // The block with the end may have other bytes behind it.
   if (used != 0 && slot.position == last && slot.place == Place::producer)
     std::memset(address(Side::producer, last) + used, 0, block_bytes_ - used);
-  // Where the system refuses, a breach is found later, or not at all; nothing else suffers.
+  // If the system refuses, a breach is detected later, or not at all; nothing else suffers.
   const auto end = static_cast<Position>(ceil_div(bytes, block_bytes_));
   (void)leave(Side::producer, behind_all(), end);
   sides_.end_bytes.store(bytes, std::memory_order_relaxed);
   sides_.released.store(end, std::memory_order_release);
-  // The other process may have taken this one for dead.
+  // The other process may have declared this one dead.
   Phase active = Phase::active;
   if (!sides_.phase[index_of(Side::producer)].compare_exchange_strong(active, Phase::finished))
     return refuse("finish once, and not after fail()");
@@ -541,7 +546,8 @@ void TwoSidedCore::fail(Side side, ErrorCode code, const char* reason,
   if (is_inherited()) return;
   MutexLock lock(mutex_);
   Phase active = Phase::active;
-  // release: who finds a process failing finds its identity, too (ProcessStreamCore::notice_death()).
+  // release: a process that sees `failing` also sees the identity
+  // (ProcessStreamCore::notice_death()).
   if (!sides_.phase[index_of(side)].compare_exchange_strong(
           active, Phase::failing, std::memory_order_release, std::memory_order_relaxed))
     return;
@@ -557,7 +563,8 @@ Error TwoSidedCore::failure_of(Side side) const {
   return Error{code, fmt::format("go on: the {} gave up: {}", name_of(side), reason), rules_.name};
 }
 
-// REQUIRES: the side's goes_nowhere_. Waits for the thread that is writing the reason.
+// Waits for the thread that is writing the reason, and returns it. REQUIRES: the side's
+// goes_nowhere_.
 Error TwoSidedCore::failure_that_went_nowhere(Side side) {
   while (phase(side) == Phase::failing) wait(sides_.changes.now());
   return failure_of(side);

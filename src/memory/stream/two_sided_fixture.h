@@ -1,6 +1,6 @@
 #pragma once
 
-// Shared helpers of tests of streams with two sides.
+// Shared helpers of the tests of streams with two sides.
 
 #include <chrono>
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace penstock {
 
 inline constexpr size_t block = 64 * KiB;
 
-// A load and a store that stand where they are written.
+// A load and a store that the compiler keeps where they are written.
 inline uint8_t look(const char* at) {
   return *reinterpret_cast<const volatile uint8_t*>(at);
 }
@@ -21,7 +21,7 @@ inline void touch(char* at, int value = 'x') {
   *static_cast<volatile char*>(at) = static_cast<char>(value);
 }
 
-// Becomes true without being told to hurry, or not: for waits that must (not) end.
+// Whether the condition becomes true within ms_max.
 template <class Condition>
 bool soon(Condition condition, int ms_max = 60'000) {
   for (int ms = 0; ms < ms_max && !condition(); ++ms) {

@@ -1,6 +1,6 @@
 // Test labels: first
 
-// The behaviour that all streams with two sides share, whatever moves their blocks.
+// Tests of behaviour that all streams with two sides share, whatever moves their blocks.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ namespace {
 
 enum class Kind : uint8_t { guard, mremap, uffd_move, shared };
 
-// Options that all kinds have.
+// Options common to all kinds.
 struct Options {
   uint64_t bytes = 0;
   size_t block_bytes = block;
@@ -50,7 +50,7 @@ typename Stream::Options options_of(const Options& from) {
           .name = from.name};
 }
 
-// A kind that this kernel lacks is skipped.
+// Fixture over all kinds of streams. A kind that this kernel lacks is skipped.
 class TwoSidedStreamOn : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
@@ -131,7 +131,7 @@ TEST_P(TwoSidedStreamOn, ZerosFollowTheEnd) {
   for (uint64_t bytes :
        {uint64_t{1}, uint64_t{4095}, uint64_t{4096}, block - 1, block, block + 1, 9 * block}) {
     TwoSidedStream pipe = open({.bytes = 12 * block, .read_ahead_blocks = 12});
-    std::memset(pipe.writer(), 'x', bytes + block);  // more than it will say
+    std::memset(pipe.writer(), 'x', bytes + block);  // more than it will finish with
     ASSERT_TRUE(pipe.finish(bytes));
     const char* data = pipe.reader();
     for (size_t i = 0; i < bytes; i += 97) ASSERT_EQ(look(data + i), 'x') << i;
@@ -209,7 +209,7 @@ TEST_P(TwoSidedStreamOn, CancelledConsumerReachesAProducerThatWaits) {
   EXPECT_TRUE(soon([&] { return left.load(); }));
 }
 
-TEST_P(TwoSidedStreamOn, WithZerosTheRestReadsAsZeros) {
+TEST_P(TwoSidedStreamOn, TheRestReadsAsZerosIfThatIsThePolicy) {
   TwoSidedStream pipe = open({.bytes = 50 * block, .policy = ErrorPolicy::zeros});
   std::jthread producer([&] {
     std::memset(pipe.writer(), 1, 22 * block);
@@ -230,7 +230,7 @@ TEST_P(TwoSidedStreamOn, WithZerosTheRestReadsAsZeros) {
   EXPECT_EQ(pipe.status().error().code, ErrorCode::cancelled);
 }
 
-TEST_P(TwoSidedStreamOn, WithZerosTheRestOfTheWritesGoNowhere) {
+TEST_P(TwoSidedStreamOn, TheRestOfTheWritesIsDroppedIfThePolicyIsZeros) {
   TwoSidedStream pipe = open({.bytes = 200 * block, .policy = ErrorPolicy::zeros});
   std::jthread producer([&] {
     std::memset(pipe.writer(), 1, 200 * block);
@@ -245,7 +245,7 @@ TEST_P(TwoSidedStreamOn, WithZerosTheRestOfTheWritesGoNowhere) {
   pipe.fail(Side::consumer, Error{ErrorCode::io, "write the result"});
 }
 
-TEST_P(TwoSidedStreamOn, WithStopTheProcessEndsWithAMessage) {
+TEST_P(TwoSidedStreamOn, TheProcessEndsWithAMessageIfThePolicyIsStop) {
   EXPECT_DEATH(
       {
         TwoSidedStream pipe = open({.bytes = 20 * block, .name = "numbers"});
@@ -310,7 +310,7 @@ TEST_P(TwoSidedStreamOn, ABrokenLimitCanBeRecoveredFrom) {
   EXPECT_EQ(look(pipe.reader() + 1), 0);
 }
 
-TEST_P(TwoSidedStreamOn, FinishRefusesLengthsThatCannotBe) {
+TEST_P(TwoSidedStreamOn, FinishRefusesImpossibleLengths) {
   TwoSidedStream pipe = open({.bytes = 9 * block, .producer_comeback_blocks = 0});
   touch(pipe.writer());
   touch(pipe.writer() + block);  // block 0 is complete now
@@ -349,7 +349,7 @@ TEST_P(TwoSidedStreamOn, PreparedPiecesCanBeGivenToSystemCalls) {
   }
 }
 
-TEST_P(TwoSidedStreamOn, NothingStaysBehind) {
+TEST_P(TwoSidedStreamOn, AClosedStreamLeavesNothingBehind) {
   auto once = [&] {
     TwoSidedStream pipe = open({.bytes = 100 * block, .policy = ErrorPolicy::zeros});
     std::jthread producer([&] { std::memset(pipe.writer(), 1, 99 * block); });

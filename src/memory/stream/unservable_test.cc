@@ -1,8 +1,6 @@
-// Faults that no stream can serve.
-//
-// What a forked child finds of its parent's streams: it cannot use them and is told so, ending them
-// takes nothing from it, and the parent goes on as if nothing had been. And memory that the
-// hardware has lost.
+// Tests of faults that no stream can serve: in a forked child, which cannot use its parent's
+// streams and gets an error, loses nothing by ending them, and does not disturb the parent; and in
+// memory that the hardware has lost.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -171,7 +169,7 @@ Result<Subject> region(Mechanism mechanism) {
                  .goes_on = [stream, begin, first] { return first && holds_all(begin); }};
 }
 
-// A file's name, and the file's end.
+// A temporary file name; the file is removed at the end.
 struct TemporaryName {
   std::string path = testing::TempDir() + "penstock-fork-" + std::to_string(::getpid());
   ~TemporaryName() { ::unlink(path.c_str()); }
@@ -262,7 +260,7 @@ INSTANTIATE_TEST_SUITE_P(Streams, ForkedChild, testing::ValuesIn(those_with_a_po
 INSTANTIATE_TEST_SUITE_P(Streams, ForkedChildThatRecovers, testing::ValuesIn(those_with_a_policy()),
                          name_of_case);
 
-// As the kernel sends it.
+// Sends the signal as the kernel does.
 void send_memory_error(const std::byte* address, int code) {
   siginfo_t info = {};
   info.si_signo = SIGBUS;
@@ -284,8 +282,8 @@ TEST_P(MemoryError, InABlockThatIsThereMeetsThePolicy) {
   EXPECT_TRUE(subject_.goes_on());
 }
 
-// The interrupted code is any: it is not sent to its recovery point.
-TEST_P(MemoryError, ThatNobodyHasMetYetIsToldAndHandedOn) {
+// The interrupted code may be any: it is not sent to its recovery point.
+TEST_P(MemoryError, InMemoryThatNoCodeTouchedIsReportedAndHandedOn) {
   EXPECT_EXIT(
       {
         ::signal(SIGBUS, SIG_DFL);  // a sanitizer has a handler of its own
@@ -300,9 +298,8 @@ TEST_P(MemoryError, ThatNobodyHasMetYetIsToldAndHandedOn) {
 INSTANTIATE_TEST_SUITE_P(Streams, MemoryError, testing::ValuesIn(those_with_a_policy()),
                          name_of_case);
 
-// Nobody in the child could answer one that waits.
-// A page of which a system call's fault was refused is poisoned: a load meets that as it would meet
-// an error of memory.
+// A page for which a system call's fault was refused is poisoned: a load gets that as a memory
+// error.
 TEST(MemoryErrorForSystemCalls, IsTheRefusalThatItStandsFor) {
   auto pipe =
       RemapStream::open({.bytes = 100 * MiB, .policy = ErrorPolicy::recover, .system_calls = true});
@@ -332,7 +329,7 @@ TEST(ForkedChildCalls, EndWithAnError) {
   EXPECT_TRUE(stream->finish(0));
 }
 
-TEST(ForkedChildCalls, OfABlockPoolGiveNothing) {
+TEST(ForkedChildCalls, GetNoBlockFromABlockPool) {
   auto pool = BlockPool::open({.block_bytes = block_bytes, .blocks = 2});
   ASSERT_TRUE(pool) << pool.error().message();
   auto held = pool->take();
@@ -349,7 +346,7 @@ TEST(ForkedChildCalls, OfABlockPoolGiveNothing) {
   EXPECT_EQ(pool->blocks_free(), 1u);
 }
 
-// What waits for events of a privileged userfaultfd is a thread of the parent's alone.
+// Only a thread of the parent waits for events of a privileged userfaultfd.
 TEST(ForkedChildCalls, EndAStreamWhoseFaultsAThreadServes) {
   auto opened = RemapStream::open(
       {.bytes = blocks * block_bytes, .block_bytes = block_bytes, .system_calls = true});
@@ -372,8 +369,8 @@ TEST(ForkedChildCalls, EndAStreamWhoseFaultsAThreadServes) {
   EXPECT_TRUE(holds(stream->reader<std::byte>() + block_bytes, 1));
 }
 
-// No handler of pthread_atfork() has run in it.
-TEST(ForkedChildCalls, AreToldApartInAChildOfABareClone) {
+// A child of a bare clone() runs no handler of pthread_atfork().
+TEST(ForkedChildCalls, EndWithAnErrorInAChildOfABareCloneToo) {
   if (os::shadowed) GTEST_SKIP() << "sanitizers need fork() itself";
   auto stream = RemapStream::open(
       {.bytes = blocks * block_bytes, .block_bytes = block_bytes, .policy = ErrorPolicy::recover});

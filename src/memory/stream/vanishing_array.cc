@@ -1,34 +1,34 @@
-// How an array can lose its memory behind a reader that nobody tells about.
+// How an array loses its memory behind a reader that does not report its progress.
 //
-// The naive way is a chain of blocks with an iterator: a comparison per item, and no pointer that
-// anybody else's code could take. A buffer on fresh pages pays the kernel for finding and clearing
-// each one, and holds all of them until the last item is read.
+// A chain of blocks with an iterator costs a comparison per item, and has no pointer that anybody
+// else's code could take. In a buffer on fresh pages, the kernel has to find and clear each page,
+// and all of them are held until the last item is read.
 //
-// Here a block comes from a pool on the first write to it, and when the writer is M blocks further,
-// a guard is set: the block is taken away from its address and waits at home. So the first read of
-// it faults, which shows the block again and tells where the reader is: what lies more than M
-// blocks in front of it goes back to the pool.
+// Here a block comes from a pool on the first write to it. When the writer is M blocks further, a
+// guard is set: the block is taken from its address and waits at home. So the first read of it
+// faults, which shows the block again and tells where the reader is: blocks more than M in front of
+// it return to the pool.
 //
 //   empty   --write fault-->  mapped  --write fault M + 1 blocks later-->  guarded
 //   guarded --read or write fault-->  mapped
 //   any     --read fault more than M blocks later, clear()-->  empty
 //
 // A guard is a whole block moved rather than a page protected: that works on every mechanism of the
-// pool and splits no huge page. Bucket streams (papers/bucket_stream.cc) have the same states; their rules
-// for recursion, and a read fault that frees one block at most, are what is left out here. In
+// pool and splits no huge page. Bucket streams (papers/bucket_stream.cc) have the same states; left
+// out here are their rules for recursion, and that a read fault frees at most one block. In
 // exchange a reader may jump, and an array may be refilled:
 //
-// Passes. low_ is how far the reader's present pass has given blocks back. A write in front of low_
-// is the beginning of the next filling, and the present pass, which only frees from low_ on, leaves
-// it alone. A read fault in front of low_ begins the next pass. Blocks at the end of the last
-// filling that were never guarded, or that the reader did not leave by M, are still mapped then:
-// the next writer overwrites them without a fault, hence without a guard in front of them, and the
-// reader passes them without a fault; what was due is freed at the next one. Late, never early.
+// Passes. low_ is how far the reader's present pass has freed blocks. A write in front of low_
+// begins the next filling, and the present pass, which only frees from low_ on, leaves it alone. A
+// read fault in front of low_ begins the next pass. Blocks at the end of the last filling that were
+// never guarded, or that the reader did not leave by M, are still mapped then: the next writer
+// overwrites them without a fault, hence without a guard in front of them, and the reader passes
+// them without a fault; what was due is freed at the next fault. Late, never early.
 //
 // Costs: a signal and two moves per block when filling; a signal, two moves and a push onto the
 // free list when draining. At 2 MiB these are several percent of the time in which memory can be
 // written; larger blocks move in nearly the same time. Fault path: allocates nothing, locks nothing
-// (but what the pool locks).
+// (except the pool's locks).
 
 #include "memory/stream/vanishing_array.h"
 
@@ -94,7 +94,7 @@ fault::Outcome VanishingArrayCore::on_fault(const fault::Fault& fault) noexcept 
   const uint64_t index = index_of(fault.address);
   const Slot& here = slot(index);
   if (here.block_plus_one != 0 && !here.guarded)
-    return fault::Outcome::decline;  // it is there and still faults: not for us to mend
+    return fault::Outcome::decline;  // mapped and still a fault: not this handler's to mend
   const Verdict verdict = serve(index, fault.access);
   if (verdict != Verdict::present) give_up(refusal_of(verdict, index), fault.context);
   return fault::Outcome::retry;
@@ -130,8 +130,8 @@ VanishingArrayCore::Verdict VanishingArrayCore::show(uint64_t index) noexcept {
   return Verdict::present;
 }
 
-// A guard that the system refuses (no mapping left) is missed by nobody: the reader passes, and
-// frees the block later.
+// Sets a guard. If the system refuses (no mapping left), nothing is lost: the reader passes without
+// a fault, and frees the block later.
 void VanishingArrayCore::guard(uint64_t index) noexcept {
   Slot& here = slot(index);
   if (here.block_plus_one == 0 || here.guarded) return;
@@ -144,8 +144,8 @@ void VanishingArrayCore::vanish_before(uint64_t index) noexcept {
   }
 }
 
-// A block that cannot go home stays where it is until the next pass or clear(), and goes with its range
-// at the latest: the pool then has one less.
+// Returns the block to the pool. If it cannot be unmapped, it stays until the next pass or clear(),
+// and is lost with its range at the latest: the pool then has one less.
 void VanishingArrayCore::give_back(uint64_t index) noexcept {
   Slot& here = slot(index);
   const pool::BlockId block = here.block_plus_one - 1;

@@ -16,10 +16,9 @@
 
 namespace penstock::stream {
 
-// Thread safety: one thread at a time; the pool may be anybody's.
-// Invariants: a slot without a block is not mapped; a block is mapped at its slot, or guarded: at
-// home until it is touched again. Slots from used_ on have no block. Nothing in [0, low_) belongs
-// to the reader's present pass.
+// Thread safety: one thread at a time; the pool may be shared. Invariants: a slot without a block
+// is not mapped; a block is mapped at its slot, or guarded: at home until it is touched again.
+// Slots from used_ on have no block. Nothing in [0, low_) belongs to the reader's present pass.
 class VanishingArrayCore final : public StreamHandler {
  public:
   using Options = VanishingArray::Options;
@@ -33,7 +32,7 @@ class VanishingArrayCore final : public StreamHandler {
   uint32_t blocks_held() const { return held_; }
   const pool::Pool& pool() const { return *pool_; }
   void clear() noexcept;
-  // REQUIRES of the first: what its interface says.
+  // REQUIRES of the first: as in its interface.
   Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override;
   Status prepare_all(const void* address, size_t bytes, fault::Access access);
 
@@ -79,7 +78,7 @@ class VanishingArrayCore final : public StreamHandler {
   os::ZeroedTable<Slot> slots_;
   uint64_t used_ = 0;
   uint64_t low_ = 0;
-  uint64_t reader_ = 0;  // where the last read fault was
+  uint64_t reader_ = 0;  // index of the last read fault
   uint32_t held_ = 0;
   int map_errno_ = 0;
 };

@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Mechanisms, VanishingArrayOn,
                                                                        : "shared";
                          });
 
-TEST_P(VanishingArrayOn, ABlockWithAPinnedPageIsGivenBackLater) {
+TEST_P(VanishingArrayOn, ABlockWithAPinnedPageIsReturnedLater) {
   const BlockPool pool = open_pool(3);
   VanishingArray array = open(pool, {.comeback_blocks = 0});
   write(array, 0, 2 * block_items);
@@ -154,7 +154,7 @@ TEST_P(VanishingArrayOn, WritersComeBackAnywhereAndReadersWithinTheirLimit) {
 }
 
 TEST_P(VanishingArrayOn, AccessesThatStraddleBlocksNeedNoComeback) {
-  // When writing; a reader needs M = 1.
+  // This holds for writes; a reader needs M = 1.
   struct [[gnu::packed]] Word {
     uint64_t value;
   };
@@ -171,8 +171,8 @@ TEST_P(VanishingArrayOn, AccessesThatStraddleBlocksNeedNoComeback) {
   }
 }
 
-// Several arrays on one pool, written, read and refilled in pieces of any size; the model says what
-// must be there, and how many blocks at most.
+// Several arrays on one pool, written, read and refilled in pieces of any size; the model knows the
+// contents, and the most blocks held.
 TEST_P(VanishingArrayOn, RandomizedUseMatchesTheModel) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(seed);
@@ -180,7 +180,7 @@ TEST_P(VanishingArrayOn, RandomizedUseMatchesTheModel) {
   struct Tried {
     VanishingArray array;
     uint64_t comeback;
-    uint64_t filling = 0, written = 0, done = 0;  // of this filling, in items
+    uint64_t filling = 0, written = 0, done = 0;  // the present filling, in items
   };
   constexpr uint64_t blocks_each = 16;
   const BlockPool pool = open_pool(3 * (blocks_each + 1));
@@ -210,7 +210,7 @@ TEST_P(VanishingArrayOn, RandomizedUseMatchesTheModel) {
             one.done + 1 + random.below(std::min(one.written - one.done, 3 * block_items));
         ASSERT_EQ(wrong(one.array, from, to, one.filling), 0u);
         one.done = std::max(one.done, to);
-        // What is left, what may be come back to, and what is late: of both ends' windows.
+        // Blocks left, blocks that may be touched again, and late blocks of both windows.
         const uint64_t left = one.written / block_items - one.done / block_items + 1;
         EXPECT_LE(one.array.blocks_held(), std::max(blocks_each, left + 3 * one.comeback + 3));
       }
@@ -252,11 +252,11 @@ TEST_P(VanishingArrayOn, StopsBehindTheReaderWithAClearMessage) {
       "keys.*read block 3: .*reader came to block 9 .comeback_blocks is 1");
 }
 
-// A look at the first block that is there begins no new pass.
-TEST_P(VanishingArrayOn, SaysOfWhatIsGoneThatItWasGivenBack) {
+// Reading the first block that is still mapped begins no new pass.
+TEST_P(VanishingArrayOn, ReportsThatAVanishedBlockWasGivenBack) {
   VanishingArray array = open(open_pool(20), {.comeback_blocks = 3});
   write(array, 0, 11 * block_items);
-  EXPECT_EQ(wrong(array, 0, 6 * block_items), 0u);  // blocks 0 and 1 are given back
+  EXPECT_EQ(wrong(array, 0, 6 * block_items), 0u);  // blocks 0 and 1 have vanished
   write(array, 6 * block_items, 7 * block_items);   // block 2 is guarded
   EXPECT_EQ(wrong(array, 2 * block_items, 3 * block_items), 0u);
   const Status gone = array.prepare_read(array.begin() + block, 1);
@@ -317,7 +317,7 @@ TEST(VanishingArray, PreparesNothingBehindItsEnd) {
   EXPECT_EQ(system_calls::prepare_write(array->begin(), 8 * MiB), 2 * MiB);
 }
 
-TEST(VanishingArray, RefusesWhatCannotBe) {
+TEST(VanishingArray, RefusesInvalidOptions) {
   auto pool = BlockPool::open({.block_bytes = block, .blocks = 1});
   ASSERT_TRUE(pool);
   for (VanishingArray::Options options :
