@@ -1,17 +1,17 @@
-// Differential updates: changes to a table are made on copies of its pages, which then take their
-// places.
+// Differential updates: changes to a table are made on copies of its pages, which then replace the
+// pages.
 //
-// The naive way stores into the table: each first write after a snapshot faults, readers see the
-// changes one by one, and there is no going back. Here a page is copied on request, without a
-// fault, nobody sees the copy, and apply() is a system call for each run of neighbours: copies are
-// taken from the pool in the order in which they are asked for, so pages that are changed from
-// front to back are one run. To apply costs 5 us a run, whatever was changed; to copy 200 us for
-// each 2 MiB. It pays where a page gets many changes, where the old pages would have been copied
-// for a snapshot anyway, or where changes must appear at once. For a few stores it does not.
+// A store into the table faults on each first write after a snapshot, readers see the changes one
+// by one, and there is no going back. Here a page is copied on request, without a fault; nobody
+// sees the copy, and apply() is a system call for each run of neighbours. Copies are taken from the
+// pool in the order of the requests, so pages that are changed from front to back are one run.
+// Applying costs 5 us a run, whatever was changed; copying 200 us for each 2 MiB. It pays if a page
+// gets many changes, if the old pages would have been copied for a snapshot anyway, or if changes
+// must appear at once. For a few stores it does not.
 //
-// What if the table is written meanwhile? Without a base the changed pages win. With a snapshot as
-// base it can be told: a slot shows its page until it is written, and as long as the snapshot is
-// held here no other page can have its number.
+// If the table is written meanwhile, the changed pages win, unless a snapshot is the base. Then the
+// write is detected: a slot shows its page until it is written, and while the snapshot is held here
+// no other page can have its number.
 
 #include "memory/rewire/changes.h"
 
@@ -42,8 +42,8 @@ Result<std::byte*> ChangesCore::page(uint64_t slot) {
                    fmt::format("copy page {} to change it: none of the pool's {} pages is free",
                                slot, store.pages_max()),
                    name, "a larger pool, or apply() earlier");
-  // Without a base the slot may be written, and its page be replaced, right now: it is read through
-  // the table, where it is always some page of this slot.
+  // Without a base the slot may be written, and its page be replaced, right now. Reading through
+  // the table always finds some page of this slot.
   const std::byte* const from =
       base_ ? store.home(base_->range().page(slot)) : table_->live().address(slot);
   copy_page(store.home(own.first), from, table_->page_bytes(), 0);

@@ -13,11 +13,11 @@
 
 namespace penstock::rewire {
 
-// Thread safety: one thread at a time. Invariants: has one reference on each page of changed_;
-// nobody else has any.
+// Thread safety: one thread at a time. Invariant: it has one reference on each page of changed_,
+// and nobody else has any.
 class ChangesCore {
  public:
-  // `base` may be null: changes to what the table holds when a page is first asked for.
+  // `base` may be null: then a change starts from what the table shows at the first call of page().
   ChangesCore(std::shared_ptr<TableCore> table, std::shared_ptr<SnapshotCore> base);
   ~ChangesCore() { clear(); }
 

@@ -9,15 +9,15 @@
 
 namespace penstock::rewire {
 
-// Copies a page in front of a write to it. REQUIRES: both aligned to 4 KiB, `bytes` a power of two
-// of at least 4 KiB, no overlap; `touched` < bytes, where it will be written.
+// Copies a page just before a write to it at offset `touched`. REQUIRES: both aligned to 4 KiB,
+// `bytes` a power of two of at least 4 KiB, no overlap; `touched` < bytes.
 //
 // An ordinary copy reads the destination's lines from memory before it overwrites them, a third of
-// all that it moves; non-temporal stores do not. Memory gives more to several streams than to one:
-// four pieces of 4 KiB are copied at the same time, which makes the hardware's prefetch, which ends
-// at every such piece, look for four at once. The lines that the caller is about to write are
-// copied with ordinary stores, and last: they are in the cache then. A small page is copied with
-// ordinary stores altogether, for the next writes find all of it in the cache.
+// all that it moves; non-temporal stores do not. Memory is faster with several streams than with
+// one: four pieces of 4 KiB are copied at the same time, so that the hardware's prefetch, which
+// ends at every such piece, works on four at once. The lines that the caller is about to write are
+// copied last, with ordinary stores: they are then in the cache. A small page is copied with
+// ordinary stores only, because the next writes find all of it in the cache.
 inline void copy_page(std::byte* to, const std::byte* from, size_t bytes, size_t touched) noexcept {
 #if defined(__SSE2__)
   constexpr size_t piece_bytes = 4096;
@@ -45,7 +45,7 @@ inline void copy_page(std::byte* to, const std::byte* from, size_t bytes, size_t
       }
     }
   }
-  // Non-temporal stores wait in buffers of the core's own: nobody may be told of the page before.
+  // Non-temporal stores wait in buffers of this core: no other thread may learn of the page before.
   _mm_sfence();
   const size_t hot = touched / piece_bytes * piece_bytes;
   std::memcpy(to + hot, from + hot, piece_bytes);

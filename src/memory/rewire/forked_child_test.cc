@@ -1,5 +1,5 @@
-// A child of a process whose threads work: their locks are copied as they are at the moment of the
-// fork, and nobody is there to give them back.
+// Tests of a forked child of a process whose threads work: their locks are copied as they are at
+// the moment of the fork, and no thread of the child can release them.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -18,7 +18,7 @@
 namespace penstock::rewire {
 namespace {
 
-// A hundred children, each of which finds by `is_right` what it should.
+// Forks a hundred children, each of which checks `is_right`.
 template <class IsRight>
 void expect_children_are_right(IsRight is_right) {
   for (int i = 0; i < 100 && !testing::Test::HasFailure(); ++i) {
@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ForkedChild,
                                           testing::Values(WriteDetection::signal,
                                                           WriteDetection::asynchronous)));
 
-TEST_P(ForkedChild, OfATableIsNeverStuck) {
+TEST_P(ForkedChild, NeverHangsOnATable) {
   const auto [page_bytes, detection] = GetParam();
   if (os::shadowed) GTEST_SKIP() << "a sanitizer's runtime is not for children of many threads";
   if (const auto why = missing(detection)) GTEST_SKIP() << *why;
@@ -73,7 +73,7 @@ TEST_P(ForkedChild, OfATableIsNeverStuck) {
   stop = true;
 }
 
-TEST(ForkedChild, OfAVectorReadsAndIsToldThatItCannotGrow) {
+TEST(ForkedChild, ReadsAVectorAndGetsAnErrorWhenItGrows) {
   if (os::shadowed) GTEST_SKIP() << "a sanitizer's runtime is not for children of many threads";
   constexpr uint64_t page_items = 4 * KiB / sizeof(uint64_t);
   const PagePool pool = open_pool(4000 * 4 * KiB);

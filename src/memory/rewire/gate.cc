@@ -9,26 +9,26 @@ bool Gate::enter() noexcept {
   uint32_t state = state_.load(std::memory_order_relaxed);
   while (true) {
     if ((state & closed_bit) != 0) {
-      // seq_cst, the partner of close(): whoever has counted itself is waited for.
+      // seq_cst, the partner of close(): it waits for all that have counted themselves.
       if (!has_waited) waiting_.fetch_add(1, std::memory_order_seq_cst);
       has_waited = true;
       os::futex_wait(state_, state);
       state = state_.load(std::memory_order_relaxed);
       continue;
     }
-    // acquire, the partner of open(): what was done behind the closed gate is seen.
+    // acquire, the partner of open(): the visitor sees what was done behind the closed gate.
     if (state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire,
                                      std::memory_order_relaxed))
       break;
   }
-  // relaxed: who is inside is in state_ alone, and nobody sleeps on a count that is an old one.
+  // relaxed: only state_ says who is inside, and nobody sleeps on an old count.
   if (has_waited && waiting_.fetch_sub(1, std::memory_order_relaxed) == 1)
     os::futex_wake_all(waiting_);
   return has_waited;
 }
 
 void Gate::leave() noexcept {
-  // release, the partner of close(): it sees what the visitor did.
+  // release, the partner of close(): it sees the visitor's stores.
   if (state_.fetch_sub(1, std::memory_order_release) == (closed_bit | 1))
     os::futex_wake_all(state_);
 }

@@ -10,7 +10,8 @@ namespace {
 
 TEST(Gate, NobodyIsInsideWhileItIsClosed) {
   Gate gate;
-  uint64_t guarded = 0;  // changed behind the closed gate, read by visitors: the checker of races
+  uint64_t guarded = 0;  // changed behind the closed gate, read by visitors: for the thread
+                         // sanitizer
   std::atomic<int> inside = 0;
   std::atomic<bool> stop = false;
   std::atomic<uint64_t> visits = 0;
@@ -36,7 +37,7 @@ TEST(Gate, NobodyIsInsideWhileItIsClosed) {
   stop = true;
 }
 
-// However often it is closed, who waits passes in between.
+// A visitor passes between closings, however many there are.
 TEST(Gate, VisitorsPassBetweenClosings) {
   Gate gate;
   std::atomic<bool> stop = false;

@@ -1,18 +1,18 @@
 // Merge-on-write: the opposite of copy-on-write. Pages with the same contents are stored once.
 //
-// The naive way stops the writers while all pages are compared. Here a snapshot is taken first, in
-// microseconds, and looked through while writers go on: what it shows does not change. A slot of
-// the table whose page is still the snapshot's has not been written since, for a write would have
-// put a copy in its place. So it may be given any page with the same contents, under the lock under
-// which a write would copy it: readers cannot tell the two apart, and a writer who comes later
-// finds a shared page as after a snapshot.
+// Comparing all pages would stop the writers. Instead a snapshot is taken first, in microseconds,
+// and compared while writers go on: its contents do not change. A slot of the table whose page is
+// still the snapshot's has not been written since, because a write would have mapped a copy. So it
+// may show any page with the same contents, swapped under the lock under which a write would copy
+// it: readers cannot tell the two apart, and a later writer finds a shared page as after a
+// snapshot.
 //
-// Pages are found to be equal by a hash of 64 bits, sorted, and then compared byte by byte. Two
-// contents with one hash are kept apart (and the second is compared with each of the first's kind).
+// Equal pages are found by a hash of 64 bits, sorted, and then compared byte by byte. Two contents
+// with one hash are kept apart (the second is compared with each of the first's kinds).
 //
-// Costs: reads the table once, and every equal page twice more. Each merged page takes a system
-// call (5 us), and in the worst case a mapping of its own, which the table has claimed when it was
-// opened. The first write to a merged page costs a copy.
+// Costs: the table is read once, and every equal page twice more. Each merged page takes a system
+// call (5 us), and in the worst case its own mapping, which the table claimed when it was opened.
+// The first write to a merged page costs a copy.
 
 #include <algorithm>
 #include <cerrno>
@@ -51,7 +51,7 @@ struct Hashed {
   uint64_t slot;
 };
 
-// For each slot the page of the first slot that shows the same contents.
+// Returns, for each slot, the page of the first slot with the same contents.
 std::vector<PageId> first_of_equals(const Range& frozen) {
   pool::PageStore& store = frozen.store();
   const size_t page_bytes = frozen.page_bytes();
@@ -63,7 +63,7 @@ std::vector<PageId> first_of_equals(const Range& frozen) {
   });
 
   std::vector<PageId> firsts(frozen.slots());
-  std::vector<PageId> kinds;  // of contents, with one hash
+  std::vector<PageId> kinds;  // one page for each contents with this hash
   for (size_t i = 0; i < hashes.size(); ++i) {
     if (i == 0 || hashes[i].hash != hashes[i - 1].hash) kinds.clear();
     const PageId page = frozen.page(hashes[i].slot);
@@ -87,7 +87,7 @@ Result<RewiredTable::Merged> TableCore::merge_equal_pages() {
   const std::vector<PageId> firsts = first_of_equals((*frozen)->range());
 
   RewiredTable::Merged merged;
-  std::unordered_map<PageId, uint32_t> replaced;  // and how many slots of the snapshot show it
+  std::unordered_map<PageId, uint32_t> replaced;  // number of the snapshot's slots that show it
   for (uint64_t slot = 0; slot < slots_; ++slot) {
     const PageId page = (*frozen)->range().page(slot);
     if (firsts[slot] == page) continue;
@@ -102,13 +102,13 @@ Result<RewiredTable::Merged> TableCore::merge_equal_pages() {
     const auto found = replaced.find((*frozen)->range().page(slot));
     if (found != replaced.end()) ++found->second;
   }
-  // With the snapshot those go that nobody else has.
+  // Pages that only the snapshot shows are freed with it.
   for (const auto& [page, shown] : replaced)
     merged.pages_freed += store_->references(page) == shown;
   return merged;
 }
 
-// ESTALE: the slot was written since.
+// Returns ESTALE if the slot was written since.
 int TableCore::replace_equal(uint64_t slot, PageId page, PageId equal) noexcept {
   const Gate::Visit visit(gate_);
   const os::SemaphoreLock lock(stripe_of(slot));

@@ -1,12 +1,12 @@
-// A view is a range of its own that shows pages of another one. It is made in two steps, because
-// the source may be rewired by another thread meanwhile: first all pages get a reference, under the
-// source's lock, then they are mapped, one call for each piece of neighbours, and the slots of the
-// view keep references of their own.
+// A view is its own range, which shows pages of another one. It is made in two steps, because
+// another thread may rewire the source meanwhile: first all pages get a reference, under the
+// source's lock; then they are mapped, one call for each piece of neighbours, and the view's slots
+// keep their own references.
 //
 // Costs: a call and a mapping for each piece, 2 to 10 us; 2 MiB as one huge page add less than 1,
 // as small pages 60 and more, against 200 to 500 for copying as much. A single page of 4 KiB is
-// copied in less time than a call takes: there only an array that must stay live, or is too large
-// to copy, is a reason.
+// copied in less time than a call takes: then only an array that must stay live, or is too large to
+// copy, is a reason for a view.
 
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@
 
 namespace penstock::rewire {
 
-// Thread safety: all members, from any thread. Invariant: there is no range when there are no pages.
+// Thread safety: all members, from any thread. Invariant: no range if there are no pages.
 class ViewCore final : public ReadOnlyRange {
  public:
   static Result<std::unique_ptr<ViewCore>> open(const Range& source,

@@ -24,7 +24,7 @@ PagePool pool_of(uint32_t pages, uint64_t mappings_max = 0) {
   return *pool;
 }
 
-// A range all of whose slots show a page, each filled with its number.
+// A range whose slots all show a page, each filled with its number.
 VirtualRange numbered_range(const PagePool& pool, uint32_t pages) {
   auto range = VirtualRange::open(pool, {.bytes = pages * 4 * KiB});
   EXPECT_TRUE(range);
@@ -54,7 +54,7 @@ TEST(PageView, ShowsChosenPagesInAnyOrder) {
   EXPECT_EQ(pool.mappings(), range.mappings());
 }
 
-TEST(PageView, OfARangeShowsWhatIsStoredLaterAndKeepsItsPages) {
+TEST(PageView, ShowsLaterStoresOfARangeAndKeepsItsPages) {
   const PagePool pool = pool_of(8);
   VirtualRange range = numbered_range(pool, 4);
   const std::vector<uint64_t> slots = {2, 0, 2};
@@ -70,7 +70,7 @@ TEST(PageView, OfARangeShowsWhatIsStoredLaterAndKeepsItsPages) {
   EXPECT_EQ(moved.begin<uint64_t>()[page_words], 0u);
 }
 
-TEST(PageView, OfASnapshotNeverChanges) {
+TEST(PageView, NeverChangesIfItShowsASnapshot) {
   const PagePool pool = pool_of(64);
   auto table = RewiredTable::open(pool, {.bytes = 16 * 4 * KiB});
   ASSERT_TRUE(table) << table.error().message();
@@ -90,7 +90,7 @@ TEST(PageView, OfASnapshotNeverChanges) {
   EXPECT_FALSE(PageView::open(Snapshot(), pages));
 }
 
-TEST(PageView, OfAVectorKeepsPagesThatTheVectorGivesUp) {
+TEST(PageView, KeepsPagesThatAVectorGivesUp) {
   const PagePool pool = pool_of(64);
   auto vector = RewiredVector<uint64_t>::open(pool);
   ASSERT_TRUE(vector);
@@ -123,7 +123,7 @@ TEST(PageView, MayBeEmpty) {
   EXPECT_EQ(view->mappings(), 0u);
 }
 
-TEST(PageView, RefusesWhatCannotBeShown) {
+TEST(PageView, RefusesSlotsThatCannotBeShown) {
   const PagePool pool = pool_of(8, 8);
   VirtualRange range = numbered_range(pool, 6);
   const auto code = [&](const std::vector<uint64_t>& slots) {

@@ -1,26 +1,24 @@
-// How many mappings a range takes, and how running out of them is an error before it is a mess.
+// How many mappings a range takes, and how running out of them is an error before anything changes.
 //
-// The naive way calls mmap() for each page and looks at what it returns. But the kernel keeps a
-// mapping (vm_area_struct) for every piece of a range that it cannot describe as one stretch of one
-// file with one protection, and refuses at 65530 of them. With pages of 4 KiB and no order that is
-// 256 MiB; and it refuses in the middle of whatever was being done: half of the slots show the new
-// pages and half the old, and taking back what was done may need mappings, too. Worse, any other
-// mmap() of the process, an allocator's or a thread's stack, fails from then on.
+// The kernel keeps a mapping (vm_area_struct) for every piece of a range that is not one piece of
+// one file with one protection, and refuses at 65530 of them. With pages of 4 KiB and no order that
+// is 256 MiB. A plain mmap() for each page would be refused in the middle of an operation: half of
+// the slots show the new pages and half the old, and undoing may need mappings, too. Worse, any
+// other mmap() of the process, an allocator's or a thread's stack, fails from then on.
 //
-// So the table of slots is arranged such that it tells what the kernel will do. A slot's entry is
-// its page's number with its access above it, or 0. Two neighbouring slots are in one mapping when
-// and only when both show nothing (they are one piece of the reservation) or the right entry is the
-// left one plus 1 (the same access, and neighbours in the file). A place where that does not hold
-// is a seam, and
+// So the table of slots is arranged to predict what the kernel does. A slot's entry is its page's
+// number with its access above it, or 0. Two neighbouring slots are in one mapping if and only if
+// both show nothing (they are one piece of the reservation) or the right entry is the left one plus
+// 1 (the same access, and neighbours in the file). A place where that does not hold is a seam, and
 //
 //   mappings() = 1 + seams within the range.
 //
-// A gap counts as what it is, a mapping of its own. The kernel merges a new mapping with both
-// neighbours where it can, so the number is exact; the tests compare it with /proc/self/maps.
+// A gap counts as a mapping, too. The kernel merges a new mapping with both neighbours if it can,
+// so the number is exact; the tests compare it with /proc/self/maps.
 //
 // An operation first computes how many mappings there will be at the worst moment on its way,
-// claims what is missing from the store, then does its system calls, and in the end returns what is
-// left over:
+// claims the missing ones from the store, then makes its system calls, and returns unused ones in
+// the end:
 //
 //   map, unmap   one call: the number afterwards. With pages in any order: the largest number of
 //                seams that "the new pieces so far, and then the old ones" has
@@ -35,18 +33,17 @@
 // neighbours, after each system call; so it is right whatever was refused. A table that must not
 // fail in a fault claims the worst case once and for all: guarantee_mappings().
 //
-// What a reader sees. mmap(MAP_FIXED) over an old mapping takes it out and puts the new one in
-// under the kernel's lock of the address space: a thread that touches a slot meanwhile reads the
-// old page, or waits in a page fault that then finds the new one; never a hole. When the call
-// returns, no core reads or writes the old page any more (the kernel has interrupted those that
-// might), so it is only then that the slot's reference on it goes, and that somebody else may get
-// it. A swap or a move makes two calls for each stretch, between which the page is seen at both
-// places.
+// Readers. mmap(MAP_FIXED) over an old mapping replaces it under the kernel's lock of the address
+// space: a thread that touches a slot meanwhile reads the old page, or waits in a page fault that
+// then finds the new one; never a hole. When the call returns, no core reads or writes the old page
+// any more (the kernel has interrupted those that might); only then the slot drops its reference on
+// it, and another owner may get it. A swap or a move makes two calls for each stretch, between
+// which the page is visible at both places.
 //
 // Costs. A call takes about 2 us, or 30 while other cores are busy in the same process and
-// something was mapped there: they must be interrupted. With `populate` 2 MiB cost 12 us as a huge
-// page, 60 as small ones; without, the same and a page fault later. The table is looked at once per
-// slot.
+// something was mapped there, because they must be interrupted. With `populate` 2 MiB cost 12 us as
+// a huge page, 60 as small ones; without, the same and a page fault later. The table is read once
+// per slot.
 
 #include "memory/rewire/range.h"
 
@@ -63,11 +60,11 @@
 namespace penstock::rewire {
 
 // One change of the range, under its lock: claims the mappings of its worst moment, and returns
-// what the range does not use when it ends.
+// those that the range does not use in the end.
 class Range::Change {
  public:
   Change(Range& range, uint64_t mappings_at_worst) noexcept : range_(range) {
-    // There cannot be more pieces than slots.
+    // There are at most as many pieces as slots.
     const uint64_t wanted = std::min(mappings_at_worst, range.slots_);
     if (wanted <= range.claimed_) return;
     ok_ = range.store_->claim_mappings(wanted - range.claimed_);
@@ -134,8 +131,8 @@ std::unexpected<Error> Range::mapping_error(int error, const std::string& attemp
 }
 
 Range::~Range() {
-  if (claimed_ == 0) return;  // it never came to be
-  range_ = {};                // so that no page is seen here when somebody else may get it
+  if (claimed_ == 0) return;  // it was never fully opened
+  range_ = {};                // so that no page is visible here when it gets another owner
   if (store_->is_inherited()) return;
   for (uint64_t slot = used_begin_; slot < used_end_;) {
     const PageRun run = run_at(slot, used_end_ - slot);
@@ -161,7 +158,7 @@ void Range::require(uint64_t slot, uint64_t count) const noexcept {
   PENSTOCK_CHECK(slot <= slots_ && count <= slots_ - slot, "a slot that the range does not have");
 }
 
-// How many slots from `slot` on are one piece with it, up to `count_max`, at least 1.
+// Returns how many slots from `slot` on are one piece, 1 to `count_max`.
 uint64_t Range::piece_at(uint64_t slot, uint64_t count_max) const noexcept {
   uint64_t count = 1;
   for (Entry last = entry(slot); count < count_max; ++count) {
@@ -199,7 +196,7 @@ int Range::share(std::span<const uint64_t> slots, std::span<PageId> out) const n
   return 0;
 }
 
-// Seams between the slots from `first` - 1 to `last`, both included.
+// Counts the seams between the slots from `first` - 1 to `last`, both included.
 uint64_t Range::seams(uint64_t first, uint64_t last) const noexcept {
   uint64_t count = 0;
   first = std::max<uint64_t>(first, 1);
@@ -213,8 +210,8 @@ uint64_t Range::seams(uint64_t first, uint64_t last) const noexcept {
   return count;
 }
 
-// The same, were `count` slots from `slot` on to show one piece that begins with `entry`; seams
-// within are none.
+// Counts the seams around `count` slots from `slot` on if they showed one piece that begins with
+// entry `first`.
 uint64_t Range::seams_around(uint64_t slot, uint64_t count, Entry first) const noexcept {
   const Entry last = first == 0 ? 0 : first + static_cast<uint32_t>(count - 1);
   uint64_t around = 0;
@@ -225,7 +222,7 @@ uint64_t Range::seams_around(uint64_t slot, uint64_t count, Entry first) const n
 
 // ---- one piece, one system call
 
-// The entries of a piece, after the kernel has done the same. Who had been there loses the slots'
+// Sets the entries of a piece after the kernel has mapped it. Pages shown before lose the slots'
 // references.
 void Range::replace(uint64_t slot, uint64_t count, Entry first) noexcept {
   const uint64_t seams_before = seams(slot, slot + count);
@@ -256,7 +253,7 @@ int Range::show(uint64_t slot, PageRun run, Protection access, bool populate) no
   return error;
 }
 
-// The slots take over references that the caller has.
+// Shows pages; the slots take over the caller's references.
 int Range::show_retained(uint64_t slot, PageRun run, Protection access, bool populate) noexcept {
   const int error = store_->map(address(slot), run, access, populate);
   if (error == 0) replace(slot, run.count, entry_of(run.first, access));
@@ -269,7 +266,7 @@ int Range::hide(uint64_t slot, uint64_t count) noexcept {
   return error;
 }
 
-// A piece, as entries have it: its pages, or nothing.
+// Shows the pages of a piece that begins with entry `first`, or nothing.
 int Range::show_or_hide(uint64_t slot, uint64_t count, Entry first) noexcept {
   if (first == 0) return hide(slot, count);
   return show(slot, {page_of(first), static_cast<uint32_t>(count)}, access_of(first), true);
@@ -319,13 +316,13 @@ int Range::map(uint64_t slot, std::span<const PageId> pages, Protection access,
   }
   const Change change(*this, worst);
   if (!change.ok()) return ENOMEM;
-  // All of them first: they may be pages of these very slots, in another order, which nobody else
-  // holds.
+  // Retain all first: they may be pages of these very slots, in another order, without another
+  // reference.
   store_->retain(pages);
   const auto is_shown = [&](size_t at) { return entry(slot + at) == entry_of(pages[at], access); };
   for (size_t at = 0; at < pages.size();) {
     const size_t piece_end = at + piece_of(at).count;
-    size_t first = at, last = piece_end;  // what has to change of the piece
+    size_t first = at, last = piece_end;  // the part of the piece that has to change
     while (first < last && is_shown(first)) ++first;
     while (first < last && is_shown(last - 1)) --last;
     store_->release(pages.subspan(at, first - at));
@@ -349,7 +346,7 @@ int Range::map_every(uint64_t slot, uint64_t count, uint64_t step, PageId page,
   require(slot, (count - 1) * step + 1);
   if (store_->is_inherited()) return EPERM;
   const os::SemaphoreLock lock = locked();
-  // The slots do not touch each other, so each adds what it would add alone.
+  // The slots are not neighbours, so each adds what it would add alone.
   const Entry shown = entry_of(page, access);
   uint64_t worst = mappings();
   for (uint64_t i = 0; i < count; ++i) {
@@ -375,7 +372,7 @@ int Range::unmap(uint64_t slot, uint64_t count) noexcept {
   return change.ok() ? hide(slot, count) : ENOMEM;
 }
 
-// A stretch is what lies between two gaps: one call protects it, however many pieces it is.
+// Protects each stretch between two gaps in one call, however many pieces it has.
 int Range::protect(uint64_t slot, uint64_t count, Protection access) noexcept {
   require(slot, count);
   if (store_->is_inherited()) return EPERM;
@@ -402,7 +399,7 @@ int Range::protect(uint64_t slot, uint64_t count, Protection access) noexcept {
     const Entry last = with_access(entry(at + length - 1));
     if (at + length < slots_) after += !continues(last, entry(at + length));
     if (after > before) worst += after - before;
-    if (pieces > 1) worst += 2;  // where the kernel stops between two pieces
+    if (pieces > 1) worst += 2;  // the kernel may stop between two pieces
     at += length;
   }
   const Change change(*this, worst);
@@ -415,7 +412,7 @@ int Range::protect(uint64_t slot, uint64_t count, Protection access) noexcept {
     if (error == 0) {
       set_access(at, length, access);
     } else {
-      // How far the kernel came is not told; piece by piece it is.
+      // The kernel does not report how far it came; a call for each piece does.
       for (uint64_t done = 0; done < length;) {
         const uint64_t piece = piece_at(at + done, length - done);
         error = os::protect(address(at + done), piece * page_bytes_, access);
@@ -456,7 +453,7 @@ int Range::swap(uint64_t a, uint64_t b, uint64_t count) noexcept {
 
 int Range::exchange(uint64_t a, Entry at_a, uint64_t b, Entry at_b, uint64_t length) noexcept {
   if (at_a == 0 && at_b == 0) return 0;
-  // In no slot for a moment, and not to be lost.
+  // This page is in no slot for a moment, and must not be freed.
   const PageRun held =
       at_a == 0 ? PageRun{} : PageRun{page_of(at_a), static_cast<uint32_t>(length)};
   store_->retain(held);
@@ -464,7 +461,7 @@ int Range::exchange(uint64_t a, Entry at_a, uint64_t b, Entry at_b, uint64_t len
   if (error == 0) {
     error = show_or_hide(b, length, at_a);
     if (error != 0) {
-      // The way back needs no mapping that was not there a moment ago.
+      // The undo needs no mapping that was not there a moment ago.
       PENSTOCK_CHECK(show_or_hide(a, length, at_a) == 0,
                      "the process ran out of mappings in the middle of a swap (vm.max_map_count)");
     }
@@ -481,7 +478,7 @@ int Range::move(uint64_t from, uint64_t to, uint64_t count) noexcept {
   const os::SemaphoreLock lock = locked();
   const Change change(*this, mappings() + seams(from + 1, from + count - 1) + 4);
   if (!change.ok()) return ENOMEM;
-  // As memmove() does: from the end that is not overwritten before it was read.
+  // Works, like memmove(), from the end at which nothing is overwritten unread.
   if (to < from) {
     for (uint64_t done = 0; done < count;) {
       const uint64_t length = piece_at(from + done, count - done);
@@ -500,7 +497,7 @@ int Range::move(uint64_t from, uint64_t to, uint64_t count) noexcept {
   return hide(left_begin, left_end - left_begin);
 }
 
-// How many slots that end in front of `end` are one piece, up to `count_max`, at least 1.
+// Returns how many slots in front of `end` are one piece, 1 to `count_max`.
 uint64_t Range::piece_before(uint64_t end, uint64_t count_max) const noexcept {
   uint64_t count = 1;
   while (count < count_max && continues(entry(end - count - 1), entry(end - count))) ++count;

@@ -1,11 +1,11 @@
 #pragma once
 
-// Addresses in slots of a page each, and which page each slot shows. See range.cc for how mappings
-// are counted, and what a reader sees meanwhile.
+// Addresses in slots of a page each, and the page that each slot shows. See range.cc for how
+// mappings are counted, and what a reader sees meanwhile.
 //
-// Functions that return int give 0 or an errno. ENOMEM means: out of mappings, the store's
-// (claimed before anything changes) or the kernel's; EPERM: a forked child, which must not rewire
-// (its changes of the table would not be seen where pages are counted).
+// Functions that return int return 0 or an errno. ENOMEM: out of mappings, of the store's (claimed
+// before anything changes) or the kernel's; EPERM: in a forked child, which must not rewire (the
+// counts of pages would not see it).
 
 #include <atomic>
 #include <cstddef>
@@ -24,26 +24,26 @@ using penstock::no_page;
 using penstock::PageId;
 using penstock::PageRun;
 
-// The code of an errno with which pages were not mapped: ENOMEM means that mappings have run out.
+// Returns the code of an errno of a failed mapping of pages: ENOMEM means out of mappings.
 ErrorCode code_of_mapping(int error);
 
-// Thread safety: all members, from any thread and on the fault path; but for reserve() nothing
-// allocates. One lock of the range, held across system calls, never across anything that can fault;
-// the store's lock is taken inside of it. page(), access() and mappings() take none. Loads and
-// stores through mapped slots need nothing.
-// Invariants: a slot holds one reference on the page that it shows. mappings() is the number of
-// mappings that the kernel needs for the range: its maximal pieces of slots that show neighbours
-// with the same access, and of slots that show nothing; so many are claimed from the store.
+// Thread safety: all members, from any thread and on the fault path; nothing allocates but
+// reserve(). The range's one lock is held across system calls, never across anything that can
+// fault; the store's lock is taken inside of it. page(), access() and mappings() take none. Loads
+// and stores through mapped slots need nothing. Invariants: a slot holds one reference on the page
+// that it shows. mappings() is the number of mappings that the kernel needs for the range: its
+// maximal pieces of slots that show neighbours with the same access, and of slots that show
+// nothing; that many are claimed from the store.
 class Range {
  public:
   // REQUIRES: slots > 0. Errors: address space; out_of_mappings.
   static Result<std::unique_ptr<Range>> reserve(std::shared_ptr<pool::PageStore> store,
                                                 uint64_t slots);
-  // REQUIRES: nobody uses the addresses any more. All slots drop their references.
+  // Drops all slots' references. REQUIRES: nobody uses the addresses any more.
   ~Range();
 
-  // Claims as many mappings as there can be, once and for all: from then on no change of this range
-  // is refused for want of them. ENOMEM: the store has not so many left.
+  // Claims the most mappings that the range can need: from then on no change of it is refused for
+  // want of them. ENOMEM: the store has not that many left.
   [[nodiscard]] int guarantee_mappings() noexcept;
 
   std::byte* begin() const { return range_.begin(); }
@@ -60,56 +60,55 @@ class Range {
   pool::PageStore& store() const { return *store_; }
   const std::shared_ptr<pool::PageStore>& shared_store() const { return store_; }
 
-  // REQUIRES of all: the slots exist; somebody holds a reference on each page until map() returns.
-  // Where an error is not from claiming (the kernel refused), pieces in front may have changed;
-  // page() tells.
+  // REQUIRES of all: the slots exist; someone holds a reference on each page until map() returns.
+  // If the kernel refused (rather than the store, when claiming), some slots may have changed;
+  // page() shows which.
 
-  // The pages appear in the slots from `slot` on, in place of what was there. For a reader each
-  // slot changes in one moment. With `populate` they are entered into the page table at once, so
-  // that no access faults.
+  // Shows the pages in the slots from `slot` on, in place of what was there. For a reader each slot
+  // changes in one moment. With `populate` they are entered into the page table at once, so that no
+  // access faults.
   [[nodiscard]] int map(uint64_t slot, PageRun run, Protection access,
                         bool populate = true) noexcept;
-  // In any order, with repeats; neighbours go in one call, and what is shown already in none. They
-  // may be the pages of these slots in another order, with no other reference than that.
+  // Pages in any order, with repeats; neighbours go in one call, and pages already shown in none.
+  // They may be the pages of these slots in another order, without another reference.
   [[nodiscard]] int map(uint64_t slot, std::span<const PageId> pages, Protection access,
                         bool populate = true) noexcept;
-  // One page in `count` slots, each `step` behind the other. REQUIRES: step > 1.
+  // Shows one page in `count` slots, each `step` behind the one before. REQUIRES: step > 1.
   [[nodiscard]] int map_every(uint64_t slot, uint64_t count, uint64_t step, PageId page,
                               Protection access) noexcept;
-  // An access faults from the return on (SIGSEGV).
+  // Shows nothing. An access faults after the return (SIGSEGV).
   [[nodiscard]] int unmap(uint64_t slot, uint64_t count) noexcept;
-  // Slots that show nothing are passed over.
+  // Changes the access; slots that show nothing are skipped.
   [[nodiscard]] int protect(uint64_t slot, uint64_t count, Protection access) noexcept;
-  // The slots [a, a + count) show what [b, b + count) did, with its access, and the other way
-  // round; slots that show nothing included. Meanwhile both may show the same page. REQUIRES: the
-  // two do not overlap.
+  // Exchanges the pages and accesses of [a, a + count) and [b, b + count), including slots that
+  // show nothing. Meanwhile both may show the same page. REQUIRES: the two do not overlap.
   [[nodiscard]] int swap(uint64_t a, uint64_t b, uint64_t count) noexcept;
-  // What [from, from + count) shows goes to [to, to + count), in place of what was there; what was
-  // left shows nothing. Meanwhile both may show the same page. The two may overlap.
+  // Moves the pages and accesses of [from, from + count) to [to, to + count), in place of what was
+  // there; the slots left show nothing. Meanwhile both may show the same page. The two may overlap.
   [[nodiscard]] int move(uint64_t from, uint64_t to, uint64_t count) noexcept;
   // Enters the pages into the page table.
   [[nodiscard]] int populate(uint64_t slot, uint64_t count) noexcept;
 
-  // Of one moment: another thread may change it.
+  // The state at this moment: another thread may change it.
   PageId page(uint64_t slot) const noexcept { return page_of(entry(slot)); }  // no_page: nothing
   Protection access(uint64_t slot) const noexcept { return access_of(entry(slot)); }
-  // The longest run from `slot` on, up to `count` slots, of neighbours with the same access; count
-  // 0 where the slot shows nothing.
+  // Returns the longest run of neighbours with the same access from `slot` on, at most `count_max`;
+  // count 0 if the slot shows nothing.
   PageRun run_at(uint64_t slot, uint64_t count_max) const noexcept;
-  // What the slots from `slot` on show, all of one moment. REQUIRES: they exist.
+  // Copies the pages of the slots from `slot` on, all at one moment. REQUIRES: the slots exist.
   void pages(uint64_t slot, std::span<PageId> out) const noexcept;
-  // The same of any slots, with one reference on each page, which is the caller's. ENOENT, and no
-  // reference: one of the slots shows nothing, or does not exist.
+  // Copies the pages of any slots at one moment, with one reference on each for the caller. ENOENT,
+  // and no reference, if one of the slots shows nothing or does not exist.
   [[nodiscard]] int share(std::span<const uint64_t> slots, std::span<PageId> out) const noexcept;
   uint64_t mappings() const noexcept { return mappings_.load(std::memory_order_relaxed); }
-  // Why pages were not mapped, with how many mappings are in use where these have run out.
+  // The error of a failed mapping, with the number of mappings in use if they have run out.
   std::unexpected<Error> mapping_error(
       int error, const std::string& attempted, const std::string& subject,
       const char* hint = "larger pages, or a larger vm.max_map_count") const;
 
  private:
-  // What a slot shows: 0 for nothing; else the page in the low 30 bits, and in the high 2 bits 1 +
-  // its access. So the entries of neighbours with the same access are neighbours, too.
+  // A slot's page: 0 for nothing; else the page in the low 30 bits, and 1 + its access in the high
+  // 2 bits. So the entries of neighbours with the same access are neighbours, too.
   using Entry = uint32_t;
   static constexpr uint32_t page_bits = 30;
   static Entry entry_of(PageId page, Protection access) noexcept {
@@ -130,7 +129,7 @@ class Range {
   Range(std::shared_ptr<pool::PageStore> store, uint64_t slots);
 
   std::atomic<Entry>& cell(uint64_t slot) const noexcept { return table_[slot]; }
-  // acquire, the partner of replace(): who sees a page in a slot finds it mapped there.
+  // acquire, the partner of replace(): a thread that sees a page in a slot finds it mapped there.
   Entry entry(uint64_t slot) const noexcept { return cell(slot).load(std::memory_order_acquire); }
 
   void require(uint64_t slot, uint64_t count) const noexcept;
@@ -139,11 +138,12 @@ class Range {
   uint64_t seams(uint64_t first, uint64_t last) const noexcept;
   uint64_t seams_around(uint64_t slot, uint64_t count, Entry first) const noexcept;
 
-  // A forked child changes nothing; and whoever held the lock at the fork is not there any more.
+  // No lock in a forked child: it changes nothing, and a thread that held the lock at the fork does
+  // not exist in it.
   os::SemaphoreLock locked() const noexcept {
     return os::SemaphoreLock(store_->is_inherited() ? nullptr : &mutex_);
   }
-  // REQUIRES of what follows: the lock.
+  // REQUIRES of the following: the lock.
   void replace(uint64_t slot, uint64_t count, Entry first) noexcept;
   void set_access(uint64_t slot, uint64_t count, Protection access) noexcept;
   int show(uint64_t slot, PageRun run, Protection access, bool populate) noexcept;
@@ -157,11 +157,11 @@ class Range {
   const uint64_t slots_;
   os::Reservation range_;
   os::ZeroedTable<std::atomic<Entry>> table_;
-  mutable os::Semaphore mutex_{1};     // guards changes of the table, and what follows
-  std::atomic<uint64_t> mappings_{0};  // written under the lock alone
-  uint64_t claimed_ = 0;     // of the store's mappings; between changes as many as mappings_
-  bool guaranteed_ = false;  // then always slots_
-  uint64_t used_begin_ = ~uint64_t{0};  // outside of these no slot ever showed anything
+  mutable os::Semaphore mutex_{1};     // guards changes of the table, and the following members
+  std::atomic<uint64_t> mappings_{0};  // written under the lock only
+  uint64_t claimed_ = 0;  // mappings claimed from the store; between changes as many as mappings_
+  bool guaranteed_ = false;             // then claimed_ is always slots_
+  uint64_t used_begin_ = ~uint64_t{0};  // no slot outside of these ever showed anything
   uint64_t used_end_ = 0;
 };
 

@@ -41,7 +41,7 @@ std::unique_ptr<Range> range_of(const std::shared_ptr<PageStore>& store, uint64_
   return std::move(*range);
 }
 
-// Mappings of the kernel that have a part in the range.
+// Number of the kernel's mappings that overlap the range.
 uint64_t kernel_mappings(const Range& range) {
   std::ifstream file("/proc/self/maps");
   const auto begin = reinterpret_cast<uintptr_t>(range.begin());
@@ -61,14 +61,14 @@ uint64_t word_at(const Range& range, uint64_t slot) {
   return word;
 }
 
-// What a slot shows is ordered by the page tables. The thread sanitizer knows only of locks and
-// atomics, and takes a rewiring for a write.
+// The page tables order what a slot shows. The thread sanitizer knows only locks and atomics, and
+// takes a rewiring for a write.
 __attribute__((no_sanitize("thread"))) uint64_t unordered_word_at(const Range& range,
                                                                   uint64_t slot) {
   return *reinterpret_cast<volatile uint64_t*>(range.address(slot));
 }
 
-// Whether an access is possible, asked of the kernel: a pipe takes a byte from there, or puts one.
+// Whether the kernel can access the address: a pipe takes a byte from there, or stores one.
 bool can_read(const std::byte* address) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
@@ -160,7 +160,7 @@ TEST(Range, AnAccessThatIsNotAllowedFaults) {
   EXPECT_FALSE(can_write(range->address(3)));
   EXPECT_TRUE(can_write(range->address(5)));
   EXPECT_FALSE(can_read(range->address(6)));
-  ASSERT_EQ(range->protect(0, 8, Protection::none), 0);  // over gaps
+  ASSERT_EQ(range->protect(0, 8, Protection::none), 0);  // gaps included
   for (uint64_t slot = 0; slot < 8; ++slot) EXPECT_FALSE(can_read(range->address(slot))) << slot;
   EXPECT_EQ(range->page(3), run.first + 1);
   EXPECT_EQ(range->mappings(), 3u);
@@ -170,7 +170,7 @@ TEST(Range, AnAccessThatIsNotAllowedFaults) {
   EXPECT_FALSE(can_read(range->address(1)));
 }
 
-// What a range should be: an array of pages and accesses.
+// A model of a range: an array of pages and accesses.
 struct Model {
   struct Slot {
     PageId page = no_page;
@@ -202,7 +202,8 @@ void expect_same(const Range& range, const Model& model) {
   ASSERT_EQ(range.mappings(), model.mappings());
 }
 
-// Operations at random on two ranges of one store, with a limit of mappings that is met at times.
+// Compares random operations on two ranges of one store with the model; the limit on mappings is
+// sometimes reached.
 void compare_with_model(uint64_t seed, size_t page_bytes, uint64_t mappings_max) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
@@ -315,7 +316,7 @@ void compare_with_model(uint64_t seed, size_t page_bytes, uint64_t mappings_max)
   EXPECT_EQ(store->mappings(), 0u);
 }
 
-// Pages that nobody holds but the slots change their order in one call.
+// Pages that only the slots hold change their order in one call.
 TEST(Range, KeepsPagesThatOnlyChangeTheirOrder) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -382,7 +383,7 @@ TEST(Range, NeedsNoMoreMappingsThanTheWorstMomentHas) {
   EXPECT_EQ(range->map(3, PageRun{7, 1}, Protection::read), ENOMEM);
   EXPECT_EQ(range->page(3), 1u);
   EXPECT_EQ(range->protect(2, 1, Protection::read_write), ENOMEM);
-  EXPECT_EQ(range->map(0, PageRun{5, 2}, Protection::read), 0);  // gap closed, new piece: 5
+  EXPECT_EQ(range->map(0, PageRun{5, 2}, Protection::read), 0);  // the gap closes, a new piece: 5
   EXPECT_EQ(range->map(0, PageRun{0, 10}, Protection::read), 0);
   EXPECT_EQ(range->mappings(), 1u);
   EXPECT_EQ(range->unmap(5, 1), 0);  // makes a hole: 3
@@ -413,7 +414,7 @@ TEST(Range, GuaranteedMappingsAreNeverRefused) {
   EXPECT_EQ(store->mappings(), 1u);
 }
 
-// The kernel's own limit: a store that promises more mappings than there are.
+// Reaches the kernel's own limit: the store promises more mappings than there are.
 TEST(Range, SurvivesTheKernelsRefusal) {
   const uint64_t limit = [] {
     uint64_t value = 0;
@@ -428,8 +429,8 @@ TEST(Range, SurvivesTheKernelsRefusal) {
   int error = 0;
   uint64_t slot = 0;
   for (; error == 0 && slot < 2 * limit; ++slot)
-    error =
-        range->map(slot, PageRun{pages[0], 1}, Protection::read, false);  // no neighbour of itself
+    error = range->map(slot, PageRun{pages[0], 1}, Protection::read, false);  // not a neighbour of
+                                                                              // itself
   EXPECT_EQ(error, ENOMEM);
   EXPECT_GT(slot, limit / 2);
   --slot;
@@ -437,7 +438,7 @@ TEST(Range, SurvivesTheKernelsRefusal) {
   EXPECT_EQ(range->mappings(), slot + 1);
   EXPECT_EQ(store->mappings(), slot + 1);
   EXPECT_EQ(word_at(*range, slot - 1), range->page(slot - 1) + 1000);
-  // Nothing can be mapped in this process now, but everything can be given back.
+  // Nothing can be mapped in this process now, but everything can be unmapped.
   EXPECT_EQ(range->unmap(slot - 1, 1), 0);
   EXPECT_EQ(range->page(slot - 1), no_page);
   EXPECT_EQ(range->map(slot - 1, PageRun{pages[0], 1}, Protection::read, false), 0);
@@ -446,7 +447,7 @@ TEST(Range, SurvivesTheKernelsRefusal) {
   EXPECT_EQ(store->references(pages[0]), 1u);
 }
 
-// A reader finds one of the two pages at any moment, never a fault, while they change places.
+// A reader finds one of the two pages at any moment, never a fault, while they are swapped.
 TEST(Range, AReaderNeverFindsAHole) {
   const auto store = store_of(2);
   const auto range = range_of(store, 2);
@@ -479,7 +480,7 @@ TEST(Range, AReaderNeverFindsAHole) {
   EXPECT_EQ(wrong, 0u);
 }
 
-// Threads rewire their own parts of one range, and take and drop pages of one store.
+// Threads rewire their own parts of one range, and take and release pages of one store.
 TEST(Range, ThreadsRewireAtTheSameTime) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -543,7 +544,7 @@ TEST(Range, ThreadsRewireAtTheSameTime) {
   EXPECT_EQ(store->pages_free(), 48u);
 }
 
-// Runs a check in a child; true where it holds.
+// Runs a check in a forked child and returns its result.
 bool holds_in_child(const std::function<bool()>& check) {
   const pid_t child = fork();
   if (child == 0) _exit(check() ? 0 : 1);
@@ -574,19 +575,20 @@ TEST(Range, AForkedChildReadsAndChangesNothing) {
   for (uint64_t slot = 0; slot < 4; ++slot) EXPECT_EQ(word_at(*range, slot), pages[slot] + 1000);
 }
 
-// The home view is not inherited, so a child's own memory may lie there when the store ends.
+// A child does not inherit the home view, so its own memory may be mapped there when the store
+// ends.
 TEST(Range, AStoreThatEndsInAChildTakesNothingFromIt) {
   auto store = store_of(8);
   EXPECT_TRUE(holds_in_child([&] {
     std::byte* const home = store->home(0);
-    if (os::commit(home, 8 * 4 * KiB) != 0) return false;  // as mmap() might choose to
+    if (os::commit(home, 8 * 4 * KiB) != 0) return false;  // mmap() might choose this address
     *home = std::byte{1};
     store.reset();
     return *home == std::byte{1} && can_write(home);
   }));
 }
 
-TEST(Range, TellsWhatItShows) {
+TEST(Range, ReportsWhatItShows) {
   const auto store = store_of(4);
   const auto range = range_of(store, 6);
   const Pages pages(store, 4);

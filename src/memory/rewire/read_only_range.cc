@@ -8,7 +8,7 @@
 
 namespace penstock::rewire {
 
-// Fault path. All slots show a page that may be read, so only writes are served.
+// Fault path. All slots show a readable page, so only writes fault.
 fault::Outcome ReadOnlyRange::on_fault(const fault::Fault& fault) noexcept {
   if (fault.access != fault::Access::write) return fault::Outcome::decline;
   stream::WrittenFailure failure(label().name);

@@ -1,6 +1,6 @@
 #pragma once
 
-// A range whose pages can only be read: what snapshots and views have in common.
+// A range whose pages can only be read: the common part of snapshots and views.
 
 #include <cstddef>
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace penstock::rewire {
 
-// Thread safety: all members, from any thread. Invariants: the range shows the same pages from the
-// beginning to the end, and nobody stores to them. Its policy is stop or recover.
+// Thread safety: all members, from any thread. Invariants: the range always shows the same pages,
+// and nobody stores to them. Its policy is stop or recover.
 class ReadOnlyRange : public stream::StreamHandler {
  public:
   fault::Outcome on_fault(const fault::Fault& fault) noexcept final;
@@ -24,7 +24,7 @@ class ReadOnlyRange : public stream::StreamHandler {
   // `kind`: "a snapshot", for messages.
   explicit ReadOnlyRange(const char* kind, std::unique_ptr<Range> range = nullptr)
       : range_(std::move(range)), kind_(kind) {}
-  // From here on writes are errors. REQUIRES: there is a range, which shows all of its pages.
+  // Makes writes errors from now on. REQUIRES: there is a range, which shows all of its pages.
   Status watch() { return StreamHandler::watch(range_->begin(), range_->bytes()); }
 
   std::unique_ptr<Range> range_;

@@ -1,16 +1,15 @@
-// The directory of a rewired hash table: see include/penstock/containers.h for what it is for.
+// The directory of a rewired hash table: see include/penstock/containers.h for its use.
 //
-// A directory that is indexed by the leading bits of the hash, as textbooks have it, must be spread
-// out when it doubles: each slot becomes two neighbours, and every one of them has to be mapped
-// anew. Indexed by the trailing bits, the doubled directory is the old one and a copy of it behind:
-// the old half stays untouched, and where the old half shows a run of pages, one call and one
-// mapping do for the copy.
+// A directory indexed by the leading bits of the hash, as in textbooks, must be spread out when it
+// doubles: each slot becomes two neighbours, and every one of them has to be mapped anew. Indexed
+// by the trailing bits, the doubled directory is the old one and a copy of it behind: the old half
+// stays untouched, and each run of pages in it is copied with one call and one mapping.
 //
-// That makes runs worth having. When the bucket of slot s is split, its new page is shown in slot
-// s + 2^l, and is, if that is free, the one that lies as far behind the page of slot 0. When all
-// buckets of one depth have been split, which hashes that are spread evenly bring about soon, all
-// slots then show one run of pages, and the table takes a single mapping; on the way there it takes
-// one for every three slots or so.
+// So runs are valuable. When the bucket of slot s is split, its new page is shown in slot s + 2^l,
+// and is, if that page is free, the one at the same distance behind the page of slot 0. When all
+// buckets of one depth have been split, which evenly spread hashes bring about soon, all slots show
+// one run of pages, and the table takes a single mapping; until then it takes one for every three
+// slots or so.
 
 #include <fmt/format.h>
 
@@ -27,7 +26,8 @@
 namespace penstock::rewire {
 namespace {
 
-constexpr uint64_t slots_limit = uint64_t{1} << 25;  // the bits of the hash that are left for them
+constexpr uint64_t slots_limit = uint64_t{1} << 25;  // bits of the hash that are left for the
+                                                     // directory
 
 }  // namespace
 
@@ -89,11 +89,11 @@ Result<std::byte*> HashDirectory::split(uint64_t hash, uint32_t bucket_depth) {
   return bucket(low + step);
 }
 
-// One new page, in `count` slots.
+// Shows one new page in `count` slots.
 Status HashDirectory::show_new(uint64_t first_slot, uint64_t count, uint64_t step) {
   pool::PageStore& store = range_->store();
   const PageId before = range_->page(first_slot);
-  // The page that makes slots and pages run in step, if it is free.
+  // The page at which slots and pages run in step, if it is free.
   const PageRun page = store.take_run(1, range_->page(0) + static_cast<PageId>(first_slot) - 1);
   if (page.count == 0)
     return failure(
@@ -102,7 +102,7 @@ Status HashDirectory::show_new(uint64_t first_slot, uint64_t count, uint64_t ste
         name_, "a larger pool");
   const int error = range_->map_every(first_slot, count, step, page.first, Protection::read_write);
   if (error != 0 && range_->page(first_slot) != before) {
-    // The kernel's refusal in the middle; what was there a moment ago needs no more than there is.
+    // The kernel refused in the middle; the undo needs no mapping that was not there a moment ago.
     PENSTOCK_CHECK(range_->map_every(first_slot, count, step, before, Protection::read_write) == 0,
                    "a bucket's split could not be taken back");
   }

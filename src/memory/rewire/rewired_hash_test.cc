@@ -41,7 +41,7 @@ struct Wide {
   bool operator==(const Wide&) const = default;
 };
 
-// Keys of a small range, so that many are found, erased and inserted again.
+// Uses keys of a small range, so that many are found, erased and inserted again.
 template <class K, class V>
 void compare_with_unordered_map(uint64_t seed, size_t page_bytes, uint64_t keys) {
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -133,7 +133,7 @@ TEST(RewiredHash, HoldsAMillionKeys) {
   EXPECT_LT(table.memory_bytes(), 3 * keys * 17);
 }
 
-// Hashes that are spread evenly bring the pages into one run again.
+// Evenly spread hashes bring the pages into one run again.
 TEST(RewiredHash, TakesFewMappingsBetweenTwoDoublings) {
   const PagePool pool = pool_of(1024);
   auto table = table_on<uint64_t, uint64_t>(pool);
@@ -144,12 +144,13 @@ TEST(RewiredHash, TakesFewMappingsBetweenTwoDoublings) {
     most = std::max(most, table.mappings());
     ASSERT_LE(table.buckets(), 512u);
   }
-  EXPECT_EQ(table.mappings(), 2u);  // its pages, and the addresses that are left
+  EXPECT_EQ(table.mappings(), 2u);  // its pages, and the remaining addresses
   EXPECT_GT(most, 20u);
   EXPECT_LT(most, 256u);
 }
 
-// Only the lowest bits differ between the buckets: one of them is split again and again.
+// A hash by which only the lowest bits differ between buckets: one of them is split again and
+// again.
 struct OneSided {
   uint64_t operator()(uint64_t key) const {
     return MixedHash<uint64_t>()(key) << 8 | (key % 2 == 0 ? 0 : 0xff);
@@ -167,7 +168,7 @@ TEST(RewiredHash, WorksWithHashesThatSpreadBadly) {
   EXPECT_GT(table.slots(), table.buckets());
 }
 
-TEST(RewiredHash, RefusesWhatCannotBeSpread) {
+TEST(RewiredHash, RefusesKeysThatCannotBeSpread) {
   const PagePool pool = pool_of(256);
   auto table = table_on<uint64_t, uint64_t, Constant>(pool, {.slots_max = 64});
   uint64_t key = 0;
@@ -184,7 +185,7 @@ TEST(RewiredHash, RefusesWhatCannotBeSpread) {
   EXPECT_EQ(table.find(0), nullptr);
 }
 
-// Nothing is lost where pages, or mappings, do not suffice.
+// Nothing is lost if pages, or mappings, do not suffice.
 TEST(RewiredHash, KeepsWhatItHasWhenAnInsertionFails) {
   for (const bool pages : {true, false}) {
     const PagePool pool = pages ? pool_of(20) : pool_of(1000, 4 * KiB, 24);
@@ -207,7 +208,7 @@ TEST(RewiredHash, KeepsWhatItHasWhenAnInsertionFails) {
   }
 }
 
-// Places of erased entries serve again, also where no page is left for a split.
+// Places of erased entries are reused, also if no page is left for a split.
 TEST(RewiredHash, TakesNewKeysForErasedOnesWhenThePoolIsEmpty) {
   const PagePool pool = pool_of(1);
   auto table = table_on<uint64_t, uint64_t>(pool);
@@ -240,7 +241,7 @@ TEST(RewiredHash, InsertsCopiesOfItsOwnEntries) {
   }
 }
 
-TEST(RewiredHash, RefusesOptionsThatCannotBe) {
+TEST(RewiredHash, RefusesInvalidOptions) {
   const PagePool pool = pool_of(16);
   const auto refused = [&](const RewiredHashOptions& options) {
     const auto table = RewiredHash<uint64_t, uint64_t>::open(pool, options);

@@ -1,4 +1,4 @@
-// The public classes: what they hold, and what is refused.
+// The public classes of tables.
 
 #include <utility>
 

@@ -174,7 +174,7 @@ TEST_P(TableOf, SystemCallsStoreWhereItWasPrepared) {
   RewiredTable table = table_of(pool, 4);
   const Snapshot snapshot = take(table);
   const int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
-  write(table.begin<uint64_t>() + page_items(), 9);  // of pages 0 to 2 one is writable
+  write(table.begin<uint64_t>() + page_items(), 9);  // one of pages 0 to 2 is writable
   std::byte* const target = table.begin() + 8;
   const size_t bytes = 2 * page_bytes();
   if (GetParam().detection == WriteDetection::signal) {
@@ -208,7 +208,7 @@ TEST_P(TableOf, WritesToASnapshotAreRefusedByName) {
   EXPECT_EQ(read(frozen + 3), 0u);
   EXPECT_EQ(read(table->begin<uint64_t>() + 3), 0u);
 
-  // Without a recovery point it is the end, as with the policy stop.
+  // Without a recovery point the program ends, as with the policy stop.
   EXPECT_DEATH(write(frozen, 1),
                "snapshot 1 of orders: cannot write to byte 0: a snapshot can only "
                "be read");
@@ -225,7 +225,7 @@ TEST_P(TableOf, AChildSeesItsSnapshotAndNothingElse) {
 
   const pid_t child = fork();
   if (child == 0) {
-    // The parent says that it has written everything, several times.
+    // Closing the pipe tells the child that everything was written, several times.
     close(go[1]);
     char byte;
     if (::read(go[0], &byte, 1) != 1) _exit(3);
@@ -263,7 +263,7 @@ TEST_P(TableOf, AChildCannotStoreIntoTheTable) {
   const PagePool pool = pool_of(24);
   RewiredTable table = table_of(pool, 8);
   const Snapshot snapshot = take(table);
-  write(table.begin<uint64_t>() + 2 * page_items(), 1);  // copied: mapped anew
+  write(table.begin<uint64_t>() + 2 * page_items(), 1);  // copied: its page is mapped anew
   for (const uint64_t page : {0, 2}) {
     const pid_t child = fork();
     if (child == 0) {
@@ -279,7 +279,7 @@ TEST_P(TableOf, AChildCannotStoreIntoTheTable) {
   EXPECT_EQ(read(table.begin<uint64_t>() + 2 * page_items()), 1u);
 }
 
-TEST_P(TableOf, AChildIsToldWhoseTableItIs) {
+TEST_P(TableOf, AChildLearnsWhoseTableItIs) {
   GTEST_FLAG_SET(death_test_style, "fast");  // in a forked child
   const PagePool pool = pool_of(24);
   RewiredTable table = table_of(pool, 8);
@@ -289,7 +289,7 @@ TEST_P(TableOf, AChildIsToldWhoseTableItIs) {
   EXPECT_EQ(read(table.begin<uint64_t>()), 5u);
 }
 
-TEST_P(TableOf, KeepingForNobodyIsAnError) {
+TEST_P(TableOf, KeepingForNoProcessIsAnError) {
   const PagePool pool = pool_of(12);
   RewiredTable table = table_of(pool, 1);
   const pid_t child = fork();
@@ -321,7 +321,7 @@ TEST(RewiredTable, CopiesEachPageOnceForASnapshot) {
   EXPECT_EQ(table.counts().snapshots, 1u);
 }
 
-TEST(RewiredTable, TheLastSnapshotsEndLiftsTheProtection) {
+TEST(RewiredTable, TheEndOfTheLastSnapshotLiftsTheProtection) {
   const PagePool pool = open_pool(1 * MiB);
   RewiredTable table = open_table(pool, options_of(16));
   auto* const live = table.begin<uint64_t>();
@@ -335,10 +335,10 @@ TEST(RewiredTable, TheLastSnapshotsEndLiftsTheProtection) {
   EXPECT_EQ(pool.pages_taken(), 16u);
   for (uint64_t page = 0; page < 16; ++page) write(live + page * page_items, page);
   EXPECT_EQ(table.counts().pages_copied, 1u);
-  EXPECT_EQ(table.counts().pages_unshared, 0u);  // by no write
+  EXPECT_EQ(table.counts().pages_unshared, 0u);  // no write lifted it
 }
 
-// The kernel notes writes to it; a fault for each page would cost what that saves.
+// The kernel notes writes to the table; a fault for each page would cost what that saves.
 TEST(RewiredTable, AnImagesTableIsWrittenWithoutFaults) {
   if (const auto why = missing(WriteDetection::asynchronous)) GTEST_SKIP() << *why;
   const PagePool pool = open_pool(1 * MiB);
@@ -360,7 +360,7 @@ TEST(RewiredTable, APageThatNobodyElseHasIsNotCopied) {
   write(live + page_items, 1);
   const Snapshot third = take(table);
   write(live + page_items, 2);
-  // The first page is the second snapshot's and the third's, the table's own is another.
+  // The second and the third snapshot show the first page; the table's own is another.
   write(live, 2);
   EXPECT_EQ(table.counts().pages_copied, 4u);
   const Snapshot fourth = take(table);
@@ -374,7 +374,7 @@ TEST(RewiredTable, AnEarlierSnapshotsEndLeavesPagesToTheNextWrite) {
   RewiredTable table = open_table(pool, options_of(4));
   auto* const live = table.begin<uint64_t>();
   const Snapshot first = take(table);
-  write(live, 1);  // the first has a page of its own
+  write(live, 1);  // the first snapshot's page is now its own
   Snapshot second = take(table);
   second = {};  // the first is alive: nothing is lifted yet
   EXPECT_EQ(table.counts().pages_read_only, 4u);
@@ -431,7 +431,7 @@ TEST(RewiredTable, GuaranteedCopiesNeverFindThePoolEmpty) {
   write(live, 1);
   write(live + page_items, 1);
   EXPECT_EQ(pool.pages_taken(), 8u);
-  std::optional<Snapshot> second = take(table);  // two of the copies are there yet
+  std::optional<Snapshot> second = take(table);  // only two of the copies are left
   EXPECT_EQ(pool.pages_taken(), 10u);
   const auto rest = pool.take(2);
   ASSERT_TRUE(rest);
@@ -502,19 +502,19 @@ void expect_a_snapshot_refused(uint64_t mappings_max) {
   EXPECT_EQ(table.counts().snapshots, 1u);
   EXPECT_EQ(pool.mappings(), mappings);
   EXPECT_EQ(pool.pages_taken(), 40u);
-  // No write fails for it.
+  // No write fails because of it.
   for (uint64_t page = 0; page < 40; ++page) write(live + page * page_items, page + 1000);
   EXPECT_EQ(table.counts().pages_copied, copied + 40);
   first.reset();
   EXPECT_TRUE(table.snapshot());
 }
 
-// There is none left for its addresses, or too few for its pages.
+// No mapping is left for the snapshot's addresses, or too few for its pages.
 TEST(RewiredTable, ASnapshotThatCannotBeMappedChangesNothing) {
   for (const uint64_t mappings_max : {80, 100}) expect_a_snapshot_refused(mappings_max);
 }
 
-TEST(RewiredTable, RefusesWhatCannotBe) {
+TEST(RewiredTable, RefusesInvalidOptions) {
   const PagePool pool = open_pool(64 * KiB);
   const auto code = [&](RewiredTable::Options options) {
     const auto table = RewiredTable::open(pool, options);
@@ -535,7 +535,7 @@ TEST(RewiredTable, EqualPagesAreStoredOnce) {
   const PagePool pool = open_pool(1 * MiB);
   RewiredTable table = open_table(pool, options_of(12));
   auto* const live = table.begin<uint64_t>();
-  // Pages 0, 3, 6, 9 hold the same, pages 1, 4, 7, 10 another, the others differ.
+  // Pages 0, 3, 6, 9 have the same contents, pages 1, 4, 7, 10 another, the others differ.
   const auto content = [](uint64_t i) {
     const uint64_t page = i / page_items;
     return page % 3 < 2 ? page % 3 : page;
@@ -551,7 +551,7 @@ TEST(RewiredTable, EqualPagesAreStoredOnce) {
   for (uint64_t i = 0; i < 12 * page_items; ++i) EXPECT_EQ(read(live + i), content(i));
   EXPECT_EQ(table.counts().pages_read_only, 8u);
 
-  // And copied apart.
+  // A write copies the page again.
   write(live + 3 * page_items + 5, 99);
   EXPECT_EQ(read(live + 5), 0u);
   EXPECT_EQ(read(live + 6 * page_items + 5), 0u);
@@ -560,7 +560,7 @@ TEST(RewiredTable, EqualPagesAreStoredOnce) {
   ASSERT_TRUE(again);
   EXPECT_EQ(again->pages_equal, 0u);
   EXPECT_EQ(again->pages_freed, 0u);
-  // The last one of a kind needs no copy.
+  // The last page of a kind needs no copy.
   write(live + 1 * page_items, 1);
   write(live + 4 * page_items, 2);
   write(live + 7 * page_items, 3);
@@ -610,7 +610,7 @@ TEST(RewiredTable, ChangesAppearAllAtOnce) {
     EXPECT_EQ(read(before.begin<uint64_t>() + page * page_items), page);
   }
   EXPECT_EQ(table.counts().pages_copied, 0u);
-  write(live + 3 * page_items, 1);  // it is the table's own now
+  write(live + 3 * page_items, 1);  // it is the table's own page now
   EXPECT_EQ(table.counts().pages_copied, 0u);
   EXPECT_EQ(pool.pages_taken(), 20u);
   EXPECT_FALSE(changes->page(16));
@@ -638,7 +638,7 @@ TEST(RewiredTable, ForgottenChangesLeaveNothing) {
   EXPECT_EQ(refused.error().code, ErrorCode::out_of_memory);
 }
 
-// What is in the table is no change any more: nobody may store to it aside.
+// A page that is in the table is no longer a change: nobody may store to it through the changes.
 TEST(RewiredTable, ChangesThatTheKernelRefusesHalfWayAreEitherInTheTableOrKept) {
   if (const auto why = MappingsUsedUp::impossible()) GTEST_SKIP() << *why;
   bool was_half_way = false;

@@ -57,7 +57,7 @@ RewiredVector<T> open_vector(const PagePool& pool, RewiredVectorOptions options 
   return std::move(*vector);
 }
 
-// Of memory files, in this process.
+// Number of mappings of memory files in this process.
 uint64_t mappings_of_pages() {
   std::ifstream maps("/proc/self/maps");
   uint64_t count = 0;
@@ -102,7 +102,7 @@ bool equal(const RewiredVector<T>& vector, const std::vector<T>& model) {
   return std::equal(vector.begin(), vector.end(), model.begin(), model.end());
 }
 
-// Code that knows nothing of vectors: it writes to pointers.
+// Code that knows nothing of vectors and writes to pointers.
 template <class T>
 [[gnu::noinline]] T* generate_into(T* to, uint64_t first, size_t count) {
   for (size_t i = 0; i < count; ++i) *to++ = item_of<T>(first + i);
@@ -140,7 +140,7 @@ using ItemTypes =
     testing::Types<uint8_t, uint16_t, Bytes<3>, uint64_t, Three, Words<2>, Words<3>, Words<5>>;
 TYPED_TEST_SUITE(RewiredVectorOf, ItemTypes);
 
-// Two vectors on one pool, and the models of both, in step.
+// Two vectors on one pool, and a model of each, in step.
 template <class T>
 class Pair {
  public:
@@ -206,7 +206,7 @@ class Pair {
       case 9: {
         if (model.empty()) break;
         const size_t at = place(model.size()), from = random_.below(model.size());
-        vector.insert(vector.begin() + at, vector[from]);  // one of its own
+        vector.insert(vector.begin() + at, vector[from]);  // an element of its own
         const T item = model[from];
         model.insert(model.begin() + static_cast<ptrdiff_t>(at), item);
         break;
@@ -304,7 +304,7 @@ class Pair {
   };
 
   T next() { return item_of<T>(number_++); }
-  // How many items fill a whole number of pages.
+  // Items that fill a whole number of pages.
   size_t items_of_pages() const { return std::lcm(pool_.page_bytes(), sizeof(T)) / sizeof(T); }
   size_t amount() {
     const size_t pages = items_of_pages();
@@ -317,7 +317,7 @@ class Pair {
     number_ += count;
     return items_of<T>(number_ - count, count);
   }
-  // In [0, last], near a page's border half of the time.
+  // A random place in [0, last], half of the time near a page's border.
   size_t place(size_t last) {
     if (last == 0) return 0;
     size_t at = random_.below(last + 1);
@@ -361,7 +361,7 @@ class Pair {
     size_t first = place(from.model.size() - count);
     if (random_.below(3) == 0) count = from.model.size() - first;
     size_t at = random_.below(3) == 0 ? to.model.size() : place(to.model.size());
-    // At the same place of a page, now and then.
+    // Sometimes at the same place of a page.
     if (random_.below(2) == 0) {
       const size_t unit = items_of_pages();
       at = std::min(at / unit * unit + first % unit, to.model.size());
@@ -439,7 +439,7 @@ TEST(RewiredVector, NothingMovesWhileItGrowsAndShrinks) {
   EXPECT_EQ(&other[1000], middle);
 }
 
-TEST(RewiredVector, OthersReadWhatIsThereWhileOneAppends) {
+TEST(RewiredVector, OthersReadElementsWhileOneAppends) {
   const PagePool pool = open_pool(small, 2000);
   auto vector = open_vector<uint64_t>(pool);
   std::atomic<uint64_t> there{0};
@@ -512,7 +512,7 @@ TEST(RewiredVector, DoublingTakesWhatThePoolHasLeft) {
 
 // ---- insert and erase by pages, at every kind of place
 
-TEST(VectorCore, MovesPagesAndHalfAPageAtMost) {
+TEST(VectorCore, MovesPagesAndCopiesHalfAPageAtMost) {
   for (const size_t page_bytes : {small, large}) {
     const uint64_t pages = page_bytes == small ? 200 : 12;
     const PagePool pool = open_pool(page_bytes, 2 * pages);
@@ -575,7 +575,7 @@ TEST(RewiredVector, SpliceMovesWholePagesWithoutCopying) {
   EXPECT_TRUE(equal(from, rest));
   EXPECT_EQ(pool.pages_taken(), 90u);
 
-  // All of it, its last page included, which is not full.
+  // All of it, including its last page, which is not full.
   from.pop_back();
   rest.pop_back();
   spliced = to.splice(to.end(), from, 0, from.size());
@@ -601,7 +601,7 @@ TEST(RewiredVector, SpliceNeedsNoPageOfAnEmptyPool) {
   EXPECT_EQ(to.try_push_back(1).error().code, ErrorCode::out_of_memory);
 }
 
-TEST(RewiredVector, SpliceCopiesTheEndsOfWhatLiesAtTheSamePlaceInAPage) {
+TEST(RewiredVector, SpliceCopiesTheEndsIfBothLieAtTheSamePlaceInAPage) {
   constexpr size_t per_page = small / 8;
   const PagePool pool = open_pool(small, 400);
   auto to = open_vector<uint64_t>(pool), from = open_vector<uint64_t>(pool);
@@ -629,7 +629,7 @@ TEST(RewiredVector, SpliceCopiesBetweenPoolsAndSaysSo) {
   EXPECT_TRUE(from.empty());
 }
 
-TEST(RewiredVector, SpliceRefusesWhatCannotBe) {
+TEST(RewiredVector, SpliceRefusesInvalidArguments) {
   const PagePool pool = open_pool(small, 10);
   auto to = open_vector<uint64_t>(pool, {.bytes_max = 3 * small});
   auto from = open_vector<uint64_t>(pool);
@@ -663,7 +663,7 @@ TEST(RewiredVector, PagesAppearBehindAPlainPointer) {
   EXPECT_LE(vector.memory_bytes(), 100 * MiB + 2 * MiB + 32 * MiB);
   vector.shrink_to_fit();
   EXPECT_EQ(pool.pages_taken(), 51u);
-  // And again, over a page's border, with what a library does.
+  // And again, across a page's border, with a library function.
   std::memset(vector.append_window().value(), 0xab, 5 * MiB);
   ASSERT_TRUE(vector.append_end(vector.end() + 5 * MiB / 8));
   EXPECT_EQ(vector.back(), 0xababababababababu);
@@ -694,12 +694,12 @@ TEST(RewiredVector, SeveralThreadsFillAWindow) {
   EXPECT_EQ(pool.pages_taken(), 0u);
 }
 
-TEST(RewiredVector, WhatATouchOfTheWindowReadsBackIsServedToo) {
+TEST(RewiredVector, LoadsInTheWindowAreServedToo) {
   const PagePool pool = open_pool(small, 20000);
   auto vector = open_vector<uint64_t>(pool);
   uint64_t* const window = vector.append_window().value();
   for (uint64_t i = 0; i < 1'000'000; ++i) {
-    window[i] &= 0;  // reads first
+    window[i] &= 0;  // loads first
     window[i] |= i;
   }
   ASSERT_TRUE(vector.append_end(window + 1'000'000));
@@ -738,7 +738,7 @@ TEST(RewiredVector, EndsTheWindowWhereItCan) {
   EXPECT_EQ(vector.append_end(window - 1).error().code, ErrorCode::invalid_argument);
   EXPECT_EQ(vector.append_end(window + 10 * small / 8 + 1).error().code,
             ErrorCode::invalid_argument);
-  ASSERT_TRUE(vector.append_end(window + 10 * small / 8));  // untouched, and there all the same
+  ASSERT_TRUE(vector.append_end(window + 10 * small / 8));  // untouched, but in the vector
   EXPECT_EQ(pool.pages_taken(), 10u);
   std::fill(vector.begin(), vector.end(), 5);
 }
@@ -760,14 +760,14 @@ TEST(RewiredVector, SystemCallsReadIntoTheWindow) {
   ASSERT_TRUE(vector.append_end(window + *got));
   EXPECT_EQ(std::count(vector.begin(), vector.end(), 'x'), 3'000'000);
   close(ends[0]);
-  // Closed: nothing appears any more.
+  // The window is closed: no page appears any more.
   fault::Handler* const handler = fault::find(vector.data());
   ASSERT_NE(handler, nullptr);
   auto* const behind = reinterpret_cast<std::byte*>(vector.data() + vector.capacity());
   EXPECT_FALSE(handler->prepare(behind, 1, fault::Access::write));
 }
 
-// Until it ends, the window's contents are behind the elements; nothing but what is told to may
+// Until the window ends, its contents are behind the elements; only calls documented to do so may
 // lose them.
 TEST(RewiredVector, AWindowGoesWithItsVectorAndKeepsItsPages) {
   const PagePool pool = open_pool(small, 1000);
@@ -776,7 +776,7 @@ TEST(RewiredVector, AWindowGoesWithItsVectorAndKeepsItsPages) {
   Three* const window = vector.append_window().value();
   Three* end = generate_into(window, 1000, 3000);
   vector.shrink_to_fit();
-  other.resize(50 * small / sizeof(Three));  // what shrinking gave back is somebody else's now
+  other.resize(50 * small / sizeof(Three));  // takes the pages that shrinking returned
   vector.swap(other);
   RewiredVector<Three> moved(std::move(other));
   EXPECT_EQ(vector.append_end(end).error().code, ErrorCode::invalid_argument);
@@ -793,7 +793,7 @@ TEST(RewiredVector, AppendsAtItsEndWhileAWindowIsOpen) {
   uint64_t* const window = vector.append_window().value();
   window[0] = 100;
   window[700] = 7;
-  vector.push_back(1);  // in place of what the window holds there
+  vector.push_back(1);  // in place of the window's element there
   for (uint64_t i = 1; i < 600; ++i) vector.push_back(i);
   vector.append(items_of<uint64_t>(0, 100));
   EXPECT_EQ(window + 700, vector.end());
@@ -883,7 +883,7 @@ TEST(RewiredVector, TakesNothingWhenNotAllCanBeHad) {
 
 TEST(RewiredVector, SaysThatMappingsAreUsedUp) {
   const PagePool pool = open_pool(small, 200, 20);
-  // Every second page is somebody else's.
+  // Every second page has another owner.
   std::list<PageSet> others;
   {
     std::list<PageSet> every;
@@ -908,8 +908,8 @@ TEST(RewiredVector, SaysThatMappingsAreUsedUp) {
   EXPECT_EQ(pool.pages_free(), 100u);
 }
 
-// Where there are no mappings for the way through pages, everything is copied, and right; and where
-// there are none to grow, nothing is lost.
+// If mappings for moving pages run out, everything is copied, and right; if those for growing run
+// out, nothing is lost.
 TEST(RewiredVector, CopiesWhereMappingsAreUsedUp) {
   constexpr size_t per_page = small / 8;
   const uint64_t seed = std::random_device()();
@@ -968,7 +968,7 @@ TEST(RewiredVector, CopiesWhereMappingsAreUsedUp) {
   }
 }
 
-TEST(RewiredVector, AForkedChildThatRunsPastTheEndIsToldWhoseVectorItIs) {
+TEST(RewiredVector, AForkedChildThatRunsPastTheEndLearnsWhoseVectorItIs) {
   GTEST_FLAG_SET(death_test_style, "fast");  // in a forked child
   const PagePool pool = open_pool(small, 8);
   auto vector = open_vector<uint64_t>(pool);
@@ -1030,7 +1030,7 @@ TEST(RewiredVector, HoldsElementsLargerThanAPage) {
   EXPECT_TRUE(equal(vector, model));
 }
 
-TEST(RewiredVector, RefusesWhatCannotBe) {
+TEST(RewiredVector, RefusesInvalidOptions) {
   const PagePool pool = open_pool(small, 10);
   for (const RewiredVectorOptions& options :
        {RewiredVectorOptions{.policy = ErrorPolicy::zeros},

@@ -29,13 +29,13 @@ Result<std::shared_ptr<SnapshotCore>> SnapshotCore::open(std::shared_ptr<TableCo
 
 SnapshotCore::~SnapshotCore() {
   stop_watching();
-  range_.reset();  // its pages lose their references before the table looks at them
+  range_.reset();  // its pages lose their references before the table counts them
   if (counted_) table_->snapshot_ended();
 }
 
-// A thread that waits for the child costs a stack that is never touched, and gives the pages back
-// the moment they are free, whatever the program does meanwhile. It is nobody's to join: neither
-// the table nor its user need be there when the child ends.
+// A detached thread waits for the child. It costs a stack that is hardly touched, and releases the
+// pages the moment they are free, whatever the program does meanwhile. Neither the table nor its
+// user need exist when the child ends.
 Status SnapshotCore::keep_while(std::shared_ptr<SnapshotCore> core, pid_t child) {
   if (Status status = core->table_->check_owned("keep a snapshot for a process"); !status)
     return status;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The body of penstock::Snapshot: see include/penstock/rewire.h for use, table_core.cc for
-// how it comes to be.
+// The body of penstock::Snapshot: see include/penstock/rewire.h for use, table_core.cc for how one
+// is taken.
 
 #include <sys/types.h>
 
@@ -23,7 +23,7 @@ class SnapshotCore final : public ReadOnlyRange {
   static Result<std::shared_ptr<SnapshotCore>> open(std::shared_ptr<TableCore> table,
                                                     std::unique_ptr<Range> range, uint64_t epoch);
   ~SnapshotCore();
-  // From now on its end is told to the table, which must count it.
+  // Makes the snapshot report its end to the table, which has counted it.
   void count() { counted_ = true; }
 
   const Range& range() const { return *range_; }

@@ -1,26 +1,26 @@
 // Snapshots without a signal per page: the kernel notes which pages are written, and each snapshot
 // copies those.
 //
-// With signals the first write of each page pays for the copy, and for a signal of 4 us on top;
-// pages of 4 KiB pay more for the second than for the first. Here a first write is 0.9 us, in the
-// kernel, and the copies are made by who takes the snapshot, all in a row.
+// In the signal mode the first write of each page pays for the copy and a signal of 4 us; pages of
+// 4 KiB pay more for the signal than for the copy. Here a first write costs 0.9 us, in the kernel,
+// and the thread that takes the snapshot makes the copies, all in a row.
 //
-// The pages of the table never change. Beside them stands an image: pages that held the same when
-// update() was last called. A snapshot shows the image's pages, and holds references on them. The
-// next update() looks at what was written: where the image's page is nobody else's any more, the
-// written stretches are copied into it; where a snapshot still shows it, the table's page is copied
-// whole to another one, which takes its place. So snapshots share what was not written between
+// The pages of the table never change. Beside them there is an image: pages with the table's
+// contents at the last update(). A snapshot shows the image's pages, and holds references on them.
+// The next update() looks at what was written: if nobody else holds the image's page any more, the
+// written pieces are copied into it; if a snapshot still shows it, the table's page is copied whole
+// to another one, which takes its place. So snapshots share the pages that were not written between
 // them, as with signals.
 //
-// Nothing is lost when it fails half-way: the kernel forgets what it has reported, so a slot is
-// marked here before it is copied, and the mark goes when it has been.
+// A failure half-way loses nothing: the kernel forgets what it has reported, so a slot is marked
+// here before it is copied, and the mark is removed afterwards.
 //
-// What kernels do (Linux 6.18, memory files): a huge page is noted as one, stays huge, and costs
-// 1.7 us; anonymous huge pages would be split at their first write. A scan of 1 GiB takes 0.1 ms on
-// huge pages, 0.4 to 5 ms on small ones.
+// Kernels (Linux 6.18, memory files): a huge page is noted as one, stays huge, and costs 1.7 us;
+// anonymous huge pages would be split at their first write. A scan of 1 GiB takes 0.1 ms on huge
+// pages, 0.4 to 5 ms on small ones.
 //
-// Costs: twice the table's memory, for good. A snapshot takes as long as copying what was written
-// (for writers: what was written while most of it was being copied).
+// Costs: twice the table's memory, permanently. A snapshot takes as long as copying what was
+// written (and stops writers for copying what was written during most of that).
 
 #include "memory/rewire/snapshot_image.h"
 
@@ -92,7 +92,7 @@ Status TableImage::note_written() {
     const int error = watch_.take(at, live_.end(), written, count);
     for (size_t i = 0; i < count; ++i) note(written[i].begin, written[i].end);
     if (error != 0) {
-      // What it had found and not told is not known.
+      // The scan's unreported findings are lost.
       std::fill(marked_.begin(), marked_.end(), true);
       return system_error(error, "ask the kernel what was written to a table", name_);
     }
@@ -100,8 +100,8 @@ Status TableImage::note_written() {
   return {};
 }
 
-// Copies a written stretch at once where the image's page is free to be changed, which is all that
-// is needed of a large page made of small ones; else marks it.
+// Copies a written piece at once if the image's page may be changed, so that of a large page made
+// of small ones only the written part is copied; otherwise marks it.
 void TableImage::note(std::byte* begin, std::byte* end) {
   const size_t page_bytes = live_.page_bytes();
   while (begin < end) {

@@ -15,19 +15,19 @@
 
 namespace penstock::rewire {
 
-// A second set of pages, which holds what the table held at the last update().
-// Thread safety: one thread at a time, but for pages_copied(). Invariants: it has one reference on
-// each of its pages; it stores only to pages of which nobody else has one. A slot whose contents
-// may differ is marked, or the kernel will still report it as written.
+// A second set of pages, with the table's contents at the last update(). Thread safety: one thread
+// at a time, except for pages_copied(). Invariants: it has one reference on each of its pages; it
+// stores only to pages on which nobody else has one. A slot whose contents may differ is marked, or
+// the kernel will still report it as written.
 class TableImage {
  public:
-  // `live` must outlive the image, and go on showing the same pages. All of it counts as written.
+  // `live` must outlive the image, and keep showing the same pages. All of it counts as written.
   static Result<std::unique_ptr<TableImage>> open(const Range& live, std::string name);
   ~TableImage();
 
-  // Copies what was written since the last call. What writers store meanwhile may be in it or not,
-  // page by page and byte by byte, and will be copied again by the next call. Errors:
-  // out_of_memory; what was not copied will be by the next call.
+  // Copies what was written since the last call. Concurrent stores may be in it or not, page by
+  // page and byte by byte, and the next call will copy them again. Errors: out_of_memory; the next
+  // call will copy what this one did not.
   Status update();
   // REQUIRES: update() has succeeded once.
   std::span<const PageId> pages() const { return pages_; }

@@ -34,7 +34,7 @@ struct Frozen {
   std::vector<uint64_t> model;
 };
 
-// What a random schedule may do, and the plain copies that it is compared with.
+// Operations of a random schedule, and the plain copies that it is compared with.
 class Schedule {
  public:
   Schedule(uint64_t seed, WriteDetection detection)
@@ -235,7 +235,7 @@ TEST_P(SnapshotSchedule, EqualsItsModel) {
 // ---- several threads, a cut
 
 // A history of stores: the k-th goes to cell cell_of(k), and stores k. A snapshot that is a cut
-// holds exactly what the first m stores leave behind, for some m.
+// contains exactly the results of the first m stores, for some m.
 class History {
  public:
   History(uint64_t* live, uint64_t cells, uint64_t stride, uint64_t offset, uint64_t seed)
@@ -245,12 +245,12 @@ class History {
   void store(uint64_t k) { write(cell(cell_of(k)), k); }
   bool is_stored(uint64_t k) const { return read(cell(cell_of(k))) >= k; }
 
-  // How many stores a snapshot shows; a failure if that is no prefix of the history.
+  // Returns how many stores a snapshot shows; a failure if they are no prefix of the history.
   uint64_t cut(const uint64_t* frozen) const {
     std::vector<uint64_t> seen(cells_);
     for (uint64_t i = 0; i < cells_; ++i) seen[i] = read(frozen + i * stride_ + offset_);
     const uint64_t stores = *std::max_element(seen.begin(), seen.end());
-    // The last store of each cell, from the end; most are found soon.
+    // Search the last store of each cell from the end; most are found soon.
     std::vector<bool> settled(cells_, false);
     uint64_t left = cells_;
     for (uint64_t k = stores; k > 0 && left > 0; --k) {
@@ -277,7 +277,7 @@ struct Shape {
   size_t page_bytes;
   uint64_t pages;
   int snapshots;
-  bool slow = false;  // the moment of the cut is made as long as can be
+  bool slow = false;  // the moment of the cut is made as long as possible
 };
 
 class ConcurrentSnapshots : public testing::TestWithParam<Shape> {
@@ -292,7 +292,7 @@ class ConcurrentSnapshots : public testing::TestWithParam<Shape> {
     if (shape.slow)
       internal::Access::core(*table_)->slow_down_cuts([] { std::this_thread::yield(); });
   }
-  // After all snapshots are gone.
+  // After the end of all snapshots.
   void TearDown() override {
     if (!table_) return;
     EXPECT_EQ(table_->counts().snapshots, 0u);
@@ -306,7 +306,7 @@ class ConcurrentSnapshots : public testing::TestWithParam<Shape> {
     return {table_->begin<uint64_t>(), GetParam().pages, stride_, 8 * number,
             mix64(seed_ + number)};
   }
-  // As many as have memory for their copies.
+  // Snapshots alive at once, at most as many as have memory for their copies.
   static constexpr size_t alive_max = 5;
 
   uint64_t seed_ = 0, stride_ = 0;
@@ -331,7 +331,7 @@ INSTANTIATE_TEST_SUITE_P(
              (test.param.slow ? "Slow" : "");
     });
 
-// Each writer has a history of its own; all share all pages.
+// Each writer has its own history; all share all pages.
 TEST_P(ConcurrentSnapshots, CutEachWriterAtOnePlace) {
   constexpr uint64_t writers = 3;
   std::atomic<bool> stop = false;
@@ -368,7 +368,7 @@ TEST_P(ConcurrentSnapshots, CutEachWriterAtOnePlace) {
     alive.push_back(std::move(taken));
     if (alive.size() == alive_max || random() % 3 == 0) {
       std::swap(alive[random() % alive.size()], alive.back());
-      // It has stayed as it was.
+      // It has not changed.
       for (uint64_t w = 0; w < writers; ++w)
         EXPECT_EQ(histories[w].cut(alive.back().snapshot.begin<uint64_t>()), alive.back().cuts[w]);
       alive.pop_back();
@@ -376,13 +376,13 @@ TEST_P(ConcurrentSnapshots, CutEachWriterAtOnePlace) {
   }
   stop = true;
   threads.clear();
-  // Nothing that was stored is lost.
+  // No store is lost.
   for (uint64_t w = 0; w < writers; ++w)
     EXPECT_EQ(histories[w].cut(table_->begin<uint64_t>()), stored[w].load());
 }
 
-// One history, whose stores are made in turn by several threads: each stores when it has seen the
-// store before, which is on another page. No snapshot shows a store and not the one that caused it.
+// One history, whose stores several threads make in turn: each stores when it has seen the store
+// before, which is on another page. No snapshot shows a store without the one that caused it.
 TEST_P(ConcurrentSnapshots, NeverShowAnEffectWithoutItsCause) {
   constexpr uint64_t writers = 2;
   std::atomic<bool> stop = false;
@@ -402,7 +402,7 @@ TEST_P(ConcurrentSnapshots, NeverShowAnEffectWithoutItsCause) {
   }
   uint64_t last = 0, moved = 0;
   Snapshot previous;
-  // Until there were enough that caught the writers at work.
+  // Until enough snapshots caught the writers at work.
   for (int i = 0; (i < snapshots() || moved < 20) && !HasFailure(); ++i) {
     const Snapshot snapshot = take(*table_);
     const uint64_t cut = history_of_all.cut(snapshot.begin<uint64_t>());
@@ -415,7 +415,7 @@ TEST_P(ConcurrentSnapshots, NeverShowAnEffectWithoutItsCause) {
   threads.clear();
 }
 
-// Snapshots from several threads at once, merges and changes between them, readers of their own.
+// Snapshots from several threads at once, merges and changes between them, and readers.
 TEST_P(ConcurrentSnapshots, StandUpToEverythingAtOnce) {
   const bool merges = GetParam().detection == WriteDetection::signal;
   std::atomic<bool> stop = false;

@@ -1,20 +1,20 @@
-// How a snapshot of a table that is being written takes no time and is still of one moment.
+// How a snapshot of a table that is being written takes no time and still shows one moment.
 //
-// The naive ways. Copying the table takes a tenth of a second per gibibyte, and writers must stand
-// still for as long. fork() leaves the copying to the kernel: page tables are duplicated (1 ms per
-// gibibyte of huge pages, 12 of small ones), and the first write of each page copies it, on memory
-// that the kernel finds for it, 4 KiB at a time, for it splits huge pages that are shared: 2.8 us
-// for each, 1.4 ms for 2 MiB, and from then on the table is on small pages. And the reader must be
+// The alternatives. Copying the table takes a tenth of a second per gibibyte, and writers must stop
+// for as long. fork() leaves the copying to the kernel: page tables are duplicated (1 ms per
+// gibibyte of huge pages, 12 of small ones), and the first write of each page copies it, to memory
+// that the kernel finds for it, 4 KiB at a time, because it splits shared huge pages: 2.8 us for
+// each, 1.4 ms for 2 MiB, and from then on the table is on small pages. And the reader must be
 // another process.
 //
 // The idea (the paper's rewired copy-on-write). The table is a range of addresses whose pages are
 // counted by references. A snapshot is a second range that shows the same pages, and the table's
 // become read-only: one mprotect() and one mmap(), whatever the size. The first write of a page
-// then faults here; the page is copied to one from the pool, which is mapped in its place. So it is
-// the snapshot that keeps the old page, and no reader of any snapshot, in this process or in a
-// child, is ever disturbed.
+// then faults here; the page is copied to one from the pool, which is mapped in its place. So the
+// snapshot keeps the old page, and no reader of any snapshot, in this process or in a child, is
+// ever disturbed.
 //
-// States of a slot, which are its range's access and its page's references:
+// States of a slot, given by its range's access and its page's references:
 //
 //   own      read_write; the page has one reference, the slot's
 //   shared   read; others show the page, too: snapshots, children's, or equal slots (merged)
@@ -23,16 +23,16 @@
 //   own    --snapshot()-->  shared         all slots at once, behind the closed gate
 //   own    --merge_equal_pages()-->  shared    an equal page in its place, the own one freed
 //   shared --write fault-->  own           copied, the copy mapped in its place
-//   shared --the others go-->  left        nothing is done; it is not even noticed
+//   shared --the others go-->  left        nothing is done, nor noticed
 //   left   --write fault-->  own           the protection is lifted
 //   left   --the last snapshot ends-->  own    all of them, behind the closed gate
 //   any    --apply()-->  own               another page in its place
 //
-// A reference of a left slot's page is the slot's own, so nobody else can come to share the page:
-// whoever adds a reference to a page holds one already, or is snapshot() or merge, which keep
-// handlers out. Therefore "references == 1" is no race; and it is read with acquire after the other
-// holder's release, which came after it had unmapped the page from its range: the reader's last
-// load is done before the writer's first store.
+// The reference on a left slot's page is the slot's own, so nobody else can come to share the page:
+// a thread that adds a reference to a page holds one already, or is snapshot() or merge, which keep
+// handlers out. Therefore "references == 1" is no race. It is read with acquire after the other
+// holder's release, which came after that holder had unmapped the page from its range: the reader's
+// last load is done before the writer's first store.
 //
 // ---- Why the cut is consistent
 //
@@ -58,10 +58,10 @@
 //   4. By 2 and 3 all in-stores precede all out-stores in real time, and what happens before
 //      something cannot come after it. So nothing out happened before something in.
 //
-// In particular what one thread stores is cut at one place of its program, and a thread that has
+// In particular the stores of one thread are cut at one place of its program, and a thread that has
 // returned from snapshot() finds nothing in it that was stored later. A handler that was inside
 // when close() was called finishes its copy first: then the slot is own, is protected with the
-// others, and its store faults again and is out. Transactions are not known here: a cut between two
+// others, and its store faults again and is out. Transactions are unknown here: a cut between two
 // stores of one is consistent in the sense above.
 //
 // The other half: no thread of the table itself sees a store and then its absence. When a slot's
@@ -73,17 +73,17 @@
 // ---- What can run out
 //
 // Mappings. Copies come from anywhere in the pool, so in the worst case each slot is a mapping of
-// its own. That many are claimed when the table is opened (guarantee_mappings): afterwards no
-// write fault can be refused for them. A snapshot claims what it needs before anything is done.
-// Pages. With guarantee_copies snapshot() first puts as many pages aside as there will be read-only
-// slots. A copy takes one of these pages, and makes a slot of this kind less, so that there are
-// always enough (one that the system would not map is put back); without, a write that finds the
-// pool empty does what the policy says, and its slot is as it was.
+// its own. That many are claimed when the table is opened (guarantee_mappings): afterwards no write
+// fault can be refused for them. A snapshot claims its mappings before anything is done. Pages.
+// With guarantee_copies snapshot() first reserves as many pages as there will be read-only slots. A
+// copy takes one of these pages and leaves one slot less of this kind, so that there are always
+// enough (one that the system would not map is put back). Otherwise a write that finds the pool
+// empty follows the policy, and its slot is as it was.
 //
-// Memory and fork. The table's own slots are not inherited (MADV_DONTFORK), for a child that stored
-// to them would store into the parent's table; it gets a message. Snapshots are inherited, and a
-// fork is cheap: no page table of shared memory is duplicated. Who counts references for the child?
-// Snapshot::keep_while(). And a child that destroys its copy of these objects changes nothing.
+// Memory and fork. The table's own slots are not inherited (MADV_DONTFORK), because a child's
+// stores to them would reach the parent's table; it gets a message. Snapshots are inherited, and a
+// fork is cheap: no page table of shared memory is duplicated. Snapshot::keep_while() counts
+// references for the child. A child that destroys its copy of these objects changes nothing.
 //
 // Costs of a table of 1 GiB on huge pages: snapshot() 0.1 to 0.2 ms, of which the protection, for
 // which writers wait, is 30 us; a first write 240 us, of which copying 2 MiB is 190 (copy_page.h);
@@ -92,9 +92,9 @@
 // same table and a first write 32 us, with pages of 4 KiB (of which a table has 200 MiB at most,
 // for want of mappings) a first write takes 15 us.
 //
-// For whoever looks for races in a program: the thread sanitizer's own atomic stores hold a lock of
-// the sanitizer's while they store, and the handler, in the same thread, would wait for it. Under
-// it, store to a table through code that is not instrumented.
+// A note for race detection: the thread sanitizer's atomic stores hold a lock of the sanitizer, and
+// the handler, in the same thread, would wait for it. Under it, store to a table through code that
+// is not instrumented.
 //
 // Fault path: make_writable() and what it calls. Allocates nothing; its locks are semaphores that
 // are never held while anything here faults or waits for user code.
@@ -128,8 +128,8 @@ CopyReserve::~CopyReserve() {
   shrink(0);
 }
 
-// Pages are taken without the lock, for the store may have to find memory for them; meanwhile one
-// may be put back, and what was missing is too much.
+// Takes pages without the lock, because the store may have to find memory for them; if pages are
+// put back meanwhile, the surplus is released.
 bool CopyReserve::fill(uint64_t pages) noexcept {
   uint64_t added = 0;
   while (const uint64_t missing = missing_to(pages)) {
@@ -159,7 +159,7 @@ uint64_t CopyReserve::missing_to(uint64_t pages) noexcept {
 }
 
 void CopyReserve::shrink(uint64_t pages) noexcept {
-  if (store_.is_inherited()) return;  // whoever had the lock at the fork is not there any more
+  if (store_.is_inherited()) return;  // a thread that held the lock at the fork does not exist here
   const os::SemaphoreLock lock(mutex_);
   while (count_ > pages) store_.release({pages_[--count_], 1});
 }
@@ -246,7 +246,9 @@ Status TableCore::fill() {
 
 void TableCore::close() {
   stop_watching();
-  if (store_->is_inherited()) return;  // the lock is as some other thread had it
+  if (store_->is_inherited())
+    return;  // a thread that held the lock at the fork does not exist
+             // here
   MutexLock lock(mutex_);
   image_.reset();
   live_.reset();
@@ -265,7 +267,7 @@ Status TableCore::check_owned(const char* attempted) const {
 
 int TableCore::show(uint64_t slot, std::span<const PageId> pages, Protection access) noexcept {
   const int error = live_->map(slot, pages, access, access == Protection::read_write);
-  // Where the system refuses that, a child sees pages which it must not write.
+  // If the system refuses, a child sees pages that it must not write.
   if (error == 0) (void)os::exclude_from_fork(live_->address(slot), pages.size() * page_bytes());
   return error;
 }
@@ -274,7 +276,7 @@ int TableCore::show(uint64_t slot, std::span<const PageId> pages, Protection acc
 
 // Fault path.
 fault::Outcome TableCore::on_fault(const fault::Fault& fault) noexcept {
-  // All slots show a page that may be read: a read that faults is not for us to mend.
+  // All slots show a readable page: a read that faults is not this handler's to mend.
   if (fault.access != fault::Access::write) return fault::Outcome::decline;
   const uint64_t slot = live_->slot_of(fault.address);
   const auto touched = static_cast<size_t>(fault.address - live_->address(slot));
@@ -297,16 +299,16 @@ TableCore::Served TableCore::make_writable(uint64_t slot, size_t touched) noexce
 }
 
 TableCore::Served TableCore::copy_apart(uint64_t slot, PageId shared, size_t touched) noexcept {
-  // Right behind its neighbour's page it needs no mapping of its own.
+  // A page right behind its neighbour's needs no mapping of its own.
   const PageId own = take_page(slot > 0 ? live_->page(slot - 1) : no_page);
   if (own == no_page) return {Served::pool_empty};
   copy_page(store_->home(own), store_->home(shared), page_bytes(), touched);
   if (const int error = show(slot, {&own, 1}, Protection::read_write)) {
-    // The slot is still read-only, and needs its page yet.
+    // The slot is still read-only, and still needs its reserved page.
     reserve_ ? reserve_->put_back(own) : store_->release({own, 1});
     return {Served::unmapped, error};
   }
-  store_->release({own, 1});  // the slot has one of its own
+  store_->release({own, 1});  // the slot has its own reference
   pages_copied_.fetch_add(1, std::memory_order_relaxed);
   return {};
 }
@@ -379,8 +381,8 @@ Result<std::shared_ptr<SnapshotCore>> TableCore::take_snapshot(bool published) {
     return std::unexpected(std::move(status.error()));
   }
 
-  // Writers go on from here: what they replace is held by the references that freeze() took. The
-  // page table fills when it is read, which the kernel does by itself.
+  // Writers go on from here: freeze()'s references hold the pages that they replace. The kernel
+  // fills the page table when it is read.
   const int error = (*range)->map(0, pages, Protection::read, false);
   store_->release(pages);
   Status status;
@@ -404,14 +406,14 @@ Result<std::shared_ptr<SnapshotCore>> TableCore::take_snapshot(bool published) {
   return core;
 }
 
-// The pages that the table shows at one moment, with a reference on each.
+// Returns the pages that the table shows at one moment, with a reference on each.
 Status TableCore::freeze(std::span<PageId> pages) {
   return image_ ? freeze_image(pages) : freeze_by_signal(pages);
 }
 
 Status TableCore::freeze_by_signal(std::span<PageId> pages) {
-  // Here, where nobody waits: the system may have to find memory. What handlers take of it
-  // meanwhile is made up for below.
+  // Reserve before the gate closes, because the system may have to find memory. Pages that handlers
+  // take meanwhile are replaced below.
   if (Status status = reserve_copies(); !status) return status;
   const Gate::Closing closing(gate_);
   if (Status status = reserve_copies(); !status) return status;
@@ -422,7 +424,7 @@ Status TableCore::freeze_by_signal(std::span<PageId> pages) {
 }
 
 Status TableCore::make_read_only() {
-  // Non-temporal stores of this very thread wait in buffers that its system calls need not empty.
+  // Non-temporal stores of this thread wait in buffers that its system calls need not empty.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   void (*const pause)() = pause_in_cut_.load(std::memory_order_relaxed);
   const uint64_t step = pause == nullptr ? slots_ : 1;
@@ -442,15 +444,15 @@ Status TableCore::reserve_copies() {
       options_.name, "a larger pool, or no guarantee_copies");
 }
 
-// What was written since the last snapshot is brought into the image twice: first while writers go
-// on, which is most of it, and then the little that they wrote meanwhile, with the gate closed and
-// the table read-only. Whoever stores then waits for that.
+// Copies what was written since the last snapshot into the image twice: first while writers go on,
+// which is most of it, and then the little that they wrote meanwhile, with the gate closed and the
+// table read-only. Writers wait for the second part.
 Status TableCore::freeze_image(std::span<PageId> pages) {
   if (Status status = image_->update(); !status) return status;
   const Gate::Closing closing(gate_);
   if (Status status = make_read_only(); !status) return status;
   const Status status = image_->update();
-  // Where that fails, the slots are left, and the next write to each lifts its protection.
+  // If that fails, the slots are left, and the next write to each lifts its protection.
   (void)live_->protect(0, slots_, Protection::read_write);
   if (!status) return status;
   std::copy(image_->pages().begin(), image_->pages().end(), pages.begin());
@@ -459,7 +461,9 @@ Status TableCore::freeze_image(std::span<PageId> pages) {
 }
 
 std::shared_ptr<SnapshotCore> TableCore::latest() const {
-  if (store_->is_inherited()) return nullptr;  // the lock is as some other thread had it
+  if (store_->is_inherited())
+    return nullptr;  // a thread that held the lock at the fork does not
+                     // exist here
   MutexLock lock(mutex_);
   return latest_.lock();
 }
@@ -467,13 +471,13 @@ std::shared_ptr<SnapshotCore> TableCore::latest() const {
 // ---- the end of a snapshot
 
 void TableCore::snapshot_ended() noexcept {
-  if (store_->is_inherited()) return;  // the locks are as some other thread had them at the fork
+  if (store_->is_inherited()) return;  // a thread that held a lock at the fork does not exist here
   MutexLock lock(mutex_);
   if (--alive_ == 0 && live_) lift_protection();
 }
 
-// All slots whose pages nobody else shows are writable again: in one call where there are no equal
-// pages. (When a snapshot ends and others stay, each slot waits for its next write.)
+// Makes all slots writable whose pages nobody else shows: in one call if there are no equal pages.
+// (If other snapshots stay, each slot waits for its next write.)
 void TableCore::lift_protection() noexcept {
   if (image_) return;
   const Gate::Closing closing(gate_);
@@ -484,7 +488,7 @@ void TableCore::lift_protection() noexcept {
     bool is_read_only = false;
     while (slot < slots_ && is_own(slot))
       is_read_only |= live_->access(slot++) != Protection::read_write;
-    // What the system refuses now stays left, and is lifted by a write.
+    // Slots that the system refuses stay left; a write lifts them.
     if (is_read_only && live_->protect(first, slot - first, Protection::read_write) != 0)
       shared += slot - first;
     for (; slot < slots_ && !is_own(slot); ++slot) ++shared;
@@ -513,7 +517,7 @@ TableCore::Applied TableCore::apply(std::span<const Change> changes) {
     for (size_t i = done; i < changes.size() && changes[i].slot == slot + pages.size(); ++i)
       pages.push_back(changes[i].page);
     const int error = show(slot, pages, Protection::read_write);
-    // The system may have refused in the middle; nobody else can have put these pages there.
+    // The system may have refused in the middle; only this call can have shown these pages.
     size_t shown = error == 0 ? pages.size() : 0;
     while (shown < pages.size() && live_->page(slot + shown) == pages[shown]) ++shown;
     store_->release(std::span(pages).first(shown));

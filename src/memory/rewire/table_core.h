@@ -26,22 +26,21 @@ namespace penstock::rewire {
 class SnapshotCore;
 class TableImage;
 
-// Pages that are kept for copies, so that no write finds the pool empty (guarantee_copies).
-// Thread safety: take() and put_back() from any thread, on the fault path, where they wait for no
+// Pages reserved for copies, so that no write finds the pool empty (guarantee_copies). Thread
+// safety: take() and put_back() from any thread, on the fault path, on which they wait for no
 // memory; the others from one thread at a time, beside those.
 class CopyReserve {
  public:
   CopyReserve(pool::PageStore& store, uint64_t pages_max);
   ~CopyReserve();
 
-  // At least so many pages are there afterwards, or none is taken.
+  // Reserves at least that many pages, or adds none and returns false.
   [[nodiscard]] bool fill(uint64_t pages) noexcept;
-  // What is there beyond `pages` goes back to the store.
+  // Returns pages beyond that number to the store.
   void shrink(uint64_t pages) noexcept;
-  // no_page: it is empty.
+  // Returns no_page if it is empty.
   PageId take() noexcept;
-  // One that was taken, and has not been used. To the store, if fill() has found another one for
-  // it.
+  // Puts back an unused page; the store gets it if fill() has replaced it meanwhile.
   void put_back(PageId page) noexcept;
 
  private:
@@ -49,15 +48,16 @@ class CopyReserve {
 
   pool::PageStore& store_;
   const uint64_t pages_max_;
-  const std::unique_ptr<PageId[]> pages_;  // the numbers fall: neighbours are taken in order
+  const std::unique_ptr<PageId[]> pages_;  // in descending order, so that neighbours are taken in
+                                           // order
   os::Semaphore mutex_{1};                 // guards the pages and their count
   uint64_t count_ = 0;
 };
 
 // Thread safety: all members from any thread; on_fault() and prepare() on the fault path, the
-// others not. Who waits for whom: mutex_ (one snapshot, merge, apply at a time; never on the fault
+// others not. Order of locks: mutex_ (one snapshot, merge, apply at a time; never on the fault
 // path), then gate_ (closed, or passed by a handler), then a stripe, then the range's lock, then
-// the store's. Nothing that is held while waiting for one of them is taken by its holder.
+// the store's. A holder of one of them takes only later ones.
 // Invariants: every slot of live_ shows a page. A slot that is read_write shows a page that no
 // snapshot shows and no other slot. Slots become read only behind a closed gate. With
 // guarantee_copies there are never fewer reserved pages than read-only slots.
@@ -69,7 +69,7 @@ class TableCore final : public stream::StreamHandler,
   static Result<std::shared_ptr<TableCore>> open(const std::shared_ptr<pool::PageStore>& store,
                                                  const Options& options);
   ~TableCore();
-  // The table is gone; its snapshots stay. REQUIRES: nobody uses its pointer any more.
+  // Ends the table; its snapshots stay. REQUIRES: nobody uses its pointer any more.
   void close() EXCLUDES_LOCK(mutex_);
 
   const Options& options() const { return options_; }
@@ -92,11 +92,11 @@ class TableCore final : public stream::StreamHandler,
 
   struct Change {
     uint64_t slot;
-    PageId page;                // with one reference, the caller's, which goes to the slot
-    PageId expected = no_page;  // what the slot must still show; no_page: anything
+    PageId page;                // carries a reference of the caller's, which the slot takes over
+    PageId expected = no_page;  // the page that the slot must still show; no_page: any
   };
-  // How many were applied, from the first; all of them, unless `status` says why not. REQUIRES:
-  // sorted by slot.
+  // Number of changes applied, from the first on; all of them, unless `status` is an error.
+  // REQUIRES: sorted by slot.
   struct Applied {
     size_t count;
     Status status;
@@ -104,7 +104,7 @@ class TableCore final : public stream::StreamHandler,
   Applied apply(std::span<const Change> changes) EXCLUDES_LOCK(mutex_);
 
   // For tests: from now on the table is made read-only one slot after the other, with a call of
-  // this in between: as slowly as a kernel may.
+  // `pause` in between: as slowly as a kernel may.
   void slow_down_cuts(void (*pause)()) { pause_in_cut_.store(pause); }
 
   Status prepare_write(void* address, size_t bytes) const;
@@ -118,7 +118,7 @@ class TableCore final : public stream::StreamHandler,
 
   friend class SnapshotCore;
 
-  // How a write to a slot ended.
+  // Result of a write to a slot.
   struct Served {
     enum { writable, pool_empty, unmapped } verdict = writable;
     int error = 0;
@@ -131,11 +131,10 @@ class TableCore final : public stream::StreamHandler,
   Served copy_apart(uint64_t slot, PageId shared, size_t touched) noexcept;
   PageId take_page(PageId after) noexcept;
   stream::WrittenFailure refusal_of(const Served& served, uint64_t slot) const noexcept;
-  // Maps a page, as one that a child does not inherit.
+  // Maps a page, and excludes it from forked children.
   int show(uint64_t slot, std::span<const PageId> pages, Protection access) noexcept;
 
-  // One that is not `published` is for us alone: it has no epoch of its own, and latest() does not
-  // know it.
+  // A snapshot that is not `published` is internal: it has no epoch, and latest() ignores it.
   Result<std::shared_ptr<SnapshotCore>> take_snapshot(bool published) EXCLUDES_LOCK(mutex_);
   Status freeze(std::span<PageId> pages) REQUIRES_LOCK(mutex_);
   Status freeze_by_signal(std::span<PageId> pages) REQUIRES_LOCK(mutex_);
@@ -154,18 +153,18 @@ class TableCore final : public stream::StreamHandler,
   const uint64_t slots_;
   std::byte* begin_ = nullptr;
   std::unique_ptr<Range> live_;
-  std::unique_ptr<CopyReserve> reserve_;  // of guarantee_copies
-  std::unique_ptr<TableImage> image_;     // of asynchronous detection
+  std::unique_ptr<CopyReserve> reserve_;  // for guarantee_copies
+  std::unique_ptr<TableImage> image_;     // for asynchronous detection
 
   mutable Mutex mutex_;
-  // Changed under the mutex; read without it, as a forked child has to.
+  // Changed under the mutex; read without it, as a forked child must.
   std::atomic<uint64_t> epoch_{0};
-  std::atomic<uint64_t> alive_{0};  // snapshots
+  std::atomic<uint64_t> alive_{0};  // number of snapshots
   std::weak_ptr<SnapshotCore> latest_ GUARDED_BY(mutex_);
 
   Gate gate_;
-  // Of slots: who decides what a slot shows next. They start at 1: locks that may stand on the
-  // fault path.
+  // Locks by slot: the holder decides what the slot shows next. They start at 1, as locks that may
+  // be taken on the fault path.
   std::array<os::Semaphore, 64> stripes_;
 
   std::atomic<void (*)()> pause_in_cut_{nullptr};

@@ -9,7 +9,7 @@
 namespace penstock::rewire {
 namespace {
 
-// A copy that the system would not map is put back when its place in the reserve is taken again.
+// A copy that the system would not map is put back after its place in the reserve has been filled.
 TEST(CopyReserve, HoldsNoMorePagesThanItHasRoomFor) {
   auto store = pool::PageStore::open({.page_bytes = 64 * KiB, .bytes_max = 8 * 64 * KiB});
   ASSERT_TRUE(store) << store.error().message();

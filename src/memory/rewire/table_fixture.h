@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of tables and snapshots share.
+// Shared parts of the tests of tables and snapshots.
 
 #include <gtest/gtest.h>
 
@@ -20,9 +20,9 @@
 
 namespace penstock::rewire {
 
-// Which page is shown where is ordered by the page tables. The thread sanitizer knows only of locks
-// and atomics; and its own atomic stores hold a lock of the sanitizer, which a fault handler would
-// wait for. So stores to a table, and loads from it, pass it by.
+// The page tables order which page is shown in which slot. The thread sanitizer knows only locks
+// and atomics; and its own atomic stores hold a lock of the sanitizer, for which a fault handler
+// would wait. So stores to a table, and loads from it, bypass it.
 #if defined(__clang__)
 #define PENSTOCK_UNWATCHED __attribute__((disable_sanitizer_instrumentation))
 #else
@@ -43,7 +43,7 @@ inline PagePool open_pool(uint64_t bytes_max, size_t page_bytes = 4 * KiB,
   return *pool;
 }
 
-// Why this kernel does not have the detection, for GTEST_SKIP().
+// Returns why this kernel lacks the detection, for GTEST_SKIP().
 inline std::optional<std::string> missing(WriteDetection detection) {
   const PagePool pool = open_pool(64 * KiB);
   const auto table = RewiredTable::open(pool, {.bytes = 1, .detection = detection});
@@ -64,7 +64,7 @@ inline Snapshot take(RewiredTable& table) {
   return snapshot ? *snapshot : Snapshot();
 }
 
-// Mappings of files in memory in this process, as the kernel counts them.
+// Number of mappings of memory files in this process, as the kernel counts them.
 inline uint64_t mappings_of_files_in_memory() {
   std::ifstream maps("/proc/self/maps");
   uint64_t count = 0;
@@ -73,11 +73,11 @@ inline uint64_t mappings_of_files_in_memory() {
   return count;
 }
 
-// As long as it lives, this process has no more mappings left than it was told to leave: the
-// kernel's own limit, which whatever else is in a process may use up.
+// Uses up all but a given number of the kernel's mappings for as long as it lives, as other code of
+// a process may.
 class MappingsUsedUp {
  public:
-  // Why a test has to be skipped.
+  // Returns why a test has to be skipped.
   static std::optional<std::string> impossible() {
     if (os::shadowed) return "a sanitizer needs mappings of its own";
     if (limit() == 0 || limit() > 200'000) return "vm.max_map_count is " + std::to_string(limit());
@@ -87,7 +87,7 @@ class MappingsUsedUp {
     auto memory = os::Reservation::reserve(2 * limit() * os::page_bytes);
     EXPECT_TRUE(memory);
     memory_ = std::move(*memory);
-    // Each call cuts the last piece in two.
+    // Each call splits the last piece in two.
     uint64_t pieces = 1;
     while (protect_from(pieces, pieces % 2) == 0) ++pieces;
     left = std::min(left, pieces - 1);

@@ -1,51 +1,51 @@
 // How an array grows without moving, and moves without copying.
 //
-// The naive vector asks for twice the memory when it is full, and copies: every element is copied
+// A plain vector allocates twice the memory when it is full, and copies: every element is copied
 // once on average, the system finds and clears twice the pages, and for a moment three times the
 // data's memory is held. mremap() saves the copy, but the pages still come from the system, one
-// hard fault each, and a pool is of no use. A directory of blocks takes pooled memory, but then
-// there is no array any more, only something that must be asked for each element.
+// hard fault each, and a pool is of no use. A directory of blocks uses pooled memory, but then
+// there is no array any more, only a lookup for each element.
 //
 // The paper maps the pages of the old array into the first half of a new range of twice the length.
-// Address space costs nothing, so here the range is as long as the vector may ever become, from the
-// beginning; growing is to take pages from the pool and to map them behind the last one, in one
-// call if they are neighbours, and entered into the page table at once (MAP_POPULATE). Nothing that
-// is there is touched, so nothing that points to it changes.
+// Address space costs nothing, so here the range has the vector's greatest length from the
+// beginning; to grow, pages are taken from the pool and mapped behind the last one, in one call if
+// they are neighbours, and entered into the page table at once (MAP_POPULATE). Existing pages are
+// untouched, so pointers to them stay valid.
 //
 // Populating against faulting, for pool pages that have memory, until all of them were touched: in
 // runs of 2 MiB and more, a page of 4 KiB takes 0.2 us when it is entered with the mapping and 1 to
 // 2 us when it faults; a page of 2 MiB 1.3 us against 1.7. A run of one page takes 4 us either way.
-// So everything maps with MAP_POPULATE, also where it maps ahead; and it takes pages of 2 MiB for
-// that to vanish beside the filling, for which 4 KiB take 0.2 us, too.
+// So all mapping uses MAP_POPULATE, even ahead of use. Only with pages of 2 MiB does its cost
+// vanish beside the filling, which takes 0.2 us for 4 KiB, too.
 //
-// The append window. A pointer to end() is all that a loop needs, if memory appears where it
-// stores. The first store behind the last page faults, and the handler does what push_back would
-// have done, a batch at a time. A batch begins with 2 MiB and doubles up to 32 MiB, which are
-// mapped in 25 us, the fault included, and filled in 1.3 ms. Several threads may fault at once;
-// whoever comes first maps, the others find it done.
+// The append window. A loop needs only a pointer to end(), if memory appears at its stores. The
+// first store behind the last page faults, and the handler grows the vector as push_back would, a
+// batch at a time. A batch begins with 2 MiB and doubles up to 32 MiB, which are mapped in 25 us,
+// the fault included, and filled in 1.3 ms. Several threads may fault at once; the first one maps,
+// the others find it done.
 //
-// Moving. What lies behind an insertion of whole pages keeps its place within its pages, and only
-// the pages change their slots: a rotation of slots, for which the table is read, rotated and
+// Moving. If whole pages are inserted, the elements behind keep their place within their pages, and
+// only the pages change their slots: a rotation of slots, for which the table is read, rotated and
 // mapped again in one call of Range::map(). A page that is cut by the place of the insertion is
-// needed twice; the smaller part of it is copied. Erasing is the inverse. Both keep the capacity: a
-// gap's pages come from the end, and go there.
+// needed twice; its smaller part is copied. Erasing is the inverse. Both keep the capacity: a gap's
+// pages come from the end, and return there.
 //
 //   insert 2 pages at x:    [A][B x C][D][E]           before, o bytes of the second page before x
 //                           [A][B - -][- - C][D][E]... C copied to the end of the gap's last page;
 //                           or, where B is the smaller, B to the gap's first one, which then
 //                           precedes the old page
 //
-// All or nothing. Range::map() claims mappings before it changes anything; then the kernel could
-// still refuse, for mappings that others than the store's ranges have used up. Then what was
-// changed is shown as it was, and what moves between two vectors claims beforehand what the way
-// back would take; where even that is refused, the program stops, for data would be lost. Before
-// that, every way through pages falls back on copying.
+// All or nothing. Range::map() claims mappings before it changes anything; the kernel could still
+// refuse, if code outside of the store's ranges has used up its mappings. Then the slots that were
+// changed are shown as before, and a move between two vectors claims beforehand what its undo would
+// need; if even that is refused, the program stops, because data would be lost. Before that, every
+// move of pages falls back on copying.
 //
 // References. A permutation drops a slot's reference on a page before another slot has taken one;
 // Holding keeps all pages meanwhile.
 //
 // Costs: growing, one call per run of pages; insert and erase by pages, one call per run behind the
-// place, so that a table as fragmented as can be is left to memmove (pays()).
+// place, so that a badly fragmented table is left to memmove (pays()).
 
 #include "memory/rewire/vector_core.h"
 
@@ -68,15 +68,15 @@ namespace {
 
 constexpr uint64_t window_bytes_first = 2 * MiB;
 constexpr uint64_t window_bytes_max = 32 * MiB;
-// What can be copied in the time that mapping a run of pages takes.
+// Bytes that are copied in the time that mapping a run of pages takes.
 constexpr uint64_t copied_per_run_bytes = 32 * KiB;
-// Too little to think about.
+// Fewer bytes are copied without counting runs.
 constexpr uint64_t rewired_bytes_min = 128 * KiB;
 
 constexpr const char* out_of_mappings_midway =
     "the process ran out of mappings in the middle of a move (vm.max_map_count)";
 
-// Runs of neighbours.
+// Number of runs of neighbours.
 uint64_t count_runs(std::span<const PageId> pages) {
   uint64_t runs = 0;
   for (size_t i = 0; i < pages.size(); ++i) runs += i == 0 || pages[i] != pages[i - 1] + 1;
@@ -85,7 +85,7 @@ uint64_t count_runs(std::span<const PageId> pages) {
 
 }  // namespace
 
-// A reference more on each of some pages, for as long as this lives.
+// One more reference on each of some pages, for the lifetime of this object.
 class VectorCore::Holding {
  public:
   Holding(pool::PageStore& store, std::span<const PageId> pages) noexcept
@@ -101,7 +101,8 @@ class VectorCore::Holding {
   const std::span<const PageId> pages_;
 };
 
-// Mappings that nobody else of the store's may claim, until the end or until they are needed.
+// Mappings reserved for an undo: nobody else of the store's may claim them until they are needed,
+// or until the end.
 class VectorCore::WayBack {
  public:
   WayBack(pool::PageStore& store, uint64_t mappings) noexcept
@@ -137,8 +138,8 @@ Result<std::unique_ptr<VectorCore>> VectorCore::open(std::shared_ptr<pool::PageS
     return refuse("grow_pages: 1 or more");
   const uint64_t slots = options.bytes_max == 0 ? store->pages_max()
                                                 : ceil_div(options.bytes_max, store->page_bytes());
-  // One more, which never shows anything: a loop that runs past the longest possible end is told
-  // so.
+  // One more slot, which never shows anything: a loop that runs past the longest possible end gets
+  // a message.
   auto range = Range::reserve(std::move(store), slots + 1);
   if (!range) return std::unexpected(std::move(range.error()));
   std::unique_ptr<VectorCore> core(new VectorCore(options, std::move(*range)));
@@ -153,8 +154,8 @@ uint64_t VectorCore::slots_for(uint64_t bytes) const {
   return bytes / page_bytes_ + (bytes % page_bytes_ != 0 ? 1 : 0);
 }
 
-// At least `slots_min` slots show pages then, and up to `slots_wanted` if there are so many, or
-// nothing has changed. Fault path. REQUIRES: the lock is held.
+// Maps pages so that at least `slots_min` slots show one, and up to `slots_wanted` if the pool has
+// that many; or changes nothing. Fault path. REQUIRES: the lock is held.
 VectorCore::Missing VectorCore::extend(uint64_t slots_min, uint64_t slots_wanted) noexcept {
   if (slots_min > slots_) return too_long();
   pool::PageStore& store = range_->store();
@@ -171,7 +172,7 @@ VectorCore::Missing VectorCore::extend(uint64_t slots_min, uint64_t slots_wanted
       break;
     }
     const int error = range_->map(mapped, run, Protection::read_write);
-    store.release(run);  // the slots have references of their own
+    store.release(run);  // the slots have their own references
     if (error != 0) {
       missing = missing_of(error);
       break;
@@ -179,9 +180,9 @@ VectorCore::Missing VectorCore::extend(uint64_t slots_min, uint64_t slots_wanted
     mapped += run.count;
   }
   if (mapped < slots_min && mapped > before &&
-      range_->unmap(before, mapped - before) == 0)  // else they stay, as capacity
+      range_->unmap(before, mapped - before) == 0)  // otherwise they stay, as capacity
     mapped = before;
-  // Relaxed: who appends knows what it has mapped, or takes the lock.
+  // Relaxed: the appending thread knows what it has mapped, or takes the lock.
   mapped_.store(mapped, std::memory_order_relaxed);
   return mapped < slots_min ? missing : Missing::nothing;
 }
@@ -205,8 +206,8 @@ Status VectorCore::reserve(uint64_t bytes) {
   return status_of(extend(slots, slots), bytes);
 }
 
-// Where the system refuses (mappings), pages stay; and while the window is open, for what is in
-// them only its owner knows.
+// Frees pages behind `bytes`. They stay if the system refuses (mappings), and while the window is
+// open, because only its owner knows their contents.
 void VectorCore::shrink(uint64_t bytes) noexcept {
   const uint64_t keep = slots_for(bytes);
   const os::SemaphoreLock lock = locked();
@@ -236,7 +237,7 @@ Status VectorCore::open_window() {
   if (!is_watching()) {
     if (Status watched = watch(range_->begin(), range_->bytes()); !watched) return watched;
   }
-  fault::unblock_faults();  // the thread that asks for the window stores there
+  fault::unblock_faults();  // the thread that opens the window stores there
   const os::SemaphoreLock lock = locked();
   is_window_open_ = true;
   window_slots_ = std::max<uint64_t>(1, window_bytes_first / page_bytes_);
@@ -244,7 +245,7 @@ Status VectorCore::open_window() {
 }
 
 Status VectorCore::close_window(uint64_t size) {
-  if (size > bytes_max())  // a pointer in front of the vector is such a number, too
+  if (size > bytes_max())  // a pointer in front of the vector gives such a number, too
     return failure(ErrorCode::invalid_argument, "end the append window outside of it",
                    options_.name);
   if (Status status = reserve(size); !status) return status;
@@ -253,10 +254,10 @@ Status VectorCore::close_window(uint64_t size) {
   return {};
 }
 
-// Fault path. REQUIRES: the lock is held.
+// Maps the next batch for a store to `slot`. Fault path. REQUIRES: the lock is held.
 VectorCore::Missing VectorCore::serve(uint64_t slot) noexcept {
   const uint64_t mapped = mapped_slots();
-  if (slot < mapped) return Missing::nothing;  // another thread was here first
+  if (slot < mapped) return Missing::nothing;  // another thread mapped it first
   const uint64_t batch = window_slots_;
   window_slots_ = std::min(2 * batch, std::max<uint64_t>(1, window_bytes_max / page_bytes_));
   return extend(slot + 1, mapped + batch);
@@ -268,7 +269,7 @@ fault::Outcome VectorCore::on_fault(const fault::Fault& fault) noexcept {
   Missing missing;
   {
     const os::SemaphoreLock lock = locked();
-    if (!is_window_open_) return fault::Outcome::decline;  // beyond the end, and nobody said why
+    if (!is_window_open_) return fault::Outcome::decline;  // beyond the end, without a window
     missing = serve(slot);
   }
   if (missing != Missing::nothing)
@@ -281,7 +282,7 @@ Result<size_t> VectorCore::prepare(std::byte* address, size_t bytes, fault::Acce
   const uint64_t last = std::min(range_->slot_of(address + bytes - 1), slots_ - 1);
   const os::SemaphoreLock lock = locked();
   if (is_window_open_ && serve(std::max(first, last)) != Missing::nothing) {
-    // Not all of it: at least the beginning.
+    // Not everything: at least the beginning.
     if (const Missing missing = serve(first); missing != Missing::nothing)
       return std::unexpected(status_of(missing, (first + 1) * page_bytes_).error());
   }
@@ -344,7 +345,7 @@ Status VectorCore::status_of(Missing missing, uint64_t bytes) const {
 
 // ---- moving by pages
 
-// Whether to rewire the slots [first, last) is faster than to copy `bytes`.
+// Whether rewiring the slots [first, last) is faster than copying `bytes`.
 bool VectorCore::pays(uint64_t first, uint64_t last, uint64_t bytes) const noexcept {
   if (bytes < rewired_bytes_min) return false;
   uint64_t worth = bytes / copied_per_run_bytes;
@@ -360,12 +361,13 @@ std::vector<PageId> VectorCore::pages_in(uint64_t first, uint64_t last) const {
   return pages;
 }
 
-// 0, or nothing has changed. REQUIRES: somebody holds the pages that are shown there now, too.
+// Shows the pages, or returns an errno and changes nothing. REQUIRES: someone holds the pages shown
+// there now, too.
 int VectorCore::show(uint64_t slot, std::span<const PageId> pages) noexcept {
   return pages.empty() ? 0 : range_->map(slot, pages, Protection::read_write);
 }
 
-// The way back, as far as there is one to go.
+// Shows the former pages again, unless they still are shown.
 void VectorCore::show_again(uint64_t slot, std::span<const PageId> pages) noexcept {
   bool is_there = true;
   for (size_t i = 0; i < pages.size(); ++i) is_there &= range_->page(slot + i) == pages[i];
@@ -373,8 +375,8 @@ void VectorCore::show_again(uint64_t slot, std::span<const PageId> pages) noexce
   PENSTOCK_CHECK(show(slot, pages) == 0, out_of_mappings_midway);
 }
 
-// The slots [middle, last) come to `first`, and those in front of them behind. False: nothing has
-// changed, for want of mappings, or of memory for a list.
+// Rotates slots: [middle, last) come to `first`, and those in front of them behind. False, and
+// nothing has changed, for want of mappings or of memory for a list.
 bool VectorCore::rotate(uint64_t first, uint64_t middle, uint64_t last) noexcept {
   try {
     const std::vector<PageId> before = pages_in(first, last);
@@ -396,8 +398,8 @@ Result<uint64_t> VectorCore::open_gap(uint64_t at, uint64_t bytes, uint64_t size
     return std::unexpected(std::move(status.error()));
   const uint64_t first = at / page_bytes_, cut = at % page_bytes_;
   const uint64_t used = slots_for(size), gap = bytes / page_bytes_;
-  // The gap's pages are now the ones at [used, used + gap). Of the page that is cut, the smaller
-  // part is copied; with the part in front goes the page that the part behind stays in.
+  // The gap's pages are now those at [used, used + gap). The smaller part of the cut page is
+  // copied; if that is the front part, the page itself moves with the part behind.
   const bool copies_front = cut <= page_bytes_ / 2;
   const uint64_t from = copies_front ? first : first + 1;
   if (bytes % page_bytes_ == 0 && gap != 0 && from < used && pays(from, used + gap, size - at)) {
@@ -423,7 +425,7 @@ uint64_t VectorCore::close_gap(uint64_t at, uint64_t bytes, uint64_t size) noexc
   const bool copies_front = cut <= page_bytes_ / 2;
   const uint64_t from = copies_front ? first : first + 1;
   if (bytes % page_bytes_ == 0 && from + gap < used && pays(from, used, size - end)) {
-    // Whatever is written here is about to be erased, should there be no way by pages.
+    // If pages cannot be moved, the bytes written here are erased below.
     std::byte* const page = range_->address(first);
     std::byte* const behind = range_->address(first + gap);
     uint64_t copied = cut;
@@ -441,8 +443,7 @@ uint64_t VectorCore::close_gap(uint64_t at, uint64_t bytes, uint64_t size) noexc
 
 // ---- from vector to vector
 
-// Whole pages move over, and what is behind them follows. False: nothing has changed, and it must
-// be done otherwise.
+// Moves whole pages over, and closes the gap. False: nothing has changed, and the caller must copy.
 Result<bool> VectorCore::transplant(uint64_t at, uint64_t size, VectorCore& other, uint64_t first,
                                     uint64_t bytes, uint64_t other_size) try {
   const uint64_t to = at / page_bytes_, from = first / page_bytes_;
@@ -451,7 +452,7 @@ Result<bool> VectorCore::transplant(uint64_t at, uint64_t size, VectorCore& othe
   if (count > slots_ - used) return std::unexpected(status_of(too_long(), size + bytes).error());
   const std::vector<PageId> moved = other.pages_in(from, from + count);
   const std::vector<PageId> follow = other.pages_in(from + count, other_used);
-  // What is overwritten behind `used` are pages that held nothing: they go back to the pool.
+  // The slots overwritten behind `used` show unused pages, which return to the pool.
   const uint64_t end = std::max(mapped_slots(), used + count);
   const std::vector<PageId> before = pages_in(to, std::min(mapped_slots(), used + count));
   std::vector<PageId> after(moved);
@@ -475,17 +476,17 @@ Result<bool> VectorCore::transplant(uint64_t at, uint64_t size, VectorCore& othe
   }
   way_back.take();
   mapped_.store(end, std::memory_order_relaxed);
-  // All that is left is at the end of a range, where nothing is split.
+  // Only the end of a range is left, at which no mapping is split.
   const uint64_t kept = from + follow.size();
   PENSTOCK_CHECK(other.range_->unmap(kept, other.mapped_slots() - kept) == 0,
                  out_of_mappings_midway);
   other.mapped_.store(kept, std::memory_order_relaxed);
   return true;
-} catch (const std::bad_alloc&) {  // the lists, before anything has changed
+} catch (const std::bad_alloc&) {  // the lists did not fit, and nothing has changed
   return false;
 }
 
-// Two vectors' slots exchange their pages.
+// Exchanges the pages of two vectors' slots.
 bool VectorCore::exchange(uint64_t slot, VectorCore& other, uint64_t other_slot,
                           uint64_t count) noexcept {
   try {

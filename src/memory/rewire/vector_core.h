@@ -18,11 +18,11 @@
 
 namespace penstock::rewire {
 
-// Thread safety: one thread at a time, but for faults in the window, which any number of threads
-// may have at once. mutex_ guards the growing, for their sake.
-// Invariants: the slots [0, mapped_) show a page each, readable and writable, that no other slot of
-// any vector shows; the slots behind show nothing, and the last of all never does. `size` and all
-// other places are in bytes.
+// Thread safety: one thread at a time, except for faults in the window, of which any number of
+// threads may have one at once; for them mutex_ guards the growing. Invariants: the slots [0,
+// mapped_) show a page each, readable and writable, that no other slot of any vector shows; the
+// slots behind show nothing, and the last of all never does. `size` and all other places are in
+// bytes.
 class VectorCore final : public stream::StreamHandler {
  public:
   using Options = RewiredVectorOptions;
@@ -44,7 +44,7 @@ class VectorCore final : public stream::StreamHandler {
   Status grow(uint64_t bytes);
   Status reserve(uint64_t bytes);
   void shrink(uint64_t bytes) noexcept;
-  // Both return how many bytes were copied.
+  // Both return the number of bytes copied.
   Result<uint64_t> open_gap(uint64_t at, uint64_t bytes, uint64_t size);
   uint64_t close_gap(uint64_t at, uint64_t bytes, uint64_t size) noexcept;
   Result<Spliced> splice(uint64_t at, uint64_t size, VectorCore& other, uint64_t first,
@@ -52,7 +52,7 @@ class VectorCore final : public stream::StreamHandler {
   Status open_window();
   Status close_window(uint64_t size);
 
-  // These pages are the next ones. The caller keeps its references.
+  // Appends these pages. The caller keeps its references.
   Status append_pages(std::span<const PageId> pages);
 
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
@@ -67,7 +67,8 @@ class VectorCore final : public stream::StreamHandler {
 
   VectorCore(const Options& options, std::unique_ptr<Range> range);
 
-  // A forked child grows nothing; and whoever held the lock at the fork is not there any more.
+  // No lock in a forked child: it grows nothing, and a thread that held the lock at the fork does
+  // not exist in it.
   os::SemaphoreLock locked() noexcept {
     return os::SemaphoreLock(range_->store().is_inherited() ? nullptr : &mutex_);
   }
@@ -92,11 +93,11 @@ class VectorCore final : public stream::StreamHandler {
   const Options options_;
   const std::unique_ptr<Range> range_;
   const size_t page_bytes_;
-  const uint64_t slots_;  // that may show something
+  const uint64_t slots_;  // slots that may show a page
   os::Semaphore mutex_{1};
   std::atomic<uint64_t> mapped_{0};
-  bool is_window_open_ = false;  // guarded by mutex_, as the next
-  uint64_t window_slots_ = 0;    // how many the next fault maps
+  bool is_window_open_ = false;  // guarded by mutex_, like the next member
+  uint64_t window_slots_ = 0;    // slots that the next fault maps
 };
 
 }  // namespace penstock::rewire

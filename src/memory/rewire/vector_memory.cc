@@ -1,4 +1,4 @@
-// The vector without its type: what a RewiredVector<T> calls, whether or not it was opened.
+// The vector without its type: functions that RewiredVector<T> calls, whether or not it was opened.
 
 #include <utility>
 

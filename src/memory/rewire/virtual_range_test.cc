@@ -33,7 +33,7 @@ ErrorCode code(const Status& status) {
   return status ? ErrorCode::io : status.error().code;
 }
 
-// Numbers the pages of a set, at home.
+// Writes the pages' numbers into a set, at home.
 void number(const PageSet& set) {
   for (uint32_t i = 0; i < set.size(); ++i)
     *reinterpret_cast<uint64_t*>(set.bytes(i).data()) = i + 1;
@@ -43,7 +43,7 @@ uint64_t number_at(const VirtualRange& range, uint64_t slot) {
   return range.begin<uint64_t>()[slot * 4 * KiB / sizeof(uint64_t)];
 }
 
-// The paper's figure 4: two pages change places, and nothing is copied.
+// The paper's figure 4: two pages are exchanged, and nothing is copied.
 TEST(VirtualRange, SwapsTwoPages) {
   const PagePool pool = pool_of(2);
   VirtualRange range = range_of(pool, 2);
@@ -103,7 +103,7 @@ TEST(VirtualRange, MapsASetOfSeveralRuns) {
   EXPECT_TRUE(range.map(0, PageSet()));
 }
 
-TEST(VirtualRange, SaysWhatWasWrong) {
+TEST(VirtualRange, ReportsWhatIsWrong) {
   const PagePool pool = pool_of(10, 6);
   EXPECT_FALSE(VirtualRange::open(pool, {}));
   EXPECT_FALSE(VirtualRange::open(pool, {.bytes = 1000 * TiB}));
@@ -133,8 +133,7 @@ TEST(VirtualRange, SaysWhatWasWrong) {
   EXPECT_EQ(pool.mappings(), 1u);
 }
 
-// The same numbers are other pages there.
-// The kernel has no mapping left to cut one of them in two.
+// The kernel has no mapping left to split one of them in two.
 TEST(VirtualRange, AProtectionThatIsRefusedHalfWayGoesNoFurtherThanAsked) {
   if (const auto why = rewire::MappingsUsedUp::impossible()) GTEST_SKIP() << *why;
   const PagePool pool = pool_of(7);
@@ -152,7 +151,7 @@ TEST(VirtualRange, AProtectionThatIsRefusedHalfWayGoesNoFurtherThanAsked) {
   EXPECT_EQ(code(refused), ErrorCode::out_of_mappings);
   for (const uint64_t slot : {2, 3, 4, 5}) {
     EXPECT_EQ(range.protection(slot), Protection::read_write);
-    range.begin<uint64_t>()[slot * 4 * KiB / sizeof(uint64_t)] = slot;  // and so it is
+    range.begin<uint64_t>()[slot * 4 * KiB / sizeof(uint64_t)] = slot;  // and stores succeed
   }
   ASSERT_TRUE(range.protect({0, 4}, Protection::read));
   EXPECT_EQ(range.protection(3), Protection::read);
