@@ -1,7 +1,8 @@
-// A sink that takes a text and hands it on compressed. All formats end a frame when the sink is closed, so that an empty text is an empty frame.
+// A sink that takes a text and passes it on compressed. All formats end a frame when the sink is
+// closed, so that an empty text is an empty frame.
 //
-// What an encoder takes of memory is resident when the sink is made: a run that plans what is left of its
-// budget sees it. (A library takes pages as it touches them: megabytes later.)
+// An encoder's memory is resident when the sink is made, so that a run that plans with the rest of
+// its budget sees it. (A library's pages become resident as it touches them: megabytes later.)
 
 #include <algorithm>
 #include <utility>
@@ -17,9 +18,9 @@ namespace source {
 namespace {
 
 constexpr size_t piece_bytes = 64 * KiB;
-// As much as any window holds.
+// At least the bytes of any encoder's window.
 constexpr size_t warm_up_bytes = 1 * MiB;
-// What the libraries take at these levels, and the room for a piece.
+// Memory of the libraries at these levels, with the room for a piece.
 constexpr uint64_t memory_bytes = 2 * MiB;
 
 class CompressedSink final : public Sink {
@@ -27,7 +28,7 @@ class CompressedSink final : public Sink {
   CompressedSink(std::unique_ptr<Encoder> encoder, std::unique_ptr<Sink> to)
       : encoder_(std::move(encoder)), to_(std::move(to)), packed_(encoder_->bound(piece_bytes)) {}
 
-  // Touches all memory, and begins anew.
+  // Touches all memory, and begins again.
   Status warm_up() {
     const std::vector<std::byte> piece(piece_bytes);
     for (size_t bytes = 0; bytes < warm_up_bytes; bytes += piece.size()) {

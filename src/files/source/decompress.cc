@@ -1,13 +1,13 @@
-// A source of compressed data as a source of what it says.
+// A source of compressed data as a source of their text.
 //
 // Between two frames the next bytes decide what follows: a frame of any format, padding, the end,
 // or, at the very start, data that is not compressed. So `cat a.gz b.zst` on a pipe comes out as
 // the two texts.
 //
-// Who is to say that bytes are compressed? A name can be wrong, and a pipe has none. So the bytes
-// do. A file of numbers may begin like a frame by chance: seldom, for the header has to fit as well,
-// and then it does not decompress, which is an error. The other mistake, compressed data that are
-// taken for items, would be no error, and is not made: what is cut off in its header counts as
+// Only the bytes can say whether data are compressed: a name can be wrong, and a pipe has none. A
+// file of numbers may begin like a frame by chance: seldom, because the header has to fit as well,
+// and then it does not decompress, which is an error. The opposite mistake, to take compressed data
+// for items, would be no error, and is never made: data that are cut off in a header count as
 // compressed.
 
 #include <fmt/format.h>
@@ -28,10 +28,10 @@ namespace source {
 
 namespace {
 
-constexpr size_t input_bytes = 256 * KiB;  // of compressed data, at a time
+constexpr size_t input_bytes = 256 * KiB;  // compressed bytes per read
 
-// How far `head` agrees with how a frame begins: not at all; all of it; or as long as it reaches,
-// in the magic number or behind it.
+// Degree to which `head` agrees with the beginning of a frame: not at all, completely, or as far as
+// it reaches (it ends in the magic number, or in the header behind it).
 enum class Kind : uint8_t { none, frame, part_of_magic, part_of_header };
 
 Kind compare(const Magic& magic, Head head) {
@@ -45,7 +45,7 @@ Kind compare(const Magic& magic, Head head) {
   return magic.fits(head) ? Kind::frame : Kind::none;
 }
 
-// Of data that end with `head`, a part of a header is a frame that is cut off.
+// The best guess. If the data end with `head`, a part of a header is a frame that is cut off.
 struct Guess {
   Kind kind = Kind::none;
   const Codec* codec = nullptr;
@@ -65,7 +65,7 @@ Guess guess(Head head) {
   return best;
 }
 
-// Thread safety: as a Source. Invariants: input_[begin_, end_) has been read and not used;
+// Thread safety: that of a Source. Invariants: input_[begin_, end_) has been read and not used;
 // offset_ is the position of input_[begin_] in the compressed data.
 class Decompressor final : public Source {
  public:
@@ -85,7 +85,7 @@ class Decompressor final : public Source {
   struct OpenDecoder {
     const Codec* codec;
     std::unique_ptr<Decoder> decoder;
-    MemoryCharge charge;  // the most that a frame asked for
+    MemoryCharge charge;  // the most that a frame needed
   };
 
   Result<size_t> advance(std::span<std::byte> into) {
@@ -108,7 +108,7 @@ class Decompressor final : public Source {
     }
   }
 
-  // What comes at a place where a frame may begin. Sets decoder_ for Next::frame.
+  // Decides what follows at a place where a frame may begin. Sets decoder_ for Next::frame.
   Result<Next> choose() {
     if (plain_) return Next::plain;
     Guess found = guess(buffered());
@@ -151,7 +151,7 @@ class Decompressor final : public Source {
     return {};
   }
 
-  // Tapes and some archivers pad gzip data with zeros, and xz knows padding.
+  // Skips padding: tapes and some archivers pad gzip data with zeros, and xz defines padding.
   Status skip_zeros() {
     for (;;) {
       const auto rest = buffered();
@@ -175,7 +175,7 @@ class Decompressor final : public Source {
     begin_ += bytes;
     offset_ += bytes;
   }
-  // Reads more behind what is buffered, which is little or nothing; ended_ where nothing comes.
+  // Reads more behind the buffered bytes, which are few or none; sets ended_ at the end.
   Status fill() {
     std::memmove(input_.data(), input_.data() + begin_, end_ - begin_);
     end_ -= std::exchange(begin_, 0);
@@ -192,9 +192,9 @@ class Decompressor final : public Source {
         fmt::format("decompress {} data at offset {}: {}", last_->name, offset_, problem.reason),
         name_, 0, problem.hint.empty() ? hint() : problem.hint};
   }
-  // Who has read nothing so far may have met a magic number by chance.
+  // If nothing was decoded yet, the magic number may be a coincidence.
   std::string hint() const {
-    return frames_ > 1 ? "" : "--no-decompress, if these bytes are what is meant";
+    return frames_ > 1 ? "" : "--no-decompress, to read these bytes unchanged";
   }
   Error truncated() const {
     return {ErrorCode::corrupt,
@@ -209,12 +209,12 @@ class Decompressor final : public Source {
   std::vector<std::byte> input_ = std::vector<std::byte>(input_bytes);
   size_t begin_ = 0, end_ = 0;
   uint64_t offset_ = 0;
-  bool ended_ = false;  // nothing comes behind input_
+  bool ended_ = false;  // no more input follows input_
   bool plain_ = false;
   std::vector<OpenDecoder> decoders_;
-  Decoder* decoder_ = nullptr;   // of the frame that we are in
-  const Codec* last_ = nullptr;  // of the last frame that was begun
-  uint64_t frames_ = 0;          // begun
+  Decoder* decoder_ = nullptr;   // decoder of the present frame
+  const Codec* last_ = nullptr;  // format of the last frame that began
+  uint64_t frames_ = 0;          // frames begun
   std::optional<Error> error_;
 };
 

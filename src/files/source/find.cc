@@ -1,27 +1,26 @@
 // How a pattern is found in a stream without losing a match at a block's boundary.
 //
-// The usual way is to search buffer by buffer, with the end of one copied in front of the next:
-// then someone must know how long a match can be, lookbehind sees a border that is not there, and a
-// regular expression has no longest match. Here the subject is the stream's pointer itself, from
-// its first byte on: offsets are absolute, \b and ^ see the real byte in front, and memory behind
-// is given back by the stream.
+// A search buffer by buffer, with the end of one copied in front of the next, must know how long a
+// match can be; lookbehind sees a border that does not exist, and a regular expression has no
+// longest match. Here the subject is the stream's pointer itself, from its first byte on: offsets
+// are absolute, \b and ^ see the real byte in front, and the stream frees the memory behind.
 //
-// A plain file has a length, so there the library is called once with all of it; where it goes
-// back, the file is read again. Elsewhere the length is known at the end only. The search is then
-// told how much is there, and a candidate that reaches the end of that is undecided:
+// A plain file has a length, so the library is called once for all of it; if it goes back, the file
+// is read again. Other inputs have a length only at their end. The search is then given the bytes
+// that have arrived, and a candidate that reaches their end is undecided:
 //
 //         given away |  lookbehind  | from ... candidate .... to |  not there yet
 //        ------------+--------------+----------------------------+---------------
 //                    ^ comeback_blocks behind `to`
 //
-// PCRE2's partial matching (PCRE2_PARTIAL_HARD) says so: it stops where a start position met the
-// end of the subject, in an assertion too, and nothing in front of that can match any more. So the
-// search goes on at that position once more data are there, and as far as the comeback blocks reach
-// behind. A candidate that needs more is an error. Invariant: no match begins before `from` that
-// has not been reported.
+// PCRE2's partial matching (PCRE2_PARTIAL_HARD) detects this: it stops at a start position that met
+// the end of the subject, in an assertion too, and nothing in front of it can match any more. So
+// the search goes on at that position when more data have arrived, as far as the comeback blocks
+// reach back. A candidate that needs more is an error. Invariant: all matches that begin before
+// `from` have been reported.
 //
 // An error of the stream leaves the library in the middle by a jump to a recovery point: the
-// library's own memory (match data, JIT stack) is ours, and is used again only from the start.
+// library's memory (match data, JIT stack) is owned here, and is used again only from the start.
 
 #include "files/source/find.h"
 
@@ -82,7 +81,7 @@ std::string message_of(int pcre2_error) {
   return reinterpret_cast<const char*>(text.data());
 }
 
-// What going back may cost in memory; in time there is no limit, as there is none to a line.
+// Memory limit of backtracking. Time has no limit, as a line has none.
 constexpr size_t backtrack_bytes_max = 64 * MiB;
 
 class RegexPattern final : public Pattern {
@@ -100,7 +99,7 @@ class RegexPattern final : public Pattern {
           fmt::format("understand the expression at character {}: {}", where, message_of(error)),
           expression);
     }
-    // Where it cannot be compiled to machine code, it is interpreted.
+    // An expression that cannot be compiled to machine code is interpreted.
     (void)::pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
     auto pattern = std::make_unique<RegexPattern>(std::move(code), expression);
     if (!pattern->allocate()) {
@@ -121,7 +120,7 @@ class RegexPattern final : public Pattern {
 
   Result<Step> next(const char* data, uint64_t from, uint64_t to, bool last) override {
     if (after_empty_) {
-      // Behind an empty match the next may begin at the same place, unless it is empty as well.
+      // Behind an empty match the next one may begin at the same place, unless it is empty as well.
       Result<Step> here = match(data, from, to, last, PCRE2_NOTEMPTY_ATSTART | PCRE2_ANCHORED);
       if (!here || here->matched || here->begin == from) return here;
       after_empty_ = false;
@@ -157,7 +156,7 @@ class RegexPattern final : public Pattern {
       return Step{false, anchored ? from : bounds[0], to};
     }
     if (*run < 0) return std::unexpected(failed(*run, from));
-    if (!last && bounds[1] == to) {  // what follows may make it another one
+    if (!last && bounds[1] == to) {  // later data may change the match
       return Step{false, anchored ? from : ::pcre2_get_startchar(matched_.get()), to};
     }
     after_empty_ = bounds[0] == bounds[1];
@@ -178,11 +177,11 @@ class RegexPattern final : public Pattern {
   MatchContext context_;
   MatchData matched_;
   uint64_t lookbehind_bytes_ = 0;
-  bool after_empty_ = false;  // the last match was empty, at the place where the next search begins
+  bool after_empty_ = false;  // the last match was empty, where the next search begins
 };
 
-// What of a stream can be searched. Invariants: to_ bytes are there, and the comeback blocks reach
-// from to_ back to what the search still needs.
+// The searchable part of a stream. Invariants: to_ bytes have arrived, and the comeback blocks
+// reach from to_ back to what the search still needs.
 class Window {
  public:
   Window(SourceStream& stream, const Pattern& pattern) : stream_(stream), pattern_(pattern) {}
@@ -202,8 +201,8 @@ class Window {
   }
 
  private:
-  // As far as the window may go: one block less than the comeback, for waiting behind its last byte
-  // counts as touching the next block.
+  // The farthest end of the window: one block less than the comeback, because waiting behind its
+  // last byte counts as touching the next block.
   uint64_t reach(uint64_t from) const {
     if (stream_.rereads()) return std::numeric_limits<uint64_t>::max();
     const uint64_t needed = from - std::min(from, pattern_.lookbehind_bytes());

@@ -23,13 +23,14 @@ class LineSearch {
   LineSearch(Pattern& pattern, const std::function<Result<bool>(const FoundLine&)>& on_line)
       : pattern_(pattern), on_line_(on_line) {}
 
-  // Whole lines; the last one may lack its newline. False: the search is over.
+  // Searches whole lines; the last one may lack its newline. False: the search is over.
   Result<bool> look_at(std::string_view lines) {
     const char* at = lines.data();
     const char* const end = at + lines.size();
     while (at < end) {
       const char* line = at;
-      // A string is looked for in all lines at once; an expression may see where a line ends.
+      // A string is searched in all lines at once; an expression line by line, because it may match
+      // a line's end.
       const bool all_at_once = pattern_.candidate_bytes_max() != 0;
       const char* const stop = all_at_once ? end : end_of_line(at, end);
       pattern_.restart();
@@ -60,7 +61,7 @@ class LineSearch {
  private:
   Pattern& pattern_;
   const std::function<Result<bool>(const FoundLine&)>& on_line_;
-  uint64_t number_ = 0;  // of lines that were passed
+  uint64_t number_ = 0;  // number of lines passed
   uint64_t found_ = 0;
 };
 
@@ -84,7 +85,7 @@ Result<uint64_t> find_lines(Source& source, const std::string& name, Pattern& pa
     const auto more =
         source::checked_read(source, std::as_writable_bytes(std::span(buffer).subspan(have)));
     if (!more) return std::unexpected(more.error());
-    // In what was there before no line ends.
+    // The bytes before contain no end of a line.
     const void* last = ::memrchr(buffer.data() + have, '\n', *more);
     have += *more;
     size_t whole = *more == 0 ? have : 0;

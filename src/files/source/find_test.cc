@@ -21,7 +21,7 @@ namespace {
 constexpr size_t block = 4 * KiB;
 using Matches = std::vector<std::pair<uint64_t, uint64_t>>;
 
-// Gives a text in pieces of random sizes.
+// A source of a text in pieces of random sizes.
 std::unique_ptr<Source> pieces(const std::string& text, uint64_t seed,
                                std::optional<Error> error = {}) {
   return callback_source([&text, error, at = size_t{0}, random = Random(seed)](
@@ -95,7 +95,7 @@ Matches model_fixed(const std::string& text, const std::string& needle) {
   return matches;
 }
 
-// The plain loop over a text in memory, interpreted, without anything that find.cc uses.
+// The model: a plain loop over a text in memory, interpreted, without any code of find.cc.
 Matches model_regex(const std::string& text, const std::string& expression) {
   int error = 0;
   size_t where = 0;
@@ -241,7 +241,7 @@ TEST(FindRegex, GreedyExpressionsMayGoBackAllOverAFile) {
   }
 }
 
-// A candidate of every length around the limit: found, or an error; never passed over.
+// A candidate of every length around the limit is found or an error, never missed.
 TEST(FindRegex, ACandidateThatIsTooLongForAPipeIsAnError) {
   auto pattern = Pattern::regex("x[^xy]*y");
   int refused = 0;
@@ -290,7 +290,7 @@ TEST(Find, TheMatchCanBeReadAtThePointerAndTheSearchStopped) {
   EXPECT_EQ(count, 50u);
 }
 
-TEST(Find, PatternsThatCannotBeAreErrors) {
+TEST(Find, InvalidPatternsAreErrors) {
   EXPECT_FALSE(Pattern::fixed(""));
   const auto broken = Pattern::regex("a(b");
   ASSERT_FALSE(broken);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the tests of this folder share: data, the formats made by their own libraries, pipes
-// and sockets, sources that misbehave.
+// Shared parts of this folder's tests: data, the formats made by their own libraries, pipes and
+// sockets, misbehaving sources.
 
 #include <bzlib.h>
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ inline std::string zstded(const std::string& text, int window_log = 0) {
   std::string out(ZSTD_compressBound(text.size()), '\0');
   ZSTD_inBuffer in{text.data(), text.size(), 0};
   ZSTD_outBuffer to{out.data(), out.size(), 0};
-  // In two steps, or the frame would know its size and need no window.
+  // In two steps: otherwise the frame would know its size and need no window.
   EXPECT_FALSE(ZSTD_isError(ZSTD_compressStream2(context.get(), &to, &in, ZSTD_e_flush)));
   EXPECT_EQ(ZSTD_compressStream2(context.get(), &to, &in, ZSTD_e_end), 0u);
   out.resize(to.pos);
@@ -102,7 +102,7 @@ inline std::string xzed(const std::string& text) {
   return out;
 }
 
-// A member as the format's description has it: liblzma reads them alone.
+// Makes a lzip member by the format's description: liblzma only reads them.
 inline std::string lziped(const std::string& text) {
   constexpr int window_log = 20;
   lzma_options_lzma options;
@@ -145,7 +145,7 @@ using Compress = std::function<std::string(const std::string&)>;
 inline const std::array<Compress, 6> all_formats = {
     gzipped, [](const std::string& text) { return zstded(text); }, lz4ed, xzed, lziped, bzip2ed};
 
-// Gives `data` in pieces of random sizes up to `piece_bytes_max`, and then the end or an error.
+// A source of `data` in pieces of random sizes up to `piece_bytes_max`, then the end or an error.
 inline std::unique_ptr<Source> pieces(std::string data, uint64_t seed, size_t piece_bytes_max,
                                       std::optional<Error> error = {}) {
   auto random = std::make_shared<Random>(seed);
@@ -161,7 +161,7 @@ inline std::unique_ptr<Source> pieces(std::string data, uint64_t seed, size_t pi
   });
 }
 
-// All that a source gives, in reads of random sizes, and how it ended.
+// All bytes of a source, read in random sizes, and how it ended.
 struct Read {
   std::string text;
   Status status;
@@ -176,7 +176,7 @@ inline Read read_all(Source& source, uint64_t seed, size_t read_bytes_max = 100'
     if (!got) {
       read.status = std::unexpected(got.error());
       Result<size_t> again = source.read(std::as_writable_bytes(std::span(piece)));
-      EXPECT_FALSE(again) << "an error is told again";
+      EXPECT_FALSE(again) << "an error is reported again";
       return read;
     }
     if (*got == 0) return read;

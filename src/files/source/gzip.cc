@@ -38,7 +38,7 @@ class GzipDecoder final : public Decoder {
         ::inflateReset(&zlib_);
         break;
       case Z_OK:
-      case Z_BUF_ERROR:  // neither input nor room for output was left
+      case Z_BUF_ERROR:  // no input or no room for output is left
         break;
       case Z_MEM_ERROR:
         step.problem = {ErrorCode::out_of_memory, "not enough memory"};
@@ -70,7 +70,7 @@ class GzipEncoder final : public Encoder {
                        usual_memory, Z_DEFAULT_STRATEGY) == Z_OK;
     return open_;
   }
-  // What zlib holds back may come with any piece.
+  // Any piece may carry output that zlib has held back.
   size_t bound(size_t bytes) const override { return bytes + bytes / 8 + 256 * KiB; }
   Result<size_t> encode(std::span<const std::byte> piece, std::span<std::byte> to) override {
     return deflate(piece, to, Z_NO_FLUSH);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Inputs whose bytes come in order alone. They have one owner, whatever reads them: a thread that
-// fills a stream (SourceStream). All other files are read at any place, many requests at a time.
+// Inputs whose bytes come only in order. A thread that fills a stream (SourceStream) is their one
+// owner, whatever reads them. All other files are read at any place, many requests at a time.
 
 #include <atomic>
 #include <memory>
@@ -11,20 +11,21 @@
 
 namespace penstock::source {
 
-// How the bytes of an input come.
+// How the bytes of an input arrive.
 struct Arrival {
-  // It is a pipe, or holds compressed data, unless the options say that their bytes are meant.
+  // True for a pipe, and for compressed data unless the options ask for their bytes.
   bool in_order = false;
-  uint64_t decoding_bytes = 0;  // of memory that this takes; of a pipe nobody knows
+  uint64_t decoding_bytes = 0;  // memory for decoding; unknown (0) for a pipe
 };
 Result<Arrival> arrival_of(const io::File& file, const SourceOptions& options);
 
-// The same options, of decoders that leave most of the memory to others.
+// Returns the options for decoders that leave most of the memory to others.
 SourceOptions within_memory(SourceOptions options, uint64_t memory_bytes);
 
-// All of it, decompressed as the options say: from the beginning, or of a pipe from where it stands.
-// What a caller's source gives is taken as it is. `file` may be closed afterwards. Where `cancel` is given
-// and set, reads end with ErrorCode::cancelled, those too that wait; it outlives the source.
+// The whole input, decompressed as the options say: from the beginning, or, for a pipe, from its
+// present place. A caller's own source is passed on unchanged. `file` may be closed afterwards.
+// Once `cancel` is set, all reads, waiting ones too, end with ErrorCode::cancelled; it outlives the
+// source.
 Result<std::unique_ptr<Source>> source_of(const io::File& file, const SourceOptions& options,
                                           const std::atomic<bool>* cancel = nullptr);
 

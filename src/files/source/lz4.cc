@@ -17,7 +17,7 @@ class Lz4Decoder final : public Decoder {
     return ::LZ4F_isError(::LZ4F_createDecompressionContext(&context_, LZ4F_VERSION)) == 0;
   }
 
-  // Whether a version, reserved bits and a size of blocks follow.
+  // Whether a version, reserved bits and a block size follow.
   static bool fits(Head head) {
     return (byte_at(head, 4) & 0xc2) == 0x40 && (byte_at(head, 5) & 0x8f) == 0 &&
            byte_at(head, 5) >= 0x40;
@@ -40,11 +40,11 @@ class Lz4Decoder final : public Decoder {
   }
 
  private:
-  // A block at a time, as liblz4 asks for them: on an error it does not say what else it had
-  // decoded in the same call.
+  // Bytes of the next block, as liblz4 requests them: fed block by block, because after an error it
+  // does not say what else it decoded in the same call.
   static constexpr size_t frame_start_bytes = 7;
   size_t wanted_bytes_ = frame_start_bytes;
-  LZ4F_dctx* context_ = nullptr;  // freed by us alone
+  LZ4F_dctx* context_ = nullptr;  // freed by this class
 };
 
 class Lz4Encoder final : public Encoder {
@@ -73,7 +73,7 @@ class Lz4Encoder final : public Encoder {
   }
 
  private:
-  // The frame's header, if it is not there yet.
+  // Writes the frame's header, unless it is written.
   Result<size_t> begin(std::span<std::byte> to) {
     if (std::exchange(has_begun_, true)) return 0;
     return stored(0, ::LZ4F_compressBegin(context_, to.data(), to.size(), &preferences_));
@@ -84,7 +84,7 @@ class Lz4Encoder final : public Encoder {
   }
 
   LZ4F_preferences_t preferences_ = {};
-  LZ4F_cctx* context_ = nullptr;  // freed by us alone
+  LZ4F_cctx* context_ = nullptr;  // freed by this class
   bool has_begun_ = false;
 };
 

@@ -1,7 +1,7 @@
-// A sink behind a plain pointer: source_stream.cc the other way round. The drain waits for full
+// A sink behind a plain pointer: the reverse of source_stream.cc. The drain thread waits for full
 // blocks (SinkStream's side of the stream ends that, by finish() or in the destructor) or for the
-// sink (which cancel() ends). It gives up its side when the sink fails, and the producer then meets
-// the policy.
+// sink (which cancel() ends). If the sink fails, the drain gives up its side, and the policy
+// applies to the producer.
 
 #include <algorithm>
 #include <atomic>
@@ -23,7 +23,7 @@ namespace penstock {
 
 namespace source {
 
-// Thread safety and errors: as SinkStream's.
+// Thread safety and errors: those of SinkStream.
 class SinkStreamBody {
  public:
   SinkStreamBody(std::unique_ptr<Sink> sink, RemapStream stream, size_t block_bytes)
@@ -64,8 +64,7 @@ class SinkStreamBody {
 
   void cancel() {
     if (thread_.is_inherited()) return;
-    // Relaxed: the flag hands over nothing, and what the drain may be waiting for is ended below or
-    // by the producer.
+    // Relaxed: the flag publishes nothing; a wait of the drain is ended below or by the producer.
     cancelled_.store(true, std::memory_order_relaxed);
     sink_->cancel();
   }
@@ -99,7 +98,7 @@ class SinkStreamBody {
     stream_.cancel(Side::consumer);
   }
 
-  // Writes the part of a block that is there, and returns its bytes; 0: all is written.
+  // Writes the available part of a block, and returns its bytes; 0: all is written.
   Result<size_t> write_from(uint64_t offset) {
     const Result<uint64_t> ready = stream_.wait_ready(offset);
     if (!ready) return std::unexpected(ready.error());
@@ -124,7 +123,7 @@ class SinkStreamBody {
   mutable Mutex mutex_;
   Status status_ GUARDED_BY(mutex_);
   os::LeftToParent<std::thread> thread_{
-      std::make_unique<std::thread>()};  // last: it uses all others
+      std::make_unique<std::thread>()};  // last: it uses all other members
 };
 
 }  // namespace source

@@ -45,7 +45,7 @@ class DescriptorSource final : public Source {
   io::Descriptor descriptor_;
 };
 
-// A caller's source: its own code is no part of the run that reads it, but its bytes are.
+// A caller's source: its code does not belong to the run that reads it, but its bytes do.
 class CallersSource final : public Source {
  public:
   explicit CallersSource(std::shared_ptr<Source> source) : source_(std::move(source)) {}
@@ -69,12 +69,12 @@ class CallersSource final : public Source {
   const std::shared_ptr<Source> source_;
 };
 
-// Direct where memory and offset allow it, as they do for whole blocks of a stream.
+// Writes directly if memory and offset allow it, as for whole blocks of a stream.
 class FileSink final : public Sink {
  public:
   explicit FileSink(io::File file) : file_(std::move(file)) {}
   Status write(std::span<const std::byte> from) override {
-    // Relaxed: a flag that hands over nothing.
+    // Relaxed: the flag publishes nothing.
     if (cancelled_.load(std::memory_order_relaxed)) {
       return failure(ErrorCode::cancelled, "write on", file_.path());
     }

@@ -1,22 +1,21 @@
 // A source behind a plain pointer.
 //
 // Plain files need no thread: their requests are in flight while the consumer works (FileReader).
-// Everything else is called, and what is called may wait or compute; so a thread calls it, and
-// stores what it gives straight into the writer's side of a RemapStream, whose block it has made
-// ready before (a system call would get EFAULT, and a decoder that stops in a fault could not be
-// cancelled).
+// Every other source is called, and may wait or compute; so a thread calls it, and stores its bytes
+// straight into the writer's side of a RemapStream, whose block it has prepared (a system call
+// would get EFAULT, and a decoder that stops in a fault could not be cancelled).
 //
-// Who ends what. Only the pump ends the stream, for a block that is being filled must not be taken
-// away. It may wait for the source, which cancel() ends, or for room; then the consumer is not
-// waiting, and in the destructor the consumer's side of the stream is given up, which ends that
-// wait, too. So the destructor waits for the source's answer to cancel() and for nothing else.
+// Ending. Only the pump thread ends the stream, because a block that is being filled must not be
+// taken away. It may wait for the source, which cancel() ends, or for room; in that case the
+// consumer is not waiting, and the destructor gives up the consumer's side, which ends that wait,
+// too. So the destructor waits only for the source's answer to cancel().
 //
-// Blocks move by mremap: that is faster than any source of ours, and no page is mapped twice, so
-// that what the system reports as resident is what there is.
+// Blocks move by mremap: that is faster than any source here, and no page is mapped twice, so that
+// the resident size reported by the system is true.
 //
-// How far the data go. Blocks reach the consumer whole. A source that fails inside a block leaves
-// a choice (SourceStreamOptions::deliver_tail): fail() the stream, and the bytes in front within
-// the block are lost; or finish() it there, and the error is told by status() and wait_ready().
+// The last block. Blocks reach the consumer whole. If a source fails inside a block, the stream may
+// fail(), which loses the bytes in front within the block; or finish() there, after which status()
+// and wait_ready() report the error (SourceStreamOptions::deliver_tail chooses).
 
 #include <fmt/format.h>
 
@@ -48,7 +47,7 @@ namespace penstock {
 
 namespace source {
 
-// Thread safety and errors: as SourceStream's.
+// Thread safety and errors: those of SourceStream.
 class StreamBody {
  public:
   explicit StreamBody(const SourceStreamOptions& options) : options_(options) {}
@@ -91,7 +90,7 @@ class FileBody final : public StreamBody {
   Status status() const override { return reader_.status(); }
   void cancel() override {}
 
-  // A load from each block makes it present.
+  // A load from each block maps it.
   Status prepare_read(const void* address, size_t bytes) override {
     const uint64_t first = static_cast<const std::byte*>(address) - begin();
     Status touched = RecoveryPoint::run([&] {
@@ -111,7 +110,7 @@ class FileBody final : public StreamBody {
 
 class ThreadBody final : public StreamBody {
  public:
-  // `callers`: the source is one that the caller gave.
+  // `callers`: the source is the caller's own.
   static Result<std::unique_ptr<StreamBody>> open(std::unique_ptr<Source> source, std::string name,
                                                   SourceStreamOptions options, bool callers) {
     auto stream = os::open_with_addresses(options.bytes_max, [&](uint64_t bytes) {
@@ -183,7 +182,7 @@ class ThreadBody final : public StreamBody {
   }
   void cancel() override EXCLUDES_LOCK(source_mutex_) {
     if (thread_.is_inherited()) return;
-    // Relaxed: the flag hands over nothing, and what the pump may be waiting for is ended below.
+    // Relaxed: the flag publishes nothing; a wait of the pump is ended below.
     cancelled_.store(true, std::memory_order_relaxed);
     MutexLock lock(source_mutex_);
     if (source_ != nullptr) source_->cancel();
@@ -202,13 +201,13 @@ class ThreadBody final : public StreamBody {
     }
   }
 
-  // Memory of the source, such as the window of a decoder, need not wait for the consumer.
+  // Frees the source's memory, such as a decoder's window, without waiting for the consumer.
   void close_source() EXCLUDES_LOCK(source_mutex_) {
     MutexLock lock(source_mutex_);
     source_.reset();
   }
 
-  // As much as the source gives at once and the block has room for.
+  // Reads once: at most what the block has room for.
   Result<size_t> read_at(uint64_t offset) {
     if (cancelled_.load(std::memory_order_relaxed)) {
       return failure(ErrorCode::cancelled, fmt::format("read on at offset {}", offset), name_);
@@ -246,7 +245,8 @@ class ThreadBody final : public StreamBody {
       if (whole) bytes_ = bytes;
       status_ = std::move(status);
     }
-    // Last: whoever sees the end sees the status. (The consumer may have given up: no matter.)
+    // Last: a thread that sees the end sees the status. (The consumer may have given up, which does
+    // not matter.)
     if (up_to_here) {
       (void)stream_.finish(bytes);
     } else {
@@ -264,20 +264,20 @@ class ThreadBody final : public StreamBody {
   }
 
   const std::string name_;
-  const bool callers_;  // the source is one that the caller gave
-  Mutex source_mutex_;  // over its end, and whoever cancels it
+  const bool callers_;  // the source is the caller's own
+  Mutex source_mutex_;  // guards the end of source_ and calls of its cancel()
   std::unique_ptr<Source> source_;
   RemapStream stream_;
-  uint64_t ready_bytes_ = 0;  // the consumer's: there at least
+  uint64_t ready_bytes_ = 0;  // the consumer's: at least this much has arrived
   std::atomic<bool> cancelled_ = false;
   mutable Mutex mutex_;
   std::optional<uint64_t> bytes_ GUARDED_BY(mutex_);
   Status status_ GUARDED_BY(mutex_);
   os::LeftToParent<std::thread> thread_{
-      std::make_unique<std::thread>()};  // last: it uses all others
+      std::make_unique<std::thread>()};  // last: it uses all other members
 };
 
-// The size of a file whose bytes come as they are; 0 for pipes and compressed data.
+// Size of a file whose bytes are read unchanged; 0 for pipes and compressed data.
 Result<uint64_t> plain_bytes(const io::File& file, const SourceStreamOptions& options) {
   const auto arrival = arrival_of(file, options.source);
   if (!arrival) return std::unexpected(arrival.error());
@@ -295,8 +295,8 @@ Result<SourceStream> SourceStream::open(const std::string& path,
     if (!file) return std::unexpected(file.error());
     const Result<uint64_t> bytes = source::plain_bytes(*file, options);
     if (!bytes) return std::unexpected(bytes.error());
-    // A pointer into direct reads, of a file that is at least a block long: below that a thread is
-    // no slower.
+    // A pointer into direct reads, for a file of at least a block: for smaller ones a thread is no
+    // slower.
     if (*bytes >= options.block_bytes && *bytes > 0) {
       auto body = source::FileBody::open(std::move(*file), options);
       if (!body) return std::unexpected(body.error());

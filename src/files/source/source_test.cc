@@ -24,7 +24,7 @@ std::unique_ptr<Source> decompressed(std::string data, uint64_t seed, size_t pie
   return decompress(pieces(std::move(data), seed, piece_bytes_max), "input", options);
 }
 
-TEST(Decompress, EachFormatGivesTheTextWhateverThePieces) {
+TEST(Decompress, EachFormatGivesTheTextInPiecesOfAnySize) {
   for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(20); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
@@ -59,7 +59,7 @@ TEST(Decompress, FramesOfAllFormatsMakeOneText) {
   }
 }
 
-TEST(Compress, WhatArrivesIsTheTextCompressedWhateverThePieces) {
+TEST(Compress, TheSinkGetsTheTextCompressedInPiecesOfAnySize) {
   for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(20); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
@@ -86,7 +86,7 @@ TEST(Compress, WhatArrivesIsTheTextCompressedWhateverThePieces) {
       const Read read = read_all(*source, seed);
       ASSERT_TRUE(read.status) << read.status.error().message();
       ASSERT_EQ(read.text, text);
-      // As it is, where it was not told to be compressed: a frame begins as frames do.
+      // Uncompressed output is passed on unchanged; a frame begins like one of its format.
       ASSERT_TRUE(decoding_bytes(
                       std::as_bytes(std::span(arrived)).first(std::min(arrived.size(), head_bytes)))
                       .has_value());
@@ -109,7 +109,7 @@ TEST(Compress, AnErrorOfTheSinkIsTheErrorOfTheWriter) {
   }
 }
 
-TEST(Decompress, WhatIsNotCompressedComesAsItIs) {
+TEST(Decompress, UncompressedDataComeUnchanged) {
   using namespace std::string_literals;
   for (const std::string& text : {""s, "a"s, "\x1f"s, "\x1f\x8b"s, "\x28\xb5\x2f"s,
                                   "\x04\x22\x4d\x17xyz"s, random_noise(300'000, 7)}) {
@@ -123,7 +123,7 @@ TEST(Decompress, WhatIsNotCompressedComesAsItIs) {
   EXPECT_EQ(read_all(*source, 1).text, data);
 }
 
-// Cut anywhere: what is there comes out, then the error; never the whole text as if all were well.
+// Cut at any place: the text in front, then the error; never the end as if the text were whole.
 TEST(Decompress, TruncatedDataIsAnErrorBehindTheText) {
   const std::string text = random_text(500'000, 3);
   for (size_t format = 0; format < all_formats.size(); ++format) {
@@ -166,7 +166,7 @@ TEST(Decompress, DamagedDataIsAnError) {
   }
 }
 
-TEST(Decompress, WhatFollowsTheFramesMustBeAFrameOrPadding) {
+TEST(Decompress, AFrameMustBeFollowedByAFrameOrPadding) {
   const std::string text = "some text";
   for (size_t format = 0; format < all_formats.size(); ++format) {
     SCOPED_TRACE(testing::Message() << "format " << format);
@@ -186,7 +186,7 @@ TEST(Decompress, WhatFollowsTheFramesMustBeAFrameOrPadding) {
   }
 }
 
-TEST(Decompress, HeadsTellTheFormatAndTheMemory) {
+TEST(Decompress, HeadsRevealTheFormatAndTheMemory) {
   const std::string text = random_text(3 * MiB, 7);
   const auto asked = [](const std::string& data) {
     return decoding_bytes(std::as_bytes(std::span(data)).first(std::min(data.size(), head_bytes)));
@@ -198,14 +198,15 @@ TEST(Decompress, HeadsTellTheFormatAndTheMemory) {
       EXPECT_GE(*bytes, 256 * KiB);
       EXPECT_LE(*bytes, 10 * MiB);
     }
-    // Cut off in its header it is compressed data that are damaged, in its magic number nothing.
+    // Data that are cut off in the header are damaged compressed data; cut off in the magic number
+    // they are not compressed.
     EXPECT_TRUE(asked(compress(text).substr(0, 6)));
     EXPECT_FALSE(asked(compress(text).substr(0, 2)));
   }
   EXPECT_GE(*asked(zstded(text, 27)), 128 * MiB);
   EXPECT_FALSE(asked(""));
   EXPECT_FALSE(asked(text));
-  // A magic number, and a header that cannot be.
+  // A magic number with an invalid header.
   for (const std::string head : {"\x1f\x8b\x08\xff", "\x28\xb5\x2f\xfd\x08", "\x04\x22\x4d\x18zz",
                                  "BZh9 is no level", "BZ"}) {
     EXPECT_FALSE(asked(head)) << head;
@@ -218,7 +219,7 @@ TEST(Decompress, HeadsTellTheFormatAndTheMemory) {
 
 TEST(Decompress, LargeWindowsAreTakenOrRefusedAsAsked) {
   const std::string text = random_text(1 * MiB, 5);
-  const std::string data = zstded(text, 29);  // more than libzstd takes unasked
+  const std::string data = zstded(text, 29);  // more than libzstd accepts by default
   EXPECT_EQ(read_all(*decompressed(data, 1, 100'000), 1).text, text);
   auto refused = decompressed(data, 1, 100'000, {.window_bytes_max = 128 * MiB});
   const Read read = read_all(*refused, 1);
@@ -226,7 +227,7 @@ TEST(Decompress, LargeWindowsAreTakenOrRefusedAsAsked) {
   EXPECT_EQ(read.status.error().code, ErrorCode::out_of_memory);
 }
 
-TEST(Decompress, AnErrorOfTheSourceIsTold) {
+TEST(Decompress, AnErrorOfTheSourceIsReported) {
   const Error error{ErrorCode::io, "read the moon", "moon"};
   const std::string text = random_text(100'000, 6);
   for (const std::string& data : {text, gzipped(text)}) {
@@ -424,7 +425,7 @@ TEST_F(FilesTest, StretchesComeOneAfterTheOtherBehindTheHead) {
   for (const std::string& file : files) std::remove(file.c_str());
 }
 
-TEST_F(FilesTest, OfAStretchThatIsNotThereTheFileIsNamed) {
+TEST_F(FilesTest, TheErrorOfAMissingStretchNamesTheFile) {
   const std::string file = path("short");
   std::ofstream(file) << "ten bytes.";
   struct {
@@ -446,7 +447,7 @@ TEST_F(FilesTest, OfAStretchThatIsNotThereTheFileIsNamed) {
 }
 
 // Many of them live to the end of a run.
-TEST_F(FilesTest, StretchesThatWereReadHaveNoThreadAndNoMemory) {
+TEST_F(FilesTest, StretchesReadToTheirEndHaveNoThreadAndNoMemory) {
   const auto address_pages = [] {
     uint64_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
@@ -460,7 +461,7 @@ TEST_F(FilesTest, StretchesThatWereReadHaveNoThreadAndNoMemory) {
     ASSERT_EQ(read_all(*sources.back(), 1).text.size(), 5'000'000u);
   };
   read_another();                             // the first thread leaves something behind
-  const auto threads_before = os::threads();  // it may count that one still
+  const auto threads_before = os::threads();  // it may still count that one
   const uint64_t pages_before = address_pages();
   for (int i = 0; i < 32; ++i) read_another();
   std::array<std::byte, 10> some;
@@ -473,7 +474,7 @@ TEST_F(FilesTest, StretchesThatWereReadHaveNoThreadAndNoMemory) {
   std::remove(file.c_str());
 }
 
-TEST_F(FilesTest, StretchesThatNobodyWantsAnyMoreEnd) {
+TEST_F(FilesTest, AbandonedStretchesEnd) {
   const std::string file = path("large");
   std::ofstream(file) << random_noise(20'000'000, 3);
   auto source = stretches_source({{file, 0, 20'000'000}});
@@ -484,11 +485,11 @@ TEST_F(FilesTest, StretchesThatNobodyWantsAnyMoreEnd) {
   ASSERT_FALSE(after);
   EXPECT_EQ(after.error().code, ErrorCode::cancelled);
   source.reset();
-  (void)stretches_source({{file, 0, 20'000'000}})->read(some);  // and is forgotten
+  (void)stretches_source({{file, 0, 20'000'000}})->read(some);  // and is abandoned
   std::remove(file.c_str());
 }
 
-TEST(CallbackSource, CancelIsToldToTheCallback) {
+TEST(CallbackSource, CancelReachesTheCallback) {
   bool told = false;
   auto source = callback_source([](std::span<std::byte>) -> Result<size_t> { return 1; },
                                 [&] { told = true; });

@@ -1,4 +1,4 @@
-// SourceStream and SinkStream.
+// Tests of SourceStream and SinkStream.
 
 #include "penstock/stream.h"
 
@@ -30,14 +30,14 @@ SourceStream open(std::unique_ptr<Source> source, const SourceStreamOptions& opt
   return std::move(*stream);
 }
 
-// Reads byte by byte at the pointer, up to at_end().
+// Reads byte by byte at the pointer, until at_end().
 std::string text_at(SourceStream& stream) {
   std::string text;
   for (const char* at = stream.begin<char>(); !stream.at_end(at); ++at) text += *at;
   return text;
 }
 
-// A source of a caller's that says it stored more than there was room for.
+// A caller's source that claims to have stored more than the room given.
 class Boaster final : public Source {
  public:
   explicit Boaster(int64_t good_reads, size_t too_many = 1)
@@ -52,7 +52,7 @@ class Boaster final : public Source {
   const size_t too_many_;
 };
 
-TEST(SourceStream, ASourceThatSaysMoreThanItWasAskedForIsAnError) {
+TEST(SourceStream, ASourceThatClaimsMoreThanTheRoomIsAnError) {
   for (const int64_t good_reads : {0, 1, 3}) {
     for (const size_t too_many : {size_t{1}, size_t{block}, size_t{64 * MiB}}) {
       SCOPED_TRACE(testing::Message() << good_reads << " reads, " << too_many << " bytes");
@@ -67,7 +67,7 @@ TEST(SourceStream, ASourceThatSaysMoreThanItWasAskedForIsAnError) {
         EXPECT_NE(stream.status().error().message().find("where there is room for"),
                   std::string::npos);
       }
-      // At the end of the addresses, where one byte is asked for.
+      // At the end of the addresses, one byte is requested.
       SourceStream full =
           open(std::make_unique<Boaster>(1, too_many),
                {.block_bytes = block, .bytes_max = block, .policy = ErrorPolicy::zeros});
@@ -138,8 +138,8 @@ TEST(SourceStream, LargePlainFilesNeedNoThreadAndAllOthersWork) {
     auto stream = SourceStream::open(path, small());
     ASSERT_TRUE(stream) << stream.error().message();
     EXPECT_EQ(stream->rereads(), direct);
-    // Of the others the size is known when they end, which one that reads ahead may do before we
-    // look.
+    // The other inputs have a size when they end, which one that reads ahead may do before this
+    // check.
     if (direct) {
       EXPECT_EQ(stream->bytes(), wanted.size());
     }
@@ -165,7 +165,7 @@ TEST(SourceStream, FilesThatDoNotKnowTheirSizeAreReadToTheirEnd) {
 
 const Error moon{ErrorCode::io, "read the moon", "moon"};
 
-TEST(SourceStream, WithZerosAnErrorComesBehindAllBytes) {
+TEST(SourceStream, AnErrorComesBehindAllBytesIfThePolicyIsZeros) {
   for (size_t bytes : {size_t{0}, size_t{10}, block, 3 * block + 5}) {
     const std::string text = random_text(bytes, 4);
     SourceStream stream = open(pieces(text, 1, 5000, moon), small(ErrorPolicy::zeros));
@@ -177,7 +177,7 @@ TEST(SourceStream, WithZerosAnErrorComesBehindAllBytes) {
   }
 }
 
-TEST(SourceStream, WithDeliverTailAnErrorComesBehindAllBytes) {
+TEST(SourceStream, DeliverTailPutsAnErrorBehindAllBytes) {
   const std::string text = random_text(3 * block + 5, 4);
   SourceStreamOptions options = small();
   options.deliver_tail = true;
@@ -188,7 +188,7 @@ TEST(SourceStream, WithDeliverTailAnErrorComesBehindAllBytes) {
   EXPECT_EQ(ready.error().attempted, moon.attempted);
 }
 
-TEST(SourceStream, WithRecoverTheAccessMeetsTheError) {
+TEST(SourceStream, TheAccessMeetsTheErrorIfThePolicyIsRecover) {
   const std::string text = random_text(3 * block + 5, 4);
   SourceStream stream = open(pieces(text, 1, 5000, moon), small());
   uint64_t seen = 0;
@@ -204,7 +204,7 @@ TEST(SourceStream, WithRecoverTheAccessMeetsTheError) {
   EXPECT_FALSE(stream.at_end(stream.begin() + 3 * block));
 }
 
-TEST(SourceStreamDeathTest, WithStopTheProgramSaysWhy) {
+TEST(SourceStreamDeathTest, TheProgramStopsWithTheReasonIfThePolicyIsStop) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
       {
@@ -215,7 +215,7 @@ TEST(SourceStreamDeathTest, WithStopTheProgramSaysWhy) {
       "read the moon");
 }
 
-TEST(SourceStream, MoreThanTheAddressesIsAnErrorAndExactlyAsMuchIsNone) {
+TEST(SourceStream, MoreBytesThanAddressesAreAnErrorAndExactlyAsManyAreNone) {
   for (size_t extra : {size_t{0}, size_t{1}}) {
     const std::string text = random_text(2 * block + 100 + extra, 5);
     SourceStreamOptions options = small(ErrorPolicy::zeros);
@@ -406,7 +406,7 @@ TEST(SinkStream, ASystemCallMayStore) {
   EXPECT_EQ(collected.text, text);
 }
 
-TEST(SinkStream, ASinkThatFailsIsToldByFinish) {
+TEST(SinkStream, FinishReportsASinkThatFails) {
   Collected collected{.fail_at = 2 * block};
   auto stream = SinkStream::open(collecting(collected), "test", small_sink());
   const std::string text = random_text(30 * block, 8);
@@ -417,7 +417,7 @@ TEST(SinkStream, ASinkThatFailsIsToldByFinish) {
   EXPECT_FALSE(stream->status());
 }
 
-TEST(SinkStream, WithRecoverTheStoreMeetsTheError) {
+TEST(SinkStream, TheStoreMeetsTheErrorIfThePolicyIsRecover) {
   Collected collected{.fail_at = 2 * block};
   auto stream = SinkStream::open(collecting(collected), "test", small_sink(ErrorPolicy::recover));
   const std::string text = random_text(30 * block, 8);
@@ -442,7 +442,7 @@ TEST(SinkStream, DestructionAndCancelDoNotWaitForAFullPipe) {
       });
       const Status finished = stream->finish(2 * block + 1);
       other.join();
-      // A socket may have taken it all before.
+      // A socket may have taken everything before.
       EXPECT_TRUE(finished || finished.error().code == ErrorCode::cancelled);
     }
   }
@@ -468,7 +468,7 @@ TEST(SinkStream, WithoutFinishAFileDoesNotAppear) {
 
 // ---- forked children, which have neither the threads nor the sources of their parent
 
-// The parent waits for a child that ends what it has inherited.
+// Ends the stream in a child, for which the parent waits.
 template <class Stream>
 void end_in_a_child(std::unique_ptr<Stream>& stream) {
   const pid_t child = ::fork();

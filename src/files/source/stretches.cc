@@ -1,7 +1,8 @@
-// Stretches of files as a source, read directly: while one buffer is consumed the next is being filled.
+// Stretches of files as a source, read directly: the next buffer is filled while one is consumed.
 //
-// Invariants: each file from that of the oldest bytes not yet consumed to that of the next request is in files_. An error is told
-// after the bytes that came before it; it closes the ring, as the end does.
+// Invariants: files_ contains each file from that of the oldest unconsumed bytes to that of the
+// next request. An error is reported after the bytes in front of it; it closes the ring, as the end
+// does.
 
 #include <algorithm>
 #include <atomic>
@@ -18,7 +19,7 @@
 namespace penstock {
 namespace {
 
-// A disk takes requests of this size at its full speed (`bench file-io`).
+// A disk reaches its full speed with requests of this size (`bench file-io`).
 constexpr size_t buffer_bytes = 2 * MiB;
 constexpr unsigned buffers = 2;
 
@@ -34,7 +35,7 @@ class StretchesSource final : public Source {
         chunk_(std::as_bytes(std::span(head_))) {}
 
   Result<size_t> read(std::span<std::byte> into) override;
-  // Relaxed: a flag that hands over nothing.
+  // Relaxed: the flag publishes nothing.
   void cancel() override { cancelled_.store(true, std::memory_order_relaxed); }
 
  private:
@@ -47,12 +48,12 @@ class StretchesSource final : public Source {
   const std::string head_;
   std::vector<Stretch> stretches_;  // without the bytes that were submitted
   size_t next_ = 0;
-  std::span<const std::byte> chunk_;              // the bytes that the next read() gives
-  std::deque<std::span<const std::byte>> asked_;  // the bytes that each request in flight brings
+  std::span<const std::byte> chunk_;              // bytes that the next read() returns
+  std::deque<std::span<const std::byte>> asked_;  // bytes of each request in flight
   std::deque<io::File> files_;
   Status status_;
   std::atomic<bool> cancelled_ = false;
-  std::optional<io::RequestRing> ring_;  // goes first: it waits for what is in flight
+  std::optional<io::RequestRing> ring_;  // destroyed first: it waits for requests in flight
 };
 
 Result<size_t> StretchesSource::read(std::span<std::byte> into) {
@@ -82,7 +83,7 @@ Status StretchesSource::begin() {
                                .subject = "stretches of files"});
 }
 
-// Submits the next request. It reads whole sectors, so that all of it goes direct.
+// Submits the next request, for whole sectors, so that all of it is direct.
 Status StretchesSource::submit_next() {
   Stretch& stretch = stretches_[next_];
   if (files_.empty() || files_.back().path() != stretch.path) {
@@ -120,7 +121,8 @@ Status StretchesSource::take_chunk() {
   return {};
 }
 
-// One source of many is read at a time, and all of them may live to the end of a run.
+// Closes files and ring: one source of many is read at a time, and all of them may live to the end
+// of a run.
 Result<size_t> StretchesSource::end() {
   ring_.reset();
   files_.clear();

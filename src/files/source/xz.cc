@@ -9,10 +9,10 @@
 namespace penstock::source {
 namespace {
 
-// The memory that a stream may take beside its window.
+// Memory of a stream beside its window.
 constexpr uint64_t beside_window_bytes = 128 * KiB;
 
-// Makes a stream ready for the data of one of liblzma's formats.
+// Prepares a stream for the data of one of liblzma's formats.
 using Begin = lzma_ret (*)(lzma_stream* stream, uint64_t memory_bytes_max, uint32_t flags);
 
 template <Begin begin_data>
@@ -38,7 +38,7 @@ class LzmaDecoder final : public Decoder {
         if (!begin()) step.problem = {ErrorCode::out_of_memory, "not enough memory"};
         break;
       case LZMA_OK:
-      case LZMA_BUF_ERROR:  // neither input nor room for output was left
+      case LZMA_BUF_ERROR:  // no input or no room for output is left
         break;
       case LZMA_MEM_ERROR:
         step.problem = {ErrorCode::out_of_memory, "not enough memory"};
@@ -55,17 +55,17 @@ class LzmaDecoder final : public Decoder {
     return step;
   }
 
-  // What the stream takes that begins like this, as far as its head tells.
+  // Returns the memory for a stream with this beginning, as far as it tells.
   static uint64_t memory_bytes(Head head) {
     LzmaDecoder decoder;
-    decoder.memory_bytes_max_ = 1;  // it stops there, and says how much it would need
+    decoder.memory_bytes_max_ = 1;  // the decoder stops there, and reports the memory it needs
     if (!decoder.begin()) return 0;
     decoder.decode(head, {});
     return ::lzma_memusage(&decoder.lzma_);
   }
 
  private:
-  // A stream, anew, in the same memory.
+  // Begins a new stream in the same memory.
   bool begin() { return begin_data(&lzma_, memory_bytes_max_, 0) == LZMA_OK; }
 
   uint64_t memory_bytes_max_ = 0;
@@ -95,7 +95,7 @@ const Codec xz_codec = {
 const Codec lzip_codec = {
     .name = "lzip",
     .suffix = ".lz",
-    // The version, and the binary logarithm of a window of 4 KiB to 512 MiB.
+    // A version, and the binary logarithm of a window of 4 KiB to 512 MiB.
     .magics = {{{.bytes = "LZIP"sv,
                  .header_bytes = 6,
                  .fits =

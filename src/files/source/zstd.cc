@@ -25,7 +25,8 @@ class ZstdDecoder final : public Decoder {
     return ::ZSTD_isError(set) == 0;
   }
 
-  // The window, blocks of at most 128 KiB, and tables. A skippable frame tells nothing.
+  // Memory for the window, blocks of at most 128 KiB, and tables. A skippable frame reveals
+  // nothing.
   static uint64_t memory_bytes(Head head) {
     return byte_at(head, 0) == 0x28 && head.size() > 4 ? window_bytes(head) + 640 * KiB : 0;
   }
@@ -50,7 +51,7 @@ class ZstdDecoder final : public Decoder {
   }
 
  private:
-  // The window that the header of a frame asks for (RFC 8878).
+  // Window that a frame's header asks for (RFC 8878).
   static uint64_t window_bytes(Head head) {
     constexpr std::array<size_t, 4> dictionary_bytes = {0, 1, 2, 4};
     const uint8_t flags = byte_at(head, 4);
@@ -67,11 +68,11 @@ class ZstdDecoder final : public Decoder {
     return size_bytes == 2 ? bytes + 256 : bytes;
   }
 
-  // A block at a time, as libzstd asks for them: on an error it forgets what else it had decoded in
-  // the same call.
+  // Bytes of the next block, as libzstd requests them: fed block by block, because after an error
+  // it forgets what else it decoded in the same call.
   static constexpr size_t frame_start_bytes = 5;
   size_t wanted_bytes_ = frame_start_bytes;
-  ZSTD_DCtx* context_ = nullptr;  // freed by us alone
+  ZSTD_DCtx* context_ = nullptr;  // freed by this class
 };
 
 class ZstdEncoder final : public Encoder {
@@ -85,7 +86,7 @@ class ZstdEncoder final : public Encoder {
            ::ZSTD_isError(::ZSTD_CCtx_setParameter(context_, ZSTD_c_windowLog, window_log)) == 0 &&
            ::ZSTD_isError(::ZSTD_CCtx_setParameter(context_, ZSTD_c_checksumFlag, 1)) == 0;
   }
-  // A block that zstd holds back may come with any piece.
+  // Any piece may carry a block that zstd has held back.
   size_t bound(size_t bytes) const override {
     return ::ZSTD_compressBound(bytes) + ::ZSTD_CStreamOutSize();
   }
@@ -107,7 +108,7 @@ class ZstdEncoder final : public Encoder {
     }
   }
 
-  ZSTD_CCtx* context_ = nullptr;  // freed by us alone
+  ZSTD_CCtx* context_ = nullptr;  // freed by this class
 };
 
 }  // namespace
@@ -116,7 +117,7 @@ const Codec zstd_codec = {
     .name = "zstd",
     .suffix = ".zst",
     .output = CompressedFormat::zstd,
-    // The reserved bit is zero; skippable frames have any magic number of sixteen.
+    // The reserved bit is zero; skippable frames have any of sixteen magic numbers.
     .magics = {{{.bytes = "\x28\xb5\x2f\xfd"sv,
                  .header_bytes = 5,
                  .fits = [](Head head) { return (byte_at(head, 4) & 0x08) == 0; }},
