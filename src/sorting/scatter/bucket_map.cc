@@ -6,10 +6,11 @@
 namespace penstock::scatter {
 namespace {
 
-// Of a key within a range so many leading bits count. The multiplier of `buckets` buckets is rounded
-// down from buckets * 2^32 / places, which moves the last bound up by places / 2^32 of a bucket;
-// and a bound lies between two places. With 2^32 places the first would be a whole bucket; with
-// 2^24 it is less than a hundredth, and 2^14 buckets still have 2^10 places each.
+// Leading bits of a key's position in the range that count: its place. The multiplier of `buckets`
+// buckets is rounded down from buckets * 2^32 / places, which moves the last bound up by places /
+// 2^32 of a bucket; and a bound lies between two places. With 2^32 places the first error would be
+// a whole bucket; with 2^24 it is less than a hundredth, and 2^14 buckets still have 2^10 places
+// each.
 constexpr unsigned place_bits = 24;
 
 }  // namespace
@@ -30,8 +31,8 @@ BucketMap BucketMap::by_range(const KeyRange& range, uint32_t buckets_max) {
   map.zero = range.low;
   map.multiplier = (uint64_t{map.buckets} << 32) / places;
   if (map.multiplier >> 32 == 0) return map;
-  // A bucket for each key: 2^32, which does not fit. Places that count from one make up for it, as
-  // (place + 1) * (2^32 - 1) / 2^32 is place.
+  // A bucket for each key needs 2^32, which does not fit. Places that count from one make up for
+  // it, because (place + 1) * (2^32 - 1) / 2^32 is place.
   map.multiplier = (uint64_t{1} << 32) - 1;
   --map.zero;
   return map;
@@ -51,7 +52,7 @@ BucketMap BucketMap::by_splitters(std::vector<uint64_t> splitters) {
       std::upper_bound(splitters.begin(), splitters.end(), key_max_32) - splitters.begin());
   for (unsigned level = 0; level < map.tree_levels; ++level) {
     for (size_t i = 0; i < size_t{1} << level; ++i) {
-      // In order of their keys, node i of this level is this one of all nodes.
+      // Rank among all nodes, in the order of their keys, of this level's node i.
       const size_t rank = ((2 * i + 1) << (map.tree_levels - level - 1)) - 1;
       if (rank >= count) continue;
       const size_t node = (size_t{1} << level) + i;

@@ -1,13 +1,13 @@
 #pragma once
 
-// Which bucket a key belongs to. A map is made once and read by the kernels; `kind` says which of
-// its fields mean something.
+// The map from keys to buckets. A map is made once and read by the kernels; `kind` says which of
+// its fields are used.
 //
 // By range: the keys between two bounds, cut into any number of parts by one multiplication (a
 // number of buckets that is no power of two lets nearly every leaf of a sort fit its network). The
-// parts are equally wide but for a hundredth and two places (by_range() has the places). By
-// splitters: a branch-free search, for keys whose density defeats the first. Both keep the order of
-// keys; maps by bits and by hash do not.
+// parts are equally wide except for a hundredth and two places (by_range() explains places). By
+// splitters: a branch-free search, for keys of uneven density. Both keep the order of keys; maps by
+// bits and by hash do not.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,16 +15,16 @@
 
 namespace penstock::scatter {
 
-// A tree has so many nodes at least (see search_kernel.h).
+// Least number of nodes of a tree (see search_kernel.h).
 inline constexpr size_t search_nodes_min = 32;
 
-// Both inclusive.
+// A range of keys; both bounds are inclusive.
 struct KeyRange {
   uint64_t low = 0;
   uint64_t high = ~uint64_t{0};
 };
 
-// [base, base + 2^bits), as far as there are keys.
+// The range [base, base + 2^bits), cut off at the greatest key.
 KeyRange keys_from(uint64_t base, unsigned bits);
 
 struct BucketMap {
@@ -32,39 +32,38 @@ struct BucketMap {
   Kind kind = Kind::range;
   uint32_t buckets = 1;  // by bits and by hash: a power of two
 
-  KeyRange range;      // range: keys outside go to the outermost buckets
-  uint64_t zero = 0;   // range: where places begin to count, range.low, or one less;
-                       // bit_field: what is subtracted first; hash: the seed
-  unsigned shift = 0;  // range: so many low bits say nothing; otherwise below which the number is
+  KeyRange range;           // range: keys outside go to the outermost buckets
+  uint64_t zero = 0;        // range: where places begin to count, range.low or one less; bit_field:
+                            // subtracted first; hash: the seed
+  unsigned shift = 0;       // range: low bits that are dropped; otherwise the bits below the number
   uint64_t multiplier = 0;  // range: below 2^32
 
   // Splitters. The children of node i are 2 i and 2 i + 1.
   std::vector<uint64_t> tree;
-  std::vector<uint32_t> tree_32;    // the same for keys of 32 bits
-  uint32_t last_32 = 0;             // the greatest bucket that one of these can reach
+  std::vector<uint32_t> tree_32;    // tree for keys of 32 bits
+  uint32_t last_32 = 0;             // the greatest bucket that a key of 32 bits can reach
   std::vector<uint64_t> splitters;  // sorted; bucket i begins with splitters[i - 1]
   unsigned tree_levels = 0;
 
-  std::vector<uint16_t>
-      table;  // of keys of 8 and 16 bits, as memory holds them: the bucket of each
+  std::vector<uint16_t> table;  // bucket of each key of 8 or 16 bits, as it is in memory
 
   static BucketMap by_range(const KeyRange& range, uint32_t buckets_max);
-  // REQUIRES: sorted. Where two are equal, there is an empty bucket between them.
+  // REQUIRES: sorted. Two equal splitters have an empty bucket between them.
   static BucketMap by_splitters(std::vector<uint64_t> splitters);
 
   bool searches() const { return kind == Kind::splitters; }
   uint32_t operator()(uint64_t key) const;
-  // The keys that this bucket may hold. REQUIRES: by range or by splitters.
+  // The range of keys that belong to this bucket. REQUIRES: by range or by splitters.
   KeyRange keys_of(uint32_t bucket) const;
 };
 
-// The least key of a bucket but the first, of a map by range.
+// The least key of a bucket other than the first, for a map by range.
 inline uint64_t first_key_of(const BucketMap& map, uint32_t bucket) {
   uint64_t place = ((uint64_t{bucket} << 32) + map.multiplier - 1) / map.multiplier;
   return map.zero + (place << map.shift);
 }
 
-// A hash that spreads any keys in its leading bits: the finalizer of murmur3, but for its last step,
+// A hash that spreads any keys in its leading bits: murmur3's finalizer without its last step,
 // which does not reach those. Inlined by force: see key_order.h.
 [[gnu::always_inline]] inline uint64_t hash_of(uint64_t key, uint64_t seed) {
   key ^= seed;

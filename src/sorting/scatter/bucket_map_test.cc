@@ -11,8 +11,7 @@
 namespace penstock::scatter {
 namespace {
 
-// Every key that is looked at lies in what its bucket says that it may hold, and a greater key
-// lies in no lower bucket.
+// Checks that every key lies in the range of its bucket, and a greater key in no lower bucket.
 void expect_monotone(const BucketMap& map, std::vector<uint64_t> keys) {
   std::ranges::sort(keys);
   uint32_t before = 0;
@@ -55,7 +54,7 @@ TEST(BucketMap, CutsAnyRangeIntoAnyNumberOfBuckets) {
                                     << ", " << wanted << " buckets");
     const BucketMap map = BucketMap::by_range(range, wanted);
     ASSERT_LE(map.buckets, wanted);
-    // Keys outside of the range go to the outermost buckets, and no others.
+    // Keys outside of the range go to the outermost buckets, and to no others.
     ASSERT_EQ(map(range.low), 0u);
     ASSERT_EQ(map(range.high), map.buckets - 1);
     expect_monotone(map, keys_around(random, map, range));
@@ -71,7 +70,7 @@ TEST(BucketMap, GivesEachOfFewKeysABucket) {
   }
 }
 
-// Each bucket is as wide as its share of the range, nearly.
+// Each bucket is nearly as wide as its share of the range.
 void expect_even(const KeyRange& range, uint32_t wanted) {
   const BucketMap map = BucketMap::by_range(range, wanted);
   ASSERT_EQ(map.buckets, wanted);
@@ -89,7 +88,7 @@ void expect_even(const KeyRange& range, uint32_t wanted) {
 TEST(BucketMap, SharesAnyRangeEvenly) {
   expect_even({0, ~uint64_t{0}}, 1000);
   expect_even({0, 999}, 10);
-  // With places of 32 bits the multiplier would be 2, for 2.99: three quarters and one.
+  // Places of 32 bits would give a multiplier of 2 for 2.99: shares of three quarters and one.
   expect_even({0, 0xab000000}, 2);
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     Random random(seed);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What is scattered: keys that are unsigned numbers, alone or with a value that travels with them.
+// Items to scatter: keys that are unsigned numbers, alone or with a value that travels with them.
 // Everything is inlined by force: see key_order.h.
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace penstock::scatter {
 
-// The leading 64 bits of the key, or all of them.
+// The key's leading 64 bits, or all of it.
 [[gnu::always_inline]] inline uint64_t key_of(uint8_t item) {
   return item;
 }
@@ -32,7 +32,7 @@ namespace penstock::scatter {
   return item.high;
 }
 
-// The last 64 bits of the key, or all of them.
+// The key's last 64 bits, or all of it.
 template <class T>
 [[gnu::always_inline]] inline uint64_t low_word_of(const T& item) {
   return key_of(item);
@@ -40,7 +40,7 @@ template <class T>
 [[gnu::always_inline]] inline uint64_t low_word_of(const Key128& item) {
   return item.low;
 }
-// In which all bits of the key have a part.
+// A word that depends on all bits of the key.
 template <class T>
 [[gnu::always_inline]] inline uint64_t mixed_word_of(const T& item) {
   return key_of(item);

@@ -9,7 +9,8 @@
 namespace penstock::scatter {
 namespace {
 
-// Keys of 8 and 16 bits: a look-up for each, which stays in the cache, leaves nothing for vectors.
+// Scatters keys of 8 and 16 bits by a look-up for each, which stays in the cache and leaves nothing
+// for vectors.
 template <class T>
 void scatter_by_table(const T* items, size_t count, const BucketMap& map, const KeyOrder&,
                       Lines& lines, const T*) {

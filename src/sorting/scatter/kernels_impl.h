@@ -1,26 +1,26 @@
-// Included once per instruction set, with PENSTOCK_TIER as the name of a namespace.
+// This file is included once per instruction set, with PENSTOCK_TIER as the name of a namespace.
 //
-// Scattering, from the naive loop upward:
+// How items are scattered at the speed of memory, step by step:
 //
 // 1. Storing each item at the end of its array reads, changes and writes back a cache line for a
 //    few items, on as many pages as there are arrays. So items gather in one line of 256 bytes per
 //    array, and a full line goes to memory at once, by non-temporal stores, which do not read what
 //    they replace.
-// 2. The state of an array is the offset of its next item within all lines, nothing else: to store
-//    an item takes a load, a store, an addition and a store, and that the line is full shows in the
-//    offset's low bits. Where lines go is kept elsewhere and touched once a line; the owner of the
-//    memory is asked, by a call through a pointer, only where a room ends. So every method of
-//    partitioning and every level of a sort shares this loop.
+// 2. The state of an array is only the offset of its next item within all lines: storing an item
+//    takes a load, a store, an addition and a store, and the offset's low bits show that the line
+//    is full. The place of the next line is kept elsewhere and touched once a line; the owner of
+//    the memory is asked for room, by a call through a pointer, only at the end of a room. So every
+//    method of partitioning and every level of a sort shares this loop.
 // 3. A thousand lines do not fit the first-level cache. Stores retire in order, so one that misses
 //    holds up all behind it; loads do not. Bucket numbers are therefore computed for many items
 //    before the first is stored, in vectors, and the place of the item after next is prefetched for
 //    writing while this one is stored. That hides most of the misses: 1.6 ns an item with 1024
 //    arrays of 64-bit keys instead of 2.5.
 //
-// Two things differ from use to use, and are parameters of a template. One is the number of an
-// item: it decides how many items fit a vector. The other is where an item is put. Within the
-// cache items need no lines: they go to slots. Any slot may be full, so that each item is compared
-// with its slot's end; and items are encoded on the way, for the next to read them sorts them.
+// Two things differ from use to use, and are parameters of a template: the number of an item, which
+// decides how many items fit a vector, and the place of an item. Within the cache items need no
+// lines: they go to slots. Any slot may be full, so each item is compared with its slot's end; and
+// items are encoded on the way, because the next reader sorts them.
 
 #include <algorithm>
 #include <cstring>
@@ -39,17 +39,17 @@ namespace penstock::scatter::PENSTOCK_TIER {
 
 namespace {
 
-constexpr size_t batch_items = 256;  // between two looks at how many are spilled
+constexpr size_t batch_items = 256;  // between two checks of the number of spilled items
 constexpr size_t read_ahead_bytes = 2048;
 
 // ---- numbers of items
 
-// A key as it is compared: with 32 bits, twice as many fit a vector.
+// The word of a key that is compared: with 32 bits, twice as many fit a vector.
 template <class T>
 using KeyWord =
     std::conditional_t<sizeof(T) == 4 || std::is_same_v<T, KeyValue32>, uint32_t, uint64_t>;
 
-// Copies of what a loop needs of a map stay in registers, whatever it stores.
+// Copies of a map's fields for a loop stay in registers, whatever it stores.
 struct RangeNumbers {
   KeyRange range;
   uint64_t zero;
@@ -79,7 +79,7 @@ template <bool plain, class T>
   if constexpr (!plain) return key_of(encode(item, order));
 }
 
-// The numbers of `count` items, eight at a time where the processor can.
+// Computes the buckets of `count` items, eight at a time if the processor can.
 template <bool clamped, bool plain, class T>
 [[gnu::always_inline]] inline void number_items_by_range(const T* items, size_t count,
                                                          const RangeNumbers& map,
@@ -138,7 +138,7 @@ template <bool plain, class T, class Key>
   }
 }
 
-// By a function of a word of each key alone, which the compiler makes a vector of.
+// Computes buckets by a function of one word of each key, which the compiler vectorizes.
 template <class T, class Word, class Function>
 [[gnu::always_inline]] inline void number_each(const T* items, size_t count, uint32_t* numbers,
                                                const Word& word, const Function& function) {
@@ -149,8 +149,8 @@ template <class T, class Word, class Function>
 // ---- the loop
 
 // Every load costs: it waits for earlier stores whose addresses have the same low 12 bits, and
-// these go anywhere. So bucket numbers, and small items, are loaded two at a time and taken apart:
-// 5 to 8 %. (Four numbers of 16 bits at a time gained nothing more.)
+// these go anywhere. So bucket numbers, and small items, are loaded two at a time and split: 5 to 8
+// % faster. (Four numbers of 16 bits at a time gained nothing more.)
 [[gnu::always_inline]] inline uint64_t load_two(const uint32_t* numbers) {
   uint64_t two;
   std::memcpy(&two, numbers, sizeof(two));
@@ -158,8 +158,9 @@ template <class T, class Word, class Function>
 }
 
 // Numbers, prefetches and stores items: `number(items, count, numbers)`, `place(number)`, and
-// `put(item, number)`. Three groups are under way: one is numbered, the places of the next one are
-// prefetched, and one is stored. `ahead` follows the items in memory's stead.
+// `put(item, number)`. Three groups are in progress: one is numbered, the places of the next one
+// are prefetched, and one is stored. `ahead` replaces the items behind the last one for reading
+// ahead.
 template <size_t group, class T, class Number, class Place, class Put>
 [[gnu::always_inline]] inline void for_each_numbered(const T* items, size_t count, const T* ahead,
                                                      Number number, Place place, Put put) {
@@ -212,7 +213,7 @@ template <size_t group, class T, class Number, class Place, class Put>
 
 // ---- to lines, and on to memory
 
-// Past the caches.
+// Stores a line past the caches.
 template <size_t bytes>
 [[gnu::always_inline]] inline void stream_line(std::byte* to, const std::byte* line) {
 #if defined(__AVX512F__)
@@ -240,7 +241,7 @@ inline std::byte* room_for_line(Lines& lines, uint32_t array, const std::byte* l
   return to;
 }
 
-// `offset`: where the line in which an item was stored ends, if it is a small one.
+// `offset`: end of the line in which an item was stored, if it is a small one.
 [[gnu::noinline]] void write_unusual_line(Lines& lines, uint32_t array, uint32_t offset) {
   if (offset % lines.line_bytes != 0) return;
   lines.at[array] = offset - lines.line_bytes;
@@ -253,7 +254,7 @@ inline std::byte* room_for_line(Lines& lines, uint32_t array, const std::byte* l
   }
 }
 
-// `number(items, count, numbers)`
+// Scatters items numbered by `number(items, count, numbers)`.
 template <size_t group, class T, class Number>
 [[gnu::always_inline]] inline void scatter_numbered(const T* items, size_t count, Lines& lines,
                                                     const T* ahead, Number number) {
@@ -267,7 +268,7 @@ template <size_t group, class T, class Number>
     offset += static_cast<uint32_t>(sizeof(T));
     at[array] = offset;
     if (offset % small_line_bytes == 0) [[unlikely]] {
-      // The loop has this as often as it has items: nothing but the usual case is inlined.
+      // The compiler repeats this for each item of the loop, so only the usual case is inlined.
       if (!lines.usual) [[unlikely]]
         return write_unusual_line(lines, array, offset);
       at[array] = offset - static_cast<uint32_t>(small_line_bytes);
@@ -278,8 +279,8 @@ template <size_t group, class T, class Number>
   for_each_numbered<group>(items, count, ahead, number, place, put);
 }
 
-// Each of the following is a function of its own: together they would want more registers than
-// there are.
+// Each of the following is its own function: together they would want more registers than there
+// are.
 template <bool plain, class T>
 [[gnu::noinline]] void scatter_by_range(const T* items, size_t count, const BucketMap& map,
                                         const KeyOrder& key_order, Lines& lines, const T* ahead) {
@@ -354,7 +355,7 @@ void scatter_lines(const T* items, size_t count, const BucketMap& map, const Key
   scatter_in_order<true>(items, count, map, order, lines, ahead);
 }
 
-// ---- counted only
+// ---- counting only
 
 template <size_t group, class T, class Number>
 [[gnu::always_inline]] inline void count_numbered(const T* items, size_t count, uint32_t* counts,
@@ -415,7 +416,7 @@ bool scatter_slots_of(const T* items, size_t count, const BucketMap& map, const 
       fill.at = offset + static_cast<uint32_t>(sizeof(T));
     }
   };
-  // So few at a time that all of them may be spilled.
+  // Small batches, so that all of their items may be spilled.
   for (size_t start = 0; start < count; start += batch_items) {
     const size_t here = std::min(batch_items, count - start);
     if (spilled_count > (slots.read_count + start) / 8 + batch_items) return false;
@@ -438,7 +439,7 @@ template <class T>
 constexpr Kernels<T> table = {scatter_lines<T>, scatter_slots<T>, count_items<T>};
 template <>
 constexpr Kernels<Key128> table<Key128> = {scatter_lines<Key128>, scatter_slots<Key128>};
-// Of pairs of 32 bits the sort makes words.
+// The sort converts pairs of 32 bits to words.
 template <>
 constexpr Kernels<KeyValue32> table<KeyValue32> = {scatter_lines<KeyValue32>, nullptr};
 

@@ -1,5 +1,5 @@
-// Included in files that are compiled per instruction set, inside a namespace of the tier: the
-// leading words of the keys of eight items, in one vector, and their order.
+// This file is included in files that are compiled per instruction set, inside a namespace of the
+// tier: the leading words of the keys of eight items, in one vector, and their order.
 
 #if defined(__AVX512F__)
 namespace {
@@ -7,7 +7,7 @@ namespace {
 alignas(64) constexpr uint64_t even_words[8] = {0, 2, 4, 6, 8, 10, 12, 14};
 alignas(64) constexpr uint64_t odd_words[8] = {1, 3, 5, 7, 9, 11, 13, 15};
 
-// The leading words of the keys of eight items.
+// Loads the leading words of the keys of eight items.
 [[gnu::always_inline]] inline __m512i load_keys(const uint64_t* items) {
   return _mm512_loadu_si512(items);
 }

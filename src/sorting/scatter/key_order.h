@@ -4,8 +4,8 @@
 // order.
 //
 // encode() is a bijection on words such that encoded words, compared as unsigned numbers, have the
-// order that was asked for. It is the same few instructions for every type and direction, with
-// other constants, so that one kernel serves all of them:
+// requested order. It is the same few instructions for every type and direction, with other
+// constants, so that one kernel serves all of them:
 //
 //   signed      flip the sign bit
 //   float       flip the sign bit; of negative numbers all others, too; and subtract how many NaNs
@@ -22,7 +22,7 @@
 namespace penstock::scatter {
 
 // Everything here is inlined by force: files for different processors share it, and the linker must
-// not take one's copy for the other.
+// not use one file's copy for another.
 struct KeyOrder {
   uint64_t flip_if_negative = 0;
   uint64_t flip = 0;
@@ -34,7 +34,7 @@ struct KeyOrder {
   bool operator==(const KeyOrder&) const = default;
 };
 
-// `Word` is uint32_t or uint64_t, of which the flips have the low bits.
+// `Word` is uint32_t or uint64_t; the flips are in its low bits.
 template <class Word>
 [[gnu::always_inline]] constexpr Word encode(Word word, const KeyOrder& order) {
   using Signed = std::make_signed_t<Word>;
@@ -63,7 +63,7 @@ template <class Word>
 [[gnu::always_inline]] inline KeyValue64 decode(const KeyValue64& item, const KeyOrder& order) {
   return {decode(item.key, order), item.value};
 }
-// Of 128-bit keys only the direction can change, and the sign.
+// 128-bit keys differ only in direction and sign.
 [[gnu::always_inline]] inline Key128 encode(const Key128& item, const KeyOrder& order) {
   return {item.low ^ (order.flip << 1 == 0 ? 0 : ~uint64_t{0}), item.high ^ order.flip};
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What sorts and partitions see of the types that users hand over: unsigned words, in an order.
+// The types of users as sorts and partitions see them: unsigned words, in an order.
 
 #include <cstdint>
 #include <limits>
@@ -9,7 +9,7 @@
 #include "penstock/base.h"
 #include "sorting/scatter/key_order.h"
 
-// Each of the types that users may hand over, by the name of a macro.
+// Applies a macro to each type of users.
 #define PENSTOCK_FOR_SORTABLE(apply)                                                         \
   apply(uint8_t) apply(int8_t) apply(uint16_t) apply(int16_t) apply(uint32_t) apply(int32_t) \
       apply(uint64_t) apply(int64_t) apply(float) apply(double) apply(KeyValue32)            \

@@ -57,7 +57,7 @@ template <class Float, class Word>
 void expect_total_order() {
   using Limits = std::numeric_limits<Float>;
   constexpr Word sign_bit = Word{1} << (8 * sizeof(Word) - 1);
-  // In the order that key_order.h promises.
+  // The order that key_order.h documents.
   const std::vector<Float> rising = {-Limits::infinity(),
                                      Limits::lowest(),
                                      -1,

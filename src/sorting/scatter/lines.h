@@ -1,7 +1,7 @@
 #pragma once
 
-// One pass of scattering to growing arrays, by way of a line for each in the cache; how and why is
-// told in kernels_impl.h.
+// One pass of scattering to growing arrays, by way of a line for each in the cache; kernels_impl.h
+// explains how and why.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,15 +19,14 @@
 
 namespace penstock::scatter {
 
-// Stores of this thread that went around the cache are in memory before another thread hears of
-// them.
+// Completes this thread's non-temporal stores; called before another thread learns of them.
 inline void finish_stores() {
 #if defined(__x86_64__)
   _mm_sfence();
 #endif
 }
 
-// What a line still holds goes behind the others. Returns its end.
+// Writes the rest of a line behind the others. Returns its end.
 inline std::byte* write_rest(const RoomMaker& maker, uint32_t array, Room& room,
                              std::span<const std::byte> rest) {
   if (rest.empty()) return room.next;
@@ -57,13 +56,13 @@ class LineScatter {
     for (uint32_t j = 0; j < arrays; ++j) at_[j] = static_cast<uint32_t>(j * line_bytes_);
   }
 
-  // Arrays without a begin(), and those that have come to their limit, ask for room.
+  // Sets the source of room for arrays without a begin(), and for those at their limit.
   void ask_for_room(const RoomMaker& maker) { lines_.maker = maker; }
-  // Rooms do not begin at multiples of 64 bytes.
+  // Declares that rooms do not begin at multiples of 64 bytes.
   void expect_unaligned() { lines_.aligned = lines_.usual = false; }
 
-  // The array continues at `address`, and has room without limit. Lines are written whole: what
-  // stands before `address` in its line is rewritten as it is.
+  // Continues the array at `address`, with unlimited room. Lines are written whole: the bytes in
+  // front of `address` in its line are rewritten unchanged.
   void begin(uint32_t array, T* address) {
     auto* at = reinterpret_cast<std::byte*>(address);
     std::byte* line = round_down(at, line_bytes_);
@@ -73,37 +72,37 @@ class LineScatter {
     rooms_[array] = {line, nullptr};
   }
 
-  // The array continues so many bytes inside a line. When that is full it asks for room; what the line
-  // holds in front of them is not the array's.
+  // Continues the array `bytes` inside a line. When the line is full, the array asks for room; the
+  // bytes of the line in front are not the array's.
   void begin_within(uint32_t array, size_t bytes) {
     at_[array] = static_cast<uint32_t>(array * line_bytes_ + bytes);
     rooms_[array] = {};
   }
 
-  // `ahead`: what will be added next; it is fetched into the cache.
-  // REQUIRES: `order` is plain, or the map is by range or by splitters.
+  // Adds items. `ahead`: items that will be added next; they are fetched into the cache. REQUIRES:
+  // `order` is plain, or the map is by range or by splitters.
   void add(const T* items, size_t count, const BucketMap& map, const KeyOrder& order,
            const T* ahead) {
     kernels_.scatter_lines(items, count, map, order, lines_, ahead);
   }
 
-  // Where the next full line goes.
+  // Room of the next full line.
   const Room& room_of(uint32_t array) const { return rooms_[array]; }
-  // What is in the line only.
+  // Bytes that are only in the line so far.
   std::span<const std::byte> rest(uint32_t array) const {
     return {storage_.get() + array * line_bytes_, at_[array] - array * line_bytes_};
   }
-  // Where the next item would be, once written.
+  // Address of the next item, once all are written.
   T* end(uint32_t array) const {
     return reinterpret_cast<T*>(rooms_[array].next + rest(array).size());
   }
-  // Items for which there is room behind the last one, once written.
+  // Number of items that fit behind the last one, once all are written.
   size_t items_left(uint32_t array) const {
     const auto bytes = static_cast<size_t>(rooms_[array].limit - rooms_[array].next);
     return (bytes - rest(array).size()) / sizeof(T);
   }
 
-  // Writes what the line still holds; end() is then true memory.
+  // Writes the rest of the line; end() is then in memory.
   void flush(uint32_t array) { write_rest(lines_.maker, array, rooms_[array], rest(array)); }
 
  private:

@@ -1,13 +1,13 @@
-// Included in files that are compiled per instruction set, inside a namespace of the tier: the
-// search for a key's bucket among splitters, many keys at a time.
+// This file is included in files that are compiled per instruction set, inside a namespace of the
+// tier: the search for a key's bucket among splitters, many keys at a time.
 //
 // The splitters are an implicit tree: the children of node i are 2 i and 2 i + 1. All keys go down
 // one level at a time, and the comparison is the next bit of the number: no branch depends on a
-// key. In vectors the nodes of the first levels fit in registers, where a permutation finds them;
+// key. In vectors the nodes of the first levels fit in registers, and a permutation selects them;
 // deeper ones are gathered.
 //
-// A tree of `levels` has 2^levels nodes, of which the first is not used, and at least
-// search_nodes_min can be read; nodes beyond the splitters hold the greatest key.
+// A tree of `levels` has 2^levels nodes, of which the first is unused, and at least
+// search_nodes_min can be read; nodes beyond the splitters contain the greatest key.
 
 namespace {
 
