@@ -38,11 +38,11 @@ struct Maker {
   Result<BucketMap> operator()(const ByRange& by) const {
     if (by.buckets == 0 || by.buckets > partition_buckets_max) return refuse("1 to 16384 buckets");
     if (by.first > by.last) return refuse("first <= last");
-    // No key lies behind its type's greatest.
+    // No key is above its type's greatest.
     const uint64_t key_max = key_bits == 64 ? ~uint64_t{0} : (uint64_t{1} << key_bits) - 1;
     const uint64_t last = std::max(std::min(by.last, key_max), by.first);
     if (last - by.first >= by.buckets) return BucketMap::by_range({by.first, last}, by.buckets);
-    // Fewer keys than buckets: some of these stay empty, such as those behind that of the last key.
+    // Fewer keys than buckets: some buckets stay empty, such as those behind the last key's.
     const uint64_t keys = last - by.first + 1;
     std::vector<uint64_t> splitters;
     for (uint64_t i = 1; i <= (keys - 1) * by.buckets / keys; ++i)
@@ -66,12 +66,12 @@ struct Maker {
   }
 };
 
-// Of keys of 8 and 16 bits there are so few that each has its place in a table.
+// Keys of 8 and 16 bits are so few that a table lists the bucket of each.
 BucketMap table_of(const BucketMap& map, const KeyShape& shape, bool by_rank) {
   BucketMap table{.kind = Kind::table, .buckets = map.buckets};
   const uint32_t keys = 1u << shape.bits;
   for (uint32_t key = 0; key < keys; ++key) {
-    const auto rank = key ^ static_cast<uint32_t>(shape.order.flip);  // they are no floats
+    const auto rank = key ^ static_cast<uint32_t>(shape.order.flip);  // these types have no floats
     table.table.push_back(static_cast<uint16_t>(map(by_rank ? rank : key)));
   }
   return table;
@@ -81,7 +81,7 @@ BucketMap table_of(const BucketMap& map, const KeyShape& shape, bool by_rank) {
 
 Result<Buckets> make_buckets(const PartitionBy& by, const KeyShape& shape,
                              const std::string& name) {
-  auto map = std::visit(Maker{shape.bits, name}, by);  // of ranks
+  auto map = std::visit(Maker{shape.bits, name}, by);  // a map of ranks
   if (!map) return std::unexpected(std::move(map.error()));
   const bool by_rank = map->kind != Kind::low_bits && map->kind != Kind::hash;
   if (shape.bits <= 16) return Buckets{table_of(*map, shape, by_rank), {}};
@@ -89,7 +89,7 @@ Result<Buckets> make_buckets(const PartitionBy& by, const KeyShape& shape,
   if (map->kind == Kind::range || map->kind == Kind::splitters)
     return Buckets{std::move(*map), shape.order};
 
-  // By high bits. The rank of a signed number is the number and its sign bit.
+  // By high bits. The rank of a signed number is the number with its sign bit flipped.
   if (shape.order.flip_if_negative == 0) {
     map->kind = Kind::bit_field;
     map->zero -= shape.order.flip;

@@ -10,11 +10,11 @@
 
 namespace penstock::partition_internal {
 
-// What the kernels see of T.
+// The kernels' type for T.
 template <class T>
 using WordOf = std::conditional_t<std::is_same_v<T, KeyValue32>, KeyValue32, scatter::ItemOf<T>>;
 
-// What a type's keys are: unsigned numbers of so many bits, in an order.
+// Keys of a type: unsigned numbers of `bits` bits, in an order.
 struct KeyShape {
   unsigned bits;
   scatter::KeyOrder order;
@@ -28,13 +28,13 @@ KeyShape key_shape_of() {
   }
 }
 
-// Which bucket an item belongs to: map(its key), encoded by `order` before.
+// The bucket of an item is map(its key, encoded by `order`).
 struct Buckets {
   scatter::BucketMap map;
   scatter::KeyOrder order;
 };
 
-// What users name (bits, range, hash, splitters), made ready for the kernels. Errors:
+// Prepares the user's choice (bits, range, hash, splitters) for the kernels. Errors:
 // invalid_argument.
 Result<Buckets> make_buckets(const PartitionBy& by, const KeyShape& shape, const std::string& name);
 

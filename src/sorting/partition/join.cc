@@ -8,7 +8,7 @@
 namespace penstock::partition_internal {
 namespace {
 
-// The chain as if its blocks lay in a row.
+// The bytes of a chain, as if its blocks lay in a row.
 class JoinedRow {
  public:
   JoinedRow(pool::Pool& pool, const Chain& chain)
@@ -49,10 +49,10 @@ uint64_t move_up(JoinedRow& row, const Chain& chain) {
   return copied;
 }
 
-// `new_end`: of the items, when the holes are closed.
+// `new_end`: end of the items when the holes are closed.
 uint64_t fill_from_end(JoinedRow& row, const Chain& chain, uint64_t new_end) {
   const auto& holes = chain.holes;
-  uint64_t from = new_end;  // what lies behind belongs into the holes in front
+  uint64_t from = new_end;  // the items behind fill the holes in front
   size_t behind = 0;
   uint64_t copied = 0;
   for (const Chain::Hole& hole : holes) {

@@ -1,10 +1,10 @@
-// Partitioning, from the outside in: check what is asked for, open the buckets' memory, let workers
-// distribute the input, write what their lines still hold, close the holes, and bring the blocks of
-// each bucket into a row.
+// Partitioning, from the outside in: check the options, open the buckets' memory, let workers
+// distribute the input, write the rests of their lines, close the holes, and map the blocks of each
+// bucket in a row.
 //
-// Workers claim the input in jobs of 2 MiB, or, when order matters, take one part of it each. In
-// place, a job is a block: nobody else reads it, so it goes back to the pool when its worker has
-// read it, whatever the others do.
+// Workers claim the input in jobs of 2 MiB, or, if order matters, take one part of it each. In
+// place, a job is a block: only its worker reads it, so it returns to the pool when that worker has
+// read it.
 //
 // The calling thread is worker 0.
 
@@ -34,23 +34,23 @@ namespace partition_internal {
 
 using scatter::BucketMap;
 
-// How many mappings one partition may have; the rest is for others. What the kernel has beyond its
-// limit is an error that cannot be told inside of a handler.
+// Limit on the mappings of one partition; the rest is left to other code. Beyond the kernel's limit
+// a fault handler could not report the error.
 uint64_t mappings_max() {
   static const uint64_t limit = os::limits().mappings_max.value_or(65530);
   return limit / 5 * 4;
 }
 
 Status check_mappings(const pool::Pool& pool, uint64_t mappings, const std::string& name) {
-  // Pages that userfaultfd moves split no mapping.
+  // Pages moved by userfaultfd split no mapping.
   if (pool.mechanism() == pool::Mechanism::uffd_move || mappings <= mappings_max()) return {};
   return failure(ErrorCode::out_of_mappings,
                  "bring blocks into rows with up to " + std::to_string(mappings) + " mappings",
                  name, "larger blocks, or a larger vm.max_map_count");
 }
 
-// The pool said that it had them. Blocks that userfaultfd watches may be a mapping each, even at
-// home.
+// The error of a pool that lacks blocks although it reported them free. Blocks watched by
+// userfaultfd may be a mapping each, even at home.
 std::unexpected<Error> no_blocks_left(uint64_t blocks, const std::string& name) {
   const std::string attempted = "take " + std::to_string(blocks) + " blocks for buckets";
   if (blocks > mappings_max())
@@ -60,15 +60,15 @@ std::unexpected<Error> no_blocks_left(uint64_t blocks, const std::string& name) 
                  "more memory, or a pool that nobody else takes from meanwhile");
 }
 
-// The result. A bucket's blocks are mapped in a row in range_, or still in the method's memory.
+// The result. A bucket's blocks are mapped in a row in range_, or are still in the method's memory.
 class Core {
  public:
   struct Row {
-    std::byte* begin = nullptr;  // of the first block
-    uint64_t start = 0;          // of the items in it
+    std::byte* begin = nullptr;  // begin of the first block
+    uint64_t start = 0;          // offset of the items in it
     uint64_t bytes = 0;
     std::vector<pool::BlockId> blocks;
-    size_t mapped = 0;  // of them; the others are at home
+    size_t mapped = 0;  // number of blocks mapped; the others are at home
   };
 
   Core(std::shared_ptr<pool::Pool> pool, uint32_t buckets)
@@ -104,8 +104,8 @@ class Core {
     stats.blocks_peak = stats.blocks;
   }
 
-  // Takes the chains over, whatever becomes of them. A bucket whose blocks' homes follow each
-  // other, such as one of a single block, is in a row already, and stays there.
+  // Takes over the chains, even if it fails. If the homes of a bucket's blocks follow each other,
+  // as with a single block, they are a row already and stay there.
   Status map_rows(std::vector<Chain> chains, const std::string& name) {
     const size_t block_bytes = pool_->block_bytes();
     uint64_t blocks_to_map = 0;
@@ -246,8 +246,8 @@ Collected collect(pool::Pool& pool, BucketMemory& memory, uint32_t buckets, unsi
 
 namespace {
 
-// `blocks_ahead`: so many that a method which takes blocks in a handler of faults, where it can
-// only stop the program when there is none, takes them before.
+// `blocks_ahead`: blocks that the method takes now if it would otherwise take them in a fault
+// handler, which can only stop the program when there is none.
 template <class T>
 Result<std::unique_ptr<Core>> run(const std::shared_ptr<pool::Pool>& pool, Input<T>& input,
                                   const Buckets& to, const Method& method,
@@ -283,8 +283,8 @@ Result<std::unique_ptr<Core>> run(const std::shared_ptr<pool::Pool>& pool, Input
   return core;
 }
 
-// A bucket should be some blocks long, so that little of the last one is unused, but any block may
-// be a mapping. From 2 MiB on, blocks are huge pages, which are faster by far to write to.
+// A bucket should have several blocks, so that little of the last one is unused, but any block may
+// be a mapping. From 2 MiB on, blocks are huge pages, which are much faster to write to.
 size_t block_bytes_for(const Method& method, const MemoryOptions& options) {
   const uint64_t bucket_bytes = options.bytes_max / options.buckets;
   if (bucket_bytes >= 512 * KiB) return 2 * MiB;
@@ -298,7 +298,7 @@ size_t block_bytes_for(const Method& method, const MemoryOptions& options) {
   return block_bytes;
 }
 
-// What partition_by() does, of words.
+// Implements partition_by() for words.
 template <class T>
 Result<std::unique_ptr<Core>> partition_words(const Method& method, const BlockPool* given,
                                               Input<T> input, const KeyShape& shape,
@@ -321,7 +321,7 @@ Result<std::unique_ptr<Core>> partition_words(const Method& method, const BlockP
   if (given != nullptr) {
     const auto& pool = internal::Access::core(*given);
     const uint64_t needed = method.blocks_needed(memory_options, pool->block_bytes());
-    // In place, what was read makes room, but for the blocks that are being read.
+    // In place, the input that was read makes room, except for the blocks that are being read.
     const uint64_t back = input.in_place() ? input.jobs() : 0;
     const uint64_t in_hand = input.in_place() ? std::min<uint64_t>(options.threads, back) : 0;
     if (needed + in_hand > pool->blocks_free() + back)
@@ -340,7 +340,7 @@ Result<std::unique_ptr<Core>> partition_words(const Method& method, const BlockP
   auto pool = BlockPool::open(
       {.block_bytes = block_bytes, .blocks = std::max(static_cast<uint32_t>(needed), 1u)});
   if (!pool) return std::unexpected(std::move(pool.error()));
-  // Nobody else empties a pool of our own; but any block may be a mapping, even at home.
+  // Nobody else empties a pool opened here; but any block may be a mapping, even at home.
   const uint64_t ahead = needed > mappings_max() ? needed : 0;
   return run(internal::Access::core(*pool), input, *buckets, method, memory_options, ahead);
 }
@@ -361,7 +361,7 @@ Result<Partitions<T>> partition_by(const Method& method, const BlockPool* pool,
 
 using namespace partition_internal;
 
-// ---- the public names
+// ---- the public classes
 
 template <Sortable T>
 Partitions<T>::Partitions(std::unique_ptr<Core> core) : core_(std::move(core)) {}

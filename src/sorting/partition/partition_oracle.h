@@ -1,7 +1,7 @@
 #pragma once
 
-// For the tests of both partitions: items, and the bucket that each belongs to, as
-// penstock/partition.h says it, with no regard to speed.
+// An oracle for the tests of both partitions: items, and the bucket of each as penstock/partition.h
+// defines it, without regard to speed.
 
 #include <algorithm>
 #include <bit>
@@ -17,7 +17,7 @@
 
 namespace penstock {
 
-// The unsigned number of as many bits.
+// The unsigned number with as many bits.
 template <class T>
 using Bits =
     std::conditional_t<sizeof(T) == 1, uint8_t,
@@ -38,7 +38,7 @@ T item_of(uint64_t key, uint64_t index) {
     return static_cast<T>(key);
   }
 }
-// The bits of a key as memory holds them, of 128 the last 64.
+// The bits of a key as in memory; for 128 bits, the last 64.
 template <class T>
 uint64_t bits_in(const T& item) {
   if constexpr (requires { item.key; }) {
@@ -54,7 +54,7 @@ constexpr unsigned key_bits = std::is_same_v<T, KeyValue32> ? 32
                               : sizeof(T) >= 8              ? 64
                                                             : 8 * sizeof(T);
 
-// The place of a key in the order of its type.
+// The rank of a key in the order of its type.
 template <class T>
 uint64_t rank_in(const T& item) {
   if constexpr (std::is_same_v<T, Key128>) {
@@ -73,7 +73,7 @@ uint64_t rank_in(const T& item) {
     return bits_in(item);
   }
 }
-// Any order of all that is in an item.
+// Any order by all bytes of an item.
 template <class T>
 bool before(const T& a, const T& b) {
   return std::memcmp(&a, &b, sizeof(T)) < 0;

@@ -56,7 +56,7 @@ std::vector<std::vector<T>> model_of(std::span<const T> items, const PartitionBy
   return model;
 }
 
-// Byte by byte: a NaN equals itself here.
+// Compares byte by byte, so that a NaN equals itself.
 template <class T>
 bool same(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() &&
@@ -67,7 +67,7 @@ template <class T>
 void expect_model(const Partitions<T>& parts, std::span<const T> items,
                   const PartitionOptions& options) {
   auto model = model_of(items, options.by, parts.buckets());
-  // The shares of a range are only about equal: keys may have gone to the neighbour.
+  // The shares of a range are only about equal: keys may be in the neighbouring bucket.
   if (std::holds_alternative<ByRange>(options.by)) {
     uint64_t count = 0, greatest = 0;
     for (uint32_t i = 0; i < parts.buckets(); ++i) {
@@ -102,7 +102,7 @@ enum class Stable { with_one_thread, with_several, always };
 struct Way {
   std::string name;
   Stable stable = Stable::with_one_thread;
-  const partition_internal::Method* method = nullptr;  // none: the public calls
+  const partition_internal::Method* method = nullptr;  // nullptr: the public calls
 };
 inline std::string name_of_way(const testing::TestParamInfo<Way>& way) {
   return way.param.name;
@@ -359,7 +359,7 @@ TEST_P(PartitionTest, APoolThatIsTooSmallIsRefused) {
   EXPECT_EQ(pool.blocks_free(), pool.blocks());
 }
 
-// Together they could need more than the pool has: one of them may be refused, and nothing else.
+// Together they could need more than the pool has: one may be refused, but nothing else may fail.
 TEST_P(PartitionTest, TwoPartitionsShareAPool) {
   constexpr size_t block_bytes = 16 * KiB;
   const auto items = make_items<uint64_t>(1 << 20, Keys::uniform, seed);
@@ -422,7 +422,7 @@ TEST_P(PartitionTest, WastesNoMoreThanABlockPerBucketAndOwner) {
   EXPECT_LE(parts->stats().blocks_peak, full + 64 * (is_private() ? 3 : 1) + 64 / 8);
 }
 
-// `partitioned`: the items in 2^14 buckets.
+// `partitioned` distributes the items to 2^14 buckets.
 template <class Run>
 void expect_little_memory(const Run& partitioned) {
   const auto items = make_items<uint64_t>(1 << 17, Keys::uniform, seed);  // 64 bytes a bucket
@@ -432,7 +432,7 @@ void expect_little_memory(const Run& partitioned) {
                              PartitionOptions{.by = ByHash{14}, .threads = threads});
     ASSERT_TRUE(parts) << parts.error().message();
     const uint64_t after = os::resident_memory().bytes;
-    // A page for each bucket; a block of 64 KiB would be 1 GiB.
+    // A page for each bucket; a block of 64 KiB each would be 1 GiB.
     EXPECT_LE(parts->stats().blocks, 1u << 14);
     EXPECT_LE(after - std::min(before, after), 200 * MiB);
   }

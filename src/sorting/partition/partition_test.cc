@@ -31,7 +31,7 @@ TEST(Partition, ManyBucketsOfASmallInputTakeLittleMemory) {
       [](auto items, const PartitionOptions& how) { return partition(items, how); });
 }
 
-// Those that grow alike are written at different places of their blocks.
+// Buckets that grow alike are written at different places of their blocks.
 TEST(Partition, BucketsBeginAtSixteenPlaces) {
   const auto items = make_items<uint64_t>(1 << 20, Keys::uniform, seed);
   for (const unsigned threads : {1u, 3u}) {
@@ -69,7 +69,7 @@ TEST(Partition, RanksAreInTheOrderOfTheirType) {
   EXPECT_EQ(rank_of(KeyValue32{7, 9}), 7u);
   EXPECT_EQ(rank_of(KeyValue64{7, 9}), 7u);
   EXPECT_EQ(rank_of(Key128{.low = 9, .high = 7}), 7u);
-  // As the model of these tests counts them.
+  // Compares with the ranks of the tests' model.
   Random random(seed);
   for (int i = 0; i < 1000; ++i) {
     const auto item = item_of<float>(random.next(), 0);

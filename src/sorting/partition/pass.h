@@ -1,7 +1,7 @@
 #pragma once
 
-// The pass over the items, for any method: what partition(), rewired_partition() and the methods
-// in papers/ share.
+// The pass over the items, for any method: shared by partition(), rewired_partition() and the
+// methods in papers/.
 
 #include <algorithm>
 #include <cstdint>
@@ -53,7 +53,7 @@ class Input {
   uint64_t jobs() const { return ceil_div(count_, job_items_); }
   bool in_place() const { return !blocks_.empty(); }
 
-  // Calls use(items of the job). In place, they are gone afterwards.
+  // Calls use(items of the job). In place, the items are gone afterwards.
   template <class Use>
   void with_job(uint64_t job, const Use& use) {
     const uint64_t first = job * job_items_;
@@ -73,14 +73,14 @@ class Input {
   uint64_t job_items_;
 };
 
-// Every item goes to its bucket. Buckets are complete when this returns. Errors: where the system
-// has not so many threads; then nothing was done.
+// Distributes every item to its bucket. All buckets are complete at the return. Errors: the system
+// lacks threads; then nothing was done.
 template <class T>
 Status distribute(Input<T>& input, const Buckets& buckets, BucketMemory& memory, unsigned threads,
                   bool stable);
 
-// All buckets' blocks, at home, and the holes in them closed. No chains where the memory has
-// failed: the pool has its blocks back.
+// All buckets' blocks, at home, with their holes closed. No chains if the memory has failed: the
+// pool has its blocks back.
 struct Collected {
   std::vector<Chain> chains;
   uint32_t blocks_peak = 0;
@@ -89,12 +89,12 @@ struct Collected {
 Collected collect(pool::Pool& pool, BucketMemory& memory, uint32_t buckets, unsigned threads,
                   bool stable);
 
-// The pool said that it had them.
+// The error of a pool that lacks blocks although it reported them free.
 std::unexpected<Error> no_blocks_left(uint64_t blocks, const std::string& name);
 
 uint64_t now_ns();
 
-// `pool`: where blocks come from; nullptr: one is opened.
+// `pool`: source of the blocks; nullptr: opens one.
 template <class T>
 Result<Partitions<T>> partition_by(const Method& method, const BlockPool* pool,
                                    Input<WordOf<T>> input, const PartitionOptions& options);

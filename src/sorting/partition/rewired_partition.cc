@@ -1,33 +1,33 @@
-// One pass, and one array in the end.
+// How one pass over the input ends in one array.
 //
-// The naive way to one array without holes is to count first: the input is read twice. Without
-// counting, nobody knows where in the array a bucket begins, so its items must be written somewhere
-// else; and to bring them into the array by copying is the second pass again.
+// One array without holes needs the counts of the buckets first, and counting reads the input
+// twice. Without counting, nobody knows where in the array a bucket begins, so its items must be
+// written elsewhere; copying them into the array is the second pass again.
 //
-// But where a page of an array lies is not decided by where it was written. Buckets grow by pages
-// of a pool (the method M3 of this folder: shared_pieces.cc), written at home. When the input is
-// read, the pages of bucket 0, then those of bucket 1 and so on are the array, but for one thing:
-// the last page of each bucket is not full, and a page in the middle of an array must be. The place
-// behind bucket i's last item belongs to bucket i + 1, whose items may stand in any order, so that
-// a few of them can be moved there from its end. Then all pages but the very last are full, and are
-// mapped in a row: one system call for each run of neighbours.
+// But the place at which a page was written does not decide its place in the array. Buckets grow by
+// pages of a pool (the method M3 of this folder: shared_pieces.cc), written at home. When the input
+// is read, the pages of bucket 0, then those of bucket 1 and so on are the array, with one
+// exception: the last page of each bucket is not full, and a page in the middle of an array must
+// be. The place behind bucket i's last item belongs to bucket i + 1, whose items may stand in any
+// order, so a few of them can be moved there from its end. Then all pages but the very last are
+// full, and are mapped in a row: one system call for each run of neighbours.
 //
 //   written     [0 0 0 0][0 - - -]  [1 1 1 1][1 1 1 -]  [2 2 - -]
 //   completed   [0 0 0 0][0 1 1 1]  [1 1 1 1][2 2]
 //
-// Two ways to complete a page of which f bytes are filled. Fill it: P - f bytes move from the next
-// bucket's end. Or empty it: the f bytes go to the front of one of the next bucket's pages, and
-// what stood there goes behind the bucket's end, where there is room: 2 f bytes move, and a page is
-// free. The cheaper one is taken, which leaves P / 3 per bucket to be copied on average instead of
-// P / 2; and far less where the buckets are a little longer than a number of pages, as they are
-// whenever sizes are powers of two.
+// A page of which f bytes are filled can be completed in two ways. Fill it: P - f bytes move from
+// the next bucket's end. Or empty it: the f bytes go to the front of one of the next bucket's
+// pages, and the items that stood there go behind the bucket's end, if there is room: 2 f bytes
+// move, and a page is free. The cheaper way is taken, which copies P / 3 per bucket on average
+// instead of P / 2; and far less if the buckets are a little longer than a number of pages, as they
+// are whenever sizes are powers of two.
 //
-// Order. A bucket's end is moved to its front, so this cannot be stable; with `stable`, everything
-// moves up over the holes instead, which copies all but the first bucket (close_holes() on one
-// chain of all pages).
+// Order. A bucket's end is moved to its front, so this cannot be stable; with `stable`, all items
+// move up over the holes instead, which copies all but the first bucket (close_holes() on one chain
+// of all pages).
 //
-// Costs, for n bytes in k buckets of pages of P bytes: k * P / 3 bytes copied, which is little
-// where n / k is many pages, and as much as n where it is less than one; n / P mappings made.
+// Costs, for n bytes in k buckets of pages of P bytes: k * P / 3 bytes copied, which is little if n
+// / k is many pages, and as much as n if it is less than one; n / P mappings made.
 
 #include "base/out_of_memory.h"
 #include "penstock/partition.h"
@@ -59,8 +59,8 @@ namespace penstock {
 namespace partition_internal {
 namespace {
 
-// A store's pages, as the buckets' memory and close_holes() know blocks: taken, written at home,
-// and given back. They never leave home as blocks do: they are shown elsewhere, as pages.
+// A store's pages in the role of blocks for the buckets' memory and close_holes(): taken, written
+// at home, and returned. They never leave home as blocks do: they are shown elsewhere, as pages.
 class PagesAsBlocks final : public pool::Pool {
  public:
   explicit PagesAsBlocks(std::shared_ptr<pool::PageStore> store) : store_(std::move(store)) {
@@ -92,7 +92,7 @@ class PagesAsBlocks final : public pool::Pool {
 
 static_assert(pool::no_page == pool::no_block);
 
-// Pages that go back to the store at the end, whatever happens.
+// Pages that return to the store in the destructor.
 class Pages {
  public:
   explicit Pages(pool::Pool& pool) : pool_(pool) {}
@@ -108,7 +108,7 @@ class Pages {
   pool::Pool& pool_;
 };
 
-// The pages of chains that nobody has taken over go back to the store.
+// Returns the pages of remaining chains to the store.
 struct ChainsEnd {
   pool::Pool& pool;
   std::vector<Chain>& chains;
@@ -121,8 +121,8 @@ struct ChainsEnd {
 
 // ---- completing
 
-// What is copied was not read for long, and will not be soon: non-temporal stores do not read what
-// they replace, a third of all that an ordinary copy moves.
+// Copies by non-temporal stores, which do not read what they replace, a third of all that an
+// ordinary copy moves. The bytes have left the caches, and will not be read soon.
 void copy_past_caches(std::byte* to, const std::byte* from, uint64_t bytes) {
 #if defined(__SSE2__)
   constexpr uint64_t line_bytes = 64, ahead_bytes = 1024;
@@ -140,19 +140,19 @@ void copy_past_caches(std::byte* to, const std::byte* from, uint64_t bytes) {
     _mm_stream_si128(target + 2, c);
     _mm_stream_si128(target + 3, d);
   }
-  _mm_sfence();  // in memory before another thread hears of it
+  _mm_sfence();  // in memory before another thread learns of it
 #endif
   std::memcpy(to, from, bytes);
 }
 
-// The array, as far as it is made: pages, all full but the last, and how much of that is. Takes
-// buckets in order.
+// The array as made so far: pages, all full but the last, and the bytes filled. Takes buckets in
+// order.
 class Row {
  public:
   Row(pool::Pool& pool, Pages& pages, Pages& unused)
       : pool_(pool), page_bytes_(pool.block_bytes()), pages_(pages.list), unused_(unused.list) {}
 
-  // `bucket`: its pages, of which the first `bytes` are filled. The row takes all of them over.
+  // `bucket`: its pages, of which the first `bytes` are filled. The row takes over all of them.
   void append(std::vector<PageId> bucket, uint64_t bytes) {
     const uint64_t last = filled_ % page_bytes_;
     if (last != 0) {
@@ -183,7 +183,7 @@ class Row {
     copied_ += bytes;
   }
 
-  // The row's last page gets the bucket's last bytes, which may be in two pages.
+  // Copies the bucket's last bytes, which may be in two pages, to the row's last page.
   void fill_last(const std::vector<PageId>& bucket, uint64_t bytes, uint64_t last, uint64_t moved) {
     std::byte* to = pool_.home(pages_.back()) + last;
     for (uint64_t left = moved; left != 0;) {
@@ -196,8 +196,8 @@ class Row {
     }
   }
 
-  // The row's last page goes: its bytes stand at the front of the bucket, and what stood there
-  // behind it.
+  // Empties the row's last page: its bytes go to the front of the bucket, and the bytes that stood
+  // there go behind the bucket.
   void empty_last(const std::vector<PageId>& bucket, uint64_t bytes, uint64_t last) {
     std::byte* const front = pool_.home(bucket.front());
     copy(pool_.home(bucket[bytes / page_bytes_]) + bytes % page_bytes_, front, last);
@@ -214,9 +214,9 @@ class Row {
   uint64_t copied_ = 0;
 };
 
-// All buckets on one chain, whose holes are closed in order.
+// Joins all buckets in one chain, and closes its holes in order.
 uint64_t complete_in_order(pool::Pool& pool, std::vector<Chain>& chains, Pages& pages) {
-  Chain all{.blocks = std::move(pages.list)};  // with room for all of them
+  Chain all{.blocks = std::move(pages.list)};  // has capacity for all of them
   size_t holes = chains.size();
   for (const Chain& chain : chains) holes += chain.holes.size();
   all.holes.reserve(holes);
@@ -281,7 +281,7 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
                                      0);
   if (!memory) return std::unexpected(std::move(memory.error()));
   Input<WordOf<T>> input(words_of(items));
-  // With fewer threads than asked for, if the system has not so many.
+  // If the system lacks threads, one thread distributes.
   if (!distribute(input, *to, **memory, options.threads, false))
     (void)distribute(input, *to, **memory, 1, false);
   const uint64_t distributed = now_ns();

@@ -47,7 +47,7 @@ PagePool open_pool(size_t page_bytes, uint64_t bytes, uint64_t mappings_max = 0)
   return *pool;
 }
 
-// Enough for `items` in so many buckets by so many threads.
+// Memory for `bytes` in this many buckets by this many threads.
 uint64_t bytes_for(uint64_t bytes, uint32_t buckets, unsigned threads, size_t page_bytes) {
   return bytes + uint64_t{buckets} * page_bytes * 9 / 8 + uint64_t{buckets} * threads * 1024 +
          4 * page_bytes;
@@ -60,7 +60,7 @@ void expect_model(const RewiredPartitions<T>& parts, std::span<const T> items,
   ASSERT_EQ(parts.offsets.front(), 0u);
   ASSERT_EQ(parts.offsets.back(), items.size());
   std::vector<std::vector<T>> model(parts.buckets());
-  // The shares of a range are only about equal: which bucket is told by the items themselves.
+  // The shares of a range are only about equal: the items themselves show their bucket.
   const bool is_about = std::holds_alternative<ByRange>(options.by);
   if (is_about) {
     uint64_t greatest = 0;
@@ -202,8 +202,8 @@ TEST(RewiredPartition, CompletesBucketsOfAnyLengths) {
   }
 }
 
-// A bucket a little longer than its pages takes a page of the next for itself; never is more moved
-// than filling every page would move.
+// A bucket a little longer than its pages takes a page of the next one; never is more moved than
+// filling every page would move.
 TEST(RewiredPartition, CopiesTheSmallerPart) {
   constexpr size_t page_bytes = 64 * KiB;
   constexpr uint64_t page_items = page_bytes / sizeof(uint64_t);
@@ -219,7 +219,7 @@ TEST(RewiredPartition, CopiesTheSmallerPart) {
   EXPECT_EQ(parts->stats.copied_bytes, 2 * 10 * (15 * 16 / 2) * sizeof(uint64_t));
 }
 
-TEST(RewiredPartition, IsOneArrayThatGoesOnAsAVector) {
+TEST(RewiredPartition, IsOneArrayAndAVector) {
   const PagePool pool = open_pool(4 * KiB, 16 * MiB);
   const auto items = make_items<uint64_t>(500000, Keys::uniform, 1);
   auto parts = rewired_partition<uint64_t>(pool, items, {.by = ByHighBits{8}});
@@ -234,7 +234,7 @@ TEST(RewiredPartition, IsOneArrayThatGoesOnAsAVector) {
 
 // ---- what can be missing
 
-TEST(RewiredPartition, SaysThatThePoolIsEmptyAndGivesEverythingBack) {
+TEST(RewiredPartition, ReportsAnEmptyPoolAndReturnsEverything) {
   const auto items = make_items<uint64_t>(100000, Keys::uniform, 2);
   for (const unsigned threads : {1u, 2u, 4u}) {
     for (const uint64_t pages : {10, 196, 200, 250}) {
@@ -251,9 +251,9 @@ TEST(RewiredPartition, SaysThatThePoolIsEmptyAndGivesEverythingBack) {
   }
 }
 
-// No more than the header says: of pages one per bucket beside what the items fill, of mappings one
-// beside one per page.
-TEST(RewiredPartition, MakesDoWithThePagesAndMappingsThatItNames) {
+// Needs no more than the header says: one page per bucket beside those that the items fill, and one
+// mapping beside one per page.
+TEST(RewiredPartition, NeedsOnlyTheDocumentedPagesAndMappings) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   const auto items = make_items<uint64_t>(100000, Keys::skewed, seed);
@@ -268,7 +268,7 @@ TEST(RewiredPartition, MakesDoWithThePagesAndMappingsThatItNames) {
   partition_and_look<uint64_t>(pool, items, {.by = ByHighBits{6}, .threads = threads});
 }
 
-TEST(RewiredPartition, SaysThatMappingsAreUsedUpAndGivesEverythingBack) {
+TEST(RewiredPartition, ReportsThatMappingsAreUsedUpAndReturnsEverything) {
   const auto items = make_items<uint64_t>(100000, Keys::uniform, 2);
   const PagePool pool = open_pool(4 * KiB, 4 * MiB, 50);
   const auto parts = rewired_partition<uint64_t>(pool, items, {.by = ByLowBits{6}});
@@ -278,7 +278,7 @@ TEST(RewiredPartition, SaysThatMappingsAreUsedUpAndGivesEverythingBack) {
   EXPECT_EQ(pool.mappings(), 0u);
 }
 
-TEST(RewiredPartition, RefusesWhatCannotBe) {
+TEST(RewiredPartition, RefusesInvalidOptions) {
   EXPECT_EQ(RewiredPartitions<uint64_t>().buckets(), 0u);
   const PagePool pool = open_pool(4 * KiB, 1 * MiB);
   const std::vector<uint64_t> items(100);

@@ -14,36 +14,36 @@
 // M3, the method that the thesis asks for: as fast as private buckets, with the memory of shared
 // ones.
 //
-// What the others pay. Private buckets (1A, 1B) end in a partly filled block for each thread and
-// bucket. Shared ones (2A, 2B) end in one, but each line is claimed by an atomic addition that all
-// threads contend for; and all of them map blocks while they work, which with several threads means
-// interrupting the other cores.
+// The costs of the other methods. Private buckets (1A, 1B) end in a partly filled block for each
+// thread and bucket. Shared ones (2A, 2B) end in one, but each line is claimed by an atomic
+// addition for which all threads contend; and all of them map blocks while they work, which with
+// several threads means interrupting the other cores.
 //
 // Here nothing is mapped while items move. A block is written at its home, where its memory is
-// already seen, and only its number is noted in the bucket's table. In the end all blocks of a
-// bucket are brought into a row of addresses, in one go, when the other threads have nothing to do.
+// already visible, and only its number is noted in the bucket's table. In the end all blocks of a
+// bucket are mapped in a row of addresses, in one go, when the other threads have nothing to do.
 //
 // A thread claims a piece of many lines with one atomic addition to the bucket's length, and fills
-// it line by line as if it were its own. The addition is dearer than it looks: besides the cache
-// line that travels for it, it waits until all non-temporal stores before it are in memory, about
-// 160 ns. Claimed line by line it would take longer than everything else; here it costs once per
-// piece. The bucket's length is also what finds the memory: length / block_bytes is
-// the entry of the table. Whoever claims the first piece of a block takes one from the pool; others
-// that have claimed behind him wait for the entry, which takes as long as popping a list.
+// it line by line as its own. The addition costs more than it seems: besides the transfer of the
+// cache line, it waits until all non-temporal stores before it are in memory, about 160 ns. Claimed
+// line by line it would take longer than everything else; here it is paid once per piece. The
+// bucket's length also locates the memory: length / block_bytes is the entry of the table. The
+// thread that claims the first piece of a block takes one from the pool; threads that have claimed
+// behind it wait for the entry, which takes as long as popping a list.
 //
 // A thread claims when it has a full line to write, not before, so each bucket has at most one
 // unfilled piece per thread. These holes are closed in the end by items from the bucket's end
 // (join.cc): threads * 2^b * piece_bytes / 2 on average, some per cent of the input.
 //
-// Where a bucket begins. Buckets of uniform keys grow alike. If each began with a block, all of them
-// would be written at nearly the same place of their blocks. With blocks of 2 MiB these are addresses
-// whose low 21 bits are nearly equal, and they share a few sets of each cache: 3.0 ns a key for 1024
-// buckets, instead of 1.5. So buckets begin at sixteen places, each a 128th of a block behind the one
-// before.
+// Begins of buckets. Buckets of uniform keys grow alike. If each began with a block, all of them
+// would be written at nearly the same place of their blocks. In blocks of 2 MiB these are addresses
+// whose low 21 bits are nearly equal, and they share a few sets of each cache: 3.0 ns a key for
+// 1024 buckets, instead of 1.5. So buckets begin at sixteen places, each a 128th of a block behind
+// the one before.
 //
-// One thread takes whole blocks: there is nobody to share them with, and its order is kept. So
-// where several are to keep the order, each has pieces of its own, and of each bucket the first
-// thread's blocks come before the second's.
+// A single thread takes whole blocks: it shares them with nobody, and its order is kept. So if
+// several are to keep the order, each has its own pieces, and of each bucket the first thread's
+// blocks come before the second's.
 
 namespace penstock::partition_internal {
 namespace {
@@ -53,8 +53,8 @@ using scatter::RoomMaker;
 
 // A claim costs about 160 ns: its atomic addition waits until the non-temporal stores before it are
 // in memory. An unfilled piece costs copying, about 0.1 ns a byte, and each worker leaves one in
-// each bucket. The sum is least where both are equal. All of a bucket's unfilled pieces together
-// are at most an eighth of the block that it ends in.
+// each bucket. The sum is least if both are equal. All of a bucket's unfilled pieces together are
+// at most an eighth of the block that it ends in.
 size_t piece_bytes_for(const MemoryOptions& options, size_t block_bytes) {
   if (options.workers == 1) return block_bytes;
   const uint64_t pieces_unfilled = uint64_t{options.workers} * options.buckets;
@@ -66,11 +66,11 @@ size_t piece_bytes_for(const MemoryOptions& options, size_t block_bytes) {
 }
 
 constexpr uint64_t starts = 16;
-// From one place to the next.
+// Distance of two begins.
 size_t start_unit(size_t block_bytes) {
   return round_down(block_bytes / 128, scatter::small_line_bytes);
 }
-// The most that lies unused in front of the buckets, of which at most `used` get items.
+// The most unused bytes in front of the buckets, of which at most `used` get items.
 uint64_t bytes_before(uint32_t buckets, uint64_t used, size_t block_bytes) {
   const uint64_t rest = buckets % starts;
   const uint64_t units = buckets / starts * (starts * (starts - 1) / 2) + rest * (rest - 1) / 2;
@@ -84,10 +84,10 @@ uint64_t bytes_before(uint32_t buckets, uint64_t used, size_t block_bytes) {
 class SharedPieces final : public BucketMemory {
  public:
   static Result<std::unique_ptr<BucketMemory>> open(pool::Pool& pool, const MemoryOptions& options);
-  ~SharedPieces() override;  // gives back the blocks that were not taken out
+  ~SharedPieces() override;  // returns the blocks not taken out
 
   RoomMaker room_maker(unsigned worker) override { return {make_room, &workers_[worker]}; }
-  // Whether the pool had no block when one was needed. Lines have then gone nowhere.
+  // Whether the pool ran out of blocks. Lines were dropped then.
   bool failed() const override { return failed_.load(std::memory_order_relaxed); }
   void finish(unsigned worker, uint32_t bucket, Room room,
               std::span<const std::byte> rest) override {
@@ -97,13 +97,13 @@ class SharedPieces final : public BucketMemory {
   Chain take(uint32_t bucket) override;
 
  private:
-  // One line of the cache each: workers claim in different buckets at the same time.
+  // A cache line each: workers claim in different buckets at the same time.
   struct alignas(64) Cursor {
     std::atomic<uint64_t> claimed_bytes{0};
   };
-  // The piece in hand.
+  // The piece that a worker is filling.
   struct InHand {
-    uint64_t end = 0;  // in bytes from the beginning of the bucket
+    uint64_t end = 0;  // bytes from the beginning of the bucket
     uint64_t unfilled_bytes = 0;
   };
   struct Worker {
@@ -132,8 +132,8 @@ class SharedPieces final : public BucketMemory {
     room = worker.all->claim(worker, bucket);
   }
   Room claim(Worker& worker, uint32_t bucket);
-  // In bytes of its first block. Pieces that are smaller than a block do not cross one, so that they
-  // begin at multiples of their size.
+  // Start of the bucket, in bytes of its first block. Pieces smaller than a block do not cross one,
+  // so they begin at multiples of their size.
   uint64_t start_of(uint32_t bucket) const {
     const uint64_t start = bucket % starts * start_unit_;
     return piece_bytes_ < block_bytes_ ? round_down(start, piece_bytes_) : start;
@@ -164,7 +164,7 @@ Result<std::unique_ptr<BucketMemory>> SharedPieces::open(pool::Pool& pool,
                                             attempted, "partition", hint);
   if (!table) return std::unexpected(std::move(table.error()));
   pieces->table_ = std::move(*table);
-  // Where lines go when there is no memory.
+  // Memory for lines to be dropped.
   auto waste = os::zeroed(os::page_bytes, attempted, "partition", hint, os::huge_page_bytes);
   if (!waste) return std::unexpected(std::move(waste.error()));
   pieces->waste_ = std::move(*waste);
@@ -184,7 +184,7 @@ SharedPieces::~SharedPieces() {
 }
 
 Room SharedPieces::claim(Worker& worker, uint32_t bucket) {
-  // Relaxed: the addition only divides the row among the workers; the entry brings the memory.
+  // Relaxed: the addition only divides the row among the workers; the entry publishes the memory.
   std::atomic<uint64_t>& claimed_bytes = cursors_[bucket].claimed_bytes;
   size_t bytes = piece_bytes_;
   if (bytes == block_bytes_)  // one worker: its first piece begins within a block
@@ -193,17 +193,17 @@ Room SharedPieces::claim(Worker& worker, uint32_t bucket) {
   const uint64_t index = at / block_bytes_;
   const uint64_t offset = at % block_bytes_;
   uint32_t found = none_left;
-  // Without memory the lengths go on growing, beyond the table in the end.
+  // After a failure the lengths keep growing, beyond the table in the end.
   if (index < entries_per_bucket_) {
     Entry& here = entry(bucket, index);
     if (offset == 0 || at == start_of(bucket)) {
       const pool::BlockId block = pool_.take();
       found = block == pool::no_block ? none_left : block + 1;
-      here.store(found, std::memory_order_release);  // with the load below
+      here.store(found, std::memory_order_release);  // pairs with the acquire load below
     } else {
       unsigned tries = 0;
       while ((found = here.load(std::memory_order_acquire)) == 0) {
-        // Clearing a block that was never used takes the system a while.
+        // The system needs a while to clear a block that was never used.
         if (++tries < 100) {
           os::spin_pause();
         } else {
@@ -248,7 +248,7 @@ Chain SharedPieces::take(uint32_t bucket) {
   return chain;
 }
 
-// Of several workers, each of whom keeps the order.
+// Pieces of several workers, each of which keeps the order.
 class PrivatePieces final : public BucketMemory {
  public:
   static Result<std::unique_ptr<BucketMemory>> open(pool::Pool& pool,
@@ -298,8 +298,8 @@ class PrivatePieces final : public BucketMemory {
 
 class Pieces final : public Method {
  public:
-  // Every bucket may begin within a block and end in one that is not full, and every worker may leave
-  // a piece of each bucket unfilled, if there are items for so many.
+  // Every bucket may begin within a block and end in a partly filled one, and every worker may
+  // leave a piece of each bucket unfilled, if there are items for that many.
   uint64_t blocks_needed(const MemoryOptions& options, size_t block_bytes) const override {
     const uint64_t items = options.bytes_max / options.item_bytes;
     const uint64_t of_workers = std::min(uint64_t{options.buckets} * options.workers, items);

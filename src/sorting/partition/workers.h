@@ -12,7 +12,7 @@
 
 namespace penstock::partition_internal {
 
-// Calls work(worker) in that many threads, or, when not all of them can be had, in none.
+// Calls work(worker) in that many threads, or in none if the system lacks threads.
 template <class Work>
 Status run_workers(unsigned workers, const Work& work) {
   enum : uint32_t { wait, go, stop };
@@ -34,8 +34,8 @@ Status run_workers(unsigned workers, const Work& work) {
   return status;
 }
 
-// The same for work that any number of threads do, one if need be, because they share it out among
-// themselves as they go.
+// Calls work that its threads share out among themselves: in that many threads, or in one if the
+// system lacks threads.
 template <class Work>
 void share_work(unsigned workers, const Work& work) {
   if (!run_workers(workers, work)) work(0);
