@@ -1,6 +1,6 @@
 #pragma once
 
-// Sorting items of 8 and 16 bits: counted, then written anew.
+// A sort of items of 8 and 16 bits: counts them, then writes them anew.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the sort moves: plain unsigned keys, a key with 8 bytes that travel with it, or a key of 16
-// bytes. Everything is inlined by force: see sorting/scatter/key_order.h.
+// The items of the sort: plain unsigned keys, a key with 8 bytes that travel with it, or a key of
+// 16 bytes. Everything is inlined by force: see sorting/scatter/key_order.h.
 
 #include <cstdint>
 
@@ -9,12 +9,12 @@
 
 namespace penstock::sorting {
 
-using namespace scatter;  // what is sorted is scattered first
+using namespace scatter;  // sorting scatters its items first
 
 using KeyValue = KeyValue64;
 using penstock::Key128;
 
-// The order of the sort: by the whole key.
+// Order of the sort: by the whole key.
 [[gnu::always_inline]] inline bool less(uint32_t a, uint32_t b) {
   return a < b;
 }

@@ -1,16 +1,16 @@
 #pragma once
 
-// Sums of items that do not depend on their order: equal sums say that the same items were there.
+// Sums of items that do not depend on their order: equal sums mean that the items are the same.
 //
-// To add up the items themselves is the naive way. It sees each change of one item, and each item
-// that took the place of another, but is blind to what moves between two of them: halves that
-// changed places, a bit that went from one to the other. So squares are added up beside it. Of what
-// is squared only 32 bits are taken, which all words of the item have a part in, because a product
-// of 32 by 32 bits is what vectors multiply at once; what moves between two items changes both
-// their squares, and by different amounts unless the two have just changed places.
+// A sum of the items themselves sees each change of one item, and each item that replaced another,
+// but is blind to exchanges between two of them: halves that changed places, a bit that went from
+// one to the other. So squares are added up, too. Only 32 bits are squared, on which all words of
+// the item have an influence, because vectors multiply 32 by 32 bits at once; an exchange between
+// two items changes both their squares, and by different amounts unless the two have just changed
+// places.
 //
-// Records and lines are mixed to a word each first, whose bits say nothing about theirs (mix_of):
-// the sum of these alone will do.
+// Records and lines are first mixed to a word each, whose bits reveal nothing about theirs
+// (mix_of): the sum of these words alone is enough.
 //
 // Everything is inlined by force: see key_order.h.
 
@@ -34,7 +34,7 @@ struct ItemSum {
   ItemSum operator-(const ItemSum& other) const {
     return {items - other.items, words - other.words, squares - other.squares};
   }
-  // So many times the same.
+  // The sum of `times` equal parts.
   ItemSum operator*(uint64_t times) const {
     return {items * times, words * times, squares * times};
   }
@@ -44,7 +44,7 @@ struct ItemSum {
 inline constexpr uint64_t mix_factor = 0xd6e8feb86659fd93u;
 inline constexpr uint64_t mix_offset = 0x9e3779b97f4a7c15u;
 
-// What is squared.
+// The 32 bits that are squared.
 [[gnu::always_inline]] inline uint32_t folded(uint64_t word) {
   return static_cast<uint32_t>(word) + static_cast<uint32_t>(word >> 32);
 }
@@ -58,7 +58,7 @@ inline constexpr uint64_t mix_offset = 0x9e3779b97f4a7c15u;
 [[gnu::always_inline]] inline ItemSum sum_of_one(uint64_t item) {
   return {1, item, square(folded(item))};
 }
-// The factor tells the two words apart.
+// The factor distinguishes the two words.
 [[gnu::always_inline]] inline ItemSum sum_of_two(uint64_t first, uint64_t second) {
   return {1, first + second * mix_factor, square(folded(first) + folded(second))};
 }
@@ -69,7 +69,7 @@ inline constexpr uint64_t mix_offset = 0x9e3779b97f4a7c15u;
   return sum_of_two(item.high, item.low);
 }
 
-// The halves of the product of 128 bits, one XORed to the other.
+// XORs the halves of the product of 128 bits.
 [[gnu::always_inline]] inline uint64_t mix_of(uint64_t first, uint64_t second) {
   const __uint128_t product = static_cast<__uint128_t>(first ^ mix_offset) * (second ^ mix_factor);
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);

@@ -8,7 +8,7 @@
 
 namespace penstock::sorting {
 
-// Runs work(worker) for each worker, in a thread of its own as far as the system has them.
+// Runs work(worker) for each worker, in its own thread as far as the system has threads.
 template <class Worker, class Work>
 void on_all_threads(std::vector<std::unique_ptr<Worker>>& workers, Work work) {
   in_threads(workers.size(), [&](size_t i) { work(*workers[i]); });

@@ -25,7 +25,7 @@ using sorting::KeyValue;
 template <class T>
 constexpr bool counted = sizeof(T) <= 2;
 
-// Where items of equal keys cannot be told apart, every sort is stable.
+// If items of equal keys cannot be told apart, every sort is stable.
 template <class T>
 InPlaceOptions options_for(const SortOptions& options) {
   return {.order = sorting::key_order_of<T>(options.descending),
@@ -33,7 +33,7 @@ InPlaceOptions options_for(const SortOptions& options) {
           .threads = options.threads};
 }
 
-// The leading 64 bits of the key, as an unsigned number in the order that is asked for.
+// The leading 64 bits of the key, as an unsigned number in the requested order.
 template <class T>
 uint64_t rank_of(const T& item, const KeyOrder& order) {
   if constexpr (counted<T>) {
@@ -44,7 +44,7 @@ uint64_t rank_of(const T& item, const KeyOrder& order) {
   }
 }
 
-// A stable sort of KeyValue32: as pairs of 64 bits, whose keys alone have the order.
+// A stable sort of KeyValue32: as pairs of 64 bits, ordered by the keys only.
 template <class From>
 Status sort_wide(const KeyValue32* in, size_t count, const SortOptions& options, From give_back) {
   std::unique_ptr<KeyValue[]> wide(new (std::nothrow) KeyValue[count]);
@@ -150,8 +150,8 @@ PENSTOCK_FOR_SORTABLE(PENSTOCK_INSTANTIATE)
 
 namespace penstock {
 
-// Blocks of the input are filtered by the greatest of the candidates so far; when as many
-// candidates again have come, they are sorted and the worse half is dropped.
+// Filters blocks of the input by the greatest of the candidates so far; when as many candidates
+// again have come, they are sorted and the worse half is dropped.
 template <Sortable T>
 Status top_k(std::span<const T> in, std::span<T> out, const SortOptions& options) {
   const size_t wanted = out.size();

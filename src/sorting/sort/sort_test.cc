@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-// The public calls as a user would make them (by their full names: for a std::vector, std::sort is
-// found, too, and gcc 12 thinks that it could be meant); every type, distribution and size is run
-// by test/sort_property_test.cc.
+// The public calls as a user makes them (by their full names: for a std::vector, std::sort is
+// found, too, and gcc 12 thinks that it could be meant); test/sort_property_test.cc runs every
+// type, distribution and size.
 
 namespace penstock {
 namespace {
@@ -103,7 +103,7 @@ TEST(Sort, TopKFindsTheGreatest) {
   EXPECT_EQ(out, expected);
 }
 
-TEST(Sort, ArgsortTellsThePlaces) {
+TEST(Sort, ArgsortReturnsThePlaces) {
   const std::vector<double> keys = {0.5, -1, 3, -1};
   std::vector<uint64_t> order(keys.size());
   ASSERT_TRUE(argsort(std::span(keys), std::span(order)));
@@ -128,7 +128,7 @@ TEST(Sort, ArgsortOrdersKeysOfOneHighWordByTheLowOne) {
   }
 }
 
-// Their order is told by a number of 64 bits, whatever their sign and size.
+// A number of 64 bits gives their order, whatever their sign and size.
 TEST(Sort, TopKAndArgsortKnowTheSmallTypes) {
   auto expect_right = []<class T>(T) {
     std::vector<T> items(10'000);

@@ -10,44 +10,44 @@
 #include "base/check.h"
 #include "sorting/sort/cache/quick_sort.h"
 
-// From the naive way upward: a counting partition reads the keys twice, to know the bounds of the
-// buckets. But keys that come here are what is left in a narrow range, and mostly evenly spread in
-// it: n keys in m buckets are n / m in each, give or take a few times its square root. So every
-// bucket gets a slot of fixed size with room for that, and the keys are read once. Slots do not
-// need to be without gaps: they are read by leaves, which write the output. 1.2 to 1.9 times the
-// memory of the keys is used for it, in the cache.
+// A counting partition reads the keys twice, to learn the bounds of the buckets. But the keys that
+// come here are the rest of a narrow range, and mostly evenly spread in it: n keys in m buckets are
+// n / m in each, give or take a few times its square root. So every bucket gets a slot of fixed
+// size with room for that, and the keys are read once. Slots may have gaps: leaves read them and
+// write the output. The slots use 1.2 to 1.9 times the memory of the keys, in the cache.
 //
-// Where a slot is full, the item is spilled to a list of its own, and joins its neighbours when its
-// slot is sorted. When more than an eighth of what was read spills, the keys are not evenly spread:
-// then everything is copied to the scratch memory, and quick sort takes it to the output.
+// If a slot is full, the item is spilled to a separate list, and joins its neighbours when its slot
+// is sorted. If more than an eighth of the items read so far spills, the keys are not evenly
+// spread: then everything is copied to the scratch memory, and quick sort takes it to the output.
 //
-// Storing allocates nothing, for it may overwrite what was loaded. In front of the slots lies as
-// much room as the spilled items take: they are sorted by its means. Then a slot that others join
-// moves down by as many places as they need, over slots that have been stored, or that room.
+// Storing allocates nothing, because it may overwrite the memory that was loaded. In front of the
+// slots there is as much room as the spilled items take: quick sort uses it to sort them. Then a
+// slot that spilled items join moves down by as many places as they need, over slots that have been
+// stored, or over that room.
 //
-// The size of a slot is an odd number of cache lines: slots whose distance is a power of two would
-// fall on few sets of the caches.
+// The size of a slot is an odd number of cache lines: slots at distances of a power of two would
+// share few sets of the caches.
 
 namespace penstock::sorting {
 namespace {
 
 constexpr size_t line_bytes = 64;
 
-// Of the list of spilled items, and of the room in front of the slots.
+// Bytes of the list of spilled items, and of the room in front of the slots.
 template <class T>
 size_t spilled_bytes(size_t items_max) {
   constexpr size_t extra = 512;
   return round_up((items_max / 8 + extra) * sizeof(T), line_bytes);
 }
 
-// On average in a slot. Larger ones make fewer buckets, smaller leaves are faster for each item:
-// measured with `penstock-bench sort`.
+// Average number of items in a slot. Larger slots make fewer buckets, smaller leaves are faster for
+// each item: measured with `penstock-bench sort`.
 template <class T>
 constexpr size_t slot_items_mean = 150;
 
 template <class T>
 constexpr size_t slot_items_for(size_t mean) {
-  // Six and a half times the deviation: one slot in 10^10 is full.
+  // Six and a half standard deviations: one slot in 10^10 is full.
   auto room = static_cast<size_t>(6.5 * std::sqrt(static_cast<double>(mean))) + 8;
   size_t lines = ceil_div((mean + room) * sizeof(T), line_bytes) | 1;
   return lines * line_bytes / sizeof(T);
@@ -121,7 +121,8 @@ bool CacheSort<T>::load_slots(std::span<const Piece<T>> pieces) {
   const size_t mean = ceil_div(count_, map_.buckets);
   slot_items_ = slot_items_for<T>(mean);
   const auto slot_bytes = static_cast<uint32_t>(slot_items_ * sizeof(T));
-  // Few possible keys make few, large slots, which may need more than slots of the usual size.
+  // Few possible keys make few, large slots, which may need more memory than slots of the usual
+  // size.
   if (map_.buckets * slot_items_ > slots_for<T>(items_max_) * slot_items_for<T>(slot_items_mean<T>))
     return false;
   for (uint32_t j = 0; j < map_.buckets; ++j) fills_[j] = {j * slot_bytes, (j + 1) * slot_bytes};

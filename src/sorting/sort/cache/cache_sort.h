@@ -1,6 +1,7 @@
 #pragma once
 
-// Sorts what fits in the caches: one distribution into slots, then leaves. See cache_sort.cc.
+// A sort of items that fit in the caches: one distribution into slots, then leaves. See
+// cache_sort.cc.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace penstock::sorting {
 
-// A piece of what is to be sorted, where it lies.
+// A piece of the items to sort, in place.
 template <class T>
 struct Piece {
   const T* items;
@@ -24,23 +25,24 @@ struct Piece {
 };
 
 // Use: load(), then store(). Between the two the pieces are no longer needed, and the output may
-// take their place. Stable.
+// overwrite them. Stable.
 //
-// Thread safety: one thread. Memory: bytes_needed(items_max), for as long as it lives.
+// Thread safety: one thread. Memory: bytes_needed(items_max), for its lifetime.
 template <class T>
 class CacheSort {
  public:
   static size_t bytes_needed(size_t items_max);
 
   static Result<CacheSort> open(size_t items_max, const KeyOrder& order);
-  // On memory of the caller's: bytes_needed(items_max), aligned to 64 bytes.
+  // Uses the caller's memory: bytes_needed(items_max), aligned to 64 bytes.
   CacheSort(std::byte* memory, size_t items_max, const KeyOrder& order);
 
   size_t items_max() const { return items_max_; }
 
-  // REQUIRES: the pieces hold `count` items, at most items_max; their encoded keys lie in `keys`.
+  // REQUIRES: the pieces contain `count` items, at most items_max; their encoded keys lie in
+  // `keys`.
   void load(std::span<const Piece<T>> pieces, size_t count, const KeyRange& keys);
-  // The items in order. `out` has room for `count` items; it may be written more than once.
+  // Stores the items in order. `out` has room for `count` items; it may be written more than once.
   // Allocates nothing.
   void store(T* out) noexcept;
 

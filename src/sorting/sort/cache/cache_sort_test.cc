@@ -41,7 +41,7 @@ const Shape shapes[] = {
     {"few distinct", [](Random& r, uint64_t, uint64_t) { return mix64(r.below(6)); }},
     {"every bit length", [](Random& r, uint64_t, uint64_t) { return r.next() >> r.below(64); }},
     {"exponential", [](Random& r, uint64_t, uint64_t) { return uint64_t{1} << r.below(64); }},
-    // Fills some slots, not so many that slots are given up.
+    // Fills some slots, but not so many that slots are given up.
     {"a dense twentieth",
      [](Random& r, uint64_t, uint64_t) { return r.below(20) == 0 ? uint64_t{7} << 50 : r.next(); }},
     {"outliers",

@@ -1,10 +1,11 @@
-// The pass of quick sort by vectors, compiled once for each instruction set: by quick_sort_avx2.cc and quick_sort_avx512.cc,
-// which say with PENSTOCK_TIER what their namespace is called, and have a class Vectors in it.
+// The pass of quick sort by vectors, compiled once for each instruction set: quick_sort_avx2.cc and
+// quick_sort_avx512.cc define PENSTOCK_TIER, the name of their namespace, and a class Vectors in
+// it.
 //
-// Vectors are compressed in registers and stored whole; what such a store writes behind the items
-// that count is overwritten later, or is memory that the reading has passed: both write positions
-// are at most the position of the vector just read. Four vectors are read before any is stored, for
-// the same reason allowed, so that loads need not wait for the stores in front of them.
+// Vectors are compressed in registers and stored whole. The extra lanes of such a store are
+// overwritten later, or go to memory that has already been read: both write positions are at most
+// the position of the vector just read. Four vectors are read before any is stored, which is safe
+// for the same reason, so that loads need not wait for the stores in front of them.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +16,8 @@ namespace penstock::sorting::PENSTOCK_TIER {
 
 using Vector = Vectors::Vector;
 
-// Which lanes belong to items below a pivot, a bit for each. Vectors has: below() and equal(), by words of 32
-// or 64 bits; compress(), which brings the lanes of a mask to the front.
+// The lanes of items below a pivot, a bit for each. Vectors has below() and equal(), by words of 32
+// or 64 bits, and compress(), which moves the lanes of a mask to the front.
 template <class T>
 struct Lanes {
   using Word = T;

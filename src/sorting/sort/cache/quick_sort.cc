@@ -12,7 +12,7 @@
 namespace penstock::sorting {
 namespace {
 
-// Keys as numbers, for the arithmetic on ranges.
+// Keys as numbers, for arithmetic on ranges.
 template <class T>
 struct Number {
   using type = uint64_t;
@@ -51,7 +51,7 @@ class QuickSort {
   explicit QuickSort(PartitionByPivot<T> partition)
       : partition_(partition), leaf_(leaf_sort<T>()) {}
 
-  // Items with keys in [least, greatest] lie in `result` or in `other`; they end in `result`.
+  // Sorts items with keys in [least, greatest], which are in `result` or in `other`, to `result`.
   void sort(T* result, T* other, size_t count, bool in_result, Key least, Key greatest,
             unsigned levels_left) {
     for (;;) {
@@ -66,12 +66,12 @@ class QuickSort {
         --levels_left;
         pivot = sampled(items, count, least, greatest);
       }
-      // Below `split` and from it on are both ranges that can hold keys.
+      // The ranges below `split` and from it on can both contain keys.
       const Key split = pivot == least ? pivot + 1 : pivot;
       const size_t below = partition_(items, count, N::item(split), result, other);
       const size_t rest = count - below;
       sort(result, other + rest, below, true, least, split - 1, levels_left);
-      // other[0, rest) to result + below
+      // Copy other[0, rest) to result + below.
       result += below;
       count = rest;
       in_result = false;
@@ -81,7 +81,7 @@ class QuickSort {
 
  private:
   static constexpr size_t sample_max = 127;
-  // Of the samples, each in a part of its own, in 2^32ths of that.
+  // Random offset of each sample within its part of the items, in 2^32ths of the part.
   static constexpr auto places = [] {
     std::array<uint32_t, sample_max> random{};
     for (size_t i = 0; i < sample_max; ++i) random[i] = static_cast<uint32_t>(mix64(i) >> 32);
@@ -90,7 +90,8 @@ class QuickSort {
 
   void leaf(T* result, T* other, size_t count, bool in_result, Key least, Key greatest) {
     if constexpr (std::is_same_v<T, uint32_t>)
-      return leaf_(in_result ? result : other, count, 0, 0, result);  // it needs no second place
+      return leaf_(in_result ? result : other, count, 0, 0, result);  // the leaf needs no second
+                                                                      // array
     const uint64_t base = N::leading(least);
     const auto bits = static_cast<unsigned>(std::bit_width(N::leading(greatest) - base));
     leaf_(in_result ? result : other, count, base, bits, in_result ? other : result);
@@ -133,7 +134,7 @@ void sort_to_result(T* result, T* other, size_t count, bool in_result, const Key
 
 }  // namespace
 
-// Both places are written, one of the two positions moves on: no branch depends on the data.
+// Writes the item to both places, and advances one of the positions: no branch depends on the data.
 template <class T>
 size_t portable::partition_by_pivot(const T* items, size_t count, const T& pivot, T* below,
                                     T* rest) {

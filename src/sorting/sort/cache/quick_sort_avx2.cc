@@ -4,14 +4,15 @@
 
 #include "sorting/sort/cache/quick_sort.h"
 
-// There are no masks and no compression: a mask of eight bits is looked up in a table of permutations. Words of 64
-// bits are permuted as two of 32 each. The table of words of 32 bits has four bits a lane, which a shift brings to their
-// lanes: whole vectors would fill a sixth of the first-level cache, and to widen bytes takes the port that permutes.
+// AVX2 has no masks and no compression: a mask of eight bits is looked up in a table of
+// permutations. Words of 64 bits are permuted as two of 32 each. The table for words of 32 bits has
+// four bits a lane, which a shift moves to their lanes: whole vectors would fill a sixth of the
+// first-level cache, and widening bytes uses the port that permutes.
 
 namespace penstock::sorting::avx2 {
 namespace {
 
-// For each mask of the lanes the places of those that are in it.
+// For each mask of lanes, the indices of the lanes in it.
 struct Permutations32 {
   alignas(64) uint32_t of[256] = {};
   constexpr Permutations32() {
@@ -53,7 +54,7 @@ struct Vectors {
     return _mm256_set_epi64x(high, low, high, low);
   }
 
-  // Comparisons are of signed numbers.
+  // AVX2 compares signed numbers.
   template <class Word>
   static uint32_t below(Vector a, Vector b) {
     const Vector sign = all(Word{1} << (8 * sizeof(Word) - 1));

@@ -14,7 +14,7 @@ void sort_sample(std::vector<uint64_t>& sample) {
 }
 
 BucketMap choose_map(std::span<const uint64_t> sample, uint32_t buckets, double share_max) {
-  // One key, as far as the sample knows: a bucket of its own, whatever else there may be.
+  // The sample has only one key: it gets its own bucket, whatever other keys exist.
   if (const uint64_t key = sample.front(); key == sample.back()) {
     std::vector<uint64_t> around;
     if (key != 0) around.push_back(key);
@@ -34,8 +34,8 @@ BucketMap choose_map(std::span<const uint64_t> sample, uint32_t buckets, double 
   }
   if (in_large <= sample.size() / 10) return map;
 
-  // A key that fills a share of its own gets a bucket of its own: from it to the next key. A
-  // quarter of the buckets is left for that.
+  // A key that fills a share by itself gets its own bucket, from it to the next key. A quarter of
+  // the buckets is reserved for such keys.
   std::vector<uint64_t> splitters;
   auto add = [&](uint64_t key) {
     if (splitters.empty() || splitters.back() < key) splitters.push_back(key);

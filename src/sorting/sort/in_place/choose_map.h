@@ -1,6 +1,6 @@
 #pragma once
 
-// Which buckets to divide keys into, by a sample of them.
+// The choice of the buckets for keys, by a sample of them.
 
 #include <cstdint>
 #include <span>
@@ -10,13 +10,12 @@
 
 namespace penstock::sorting {
 
-// In place; takes as much memory again.
+// Sorts in place; takes as much memory again.
 void sort_sample(std::vector<uint64_t>& sample);
 
-// Equal shares of the range of keys; but buckets whose bounds the keys themselves give, where equal
+// Returns equal shares of the range of keys; or buckets bounded by the keys themselves, if equal
 // shares would leave more than a tenth of the items in buckets that are larger than `share_max` of
-// all and hold more than one key.
-// REQUIRES: `sample` is sorted and not empty.
+// all and contain more than one key. REQUIRES: `sample` is sorted and not empty.
 scatter::BucketMap choose_map(std::span<const uint64_t> sample, uint32_t buckets, double share_max);
 
 }  // namespace penstock::sorting

@@ -1,12 +1,12 @@
 #pragma once
 
-// A sort by chunks (ChunkSpace): all threads distribute the array to buckets, then each takes one bucket after the
-// other and stores it in order. The sort of items (in_place_sort.cc) and that of records (../records/record_sort.cc)
-// derive from it; their essays tell why it goes like that.
+// A sort by chunks (ChunkSpace): all threads distribute the array to buckets, then each takes one
+// bucket after the other and stores it in order. The sort of items (in_place_sort.cc) and that of
+// records (../records/record_sort.cc) derive from it; their essays explain it.
 //
-// Memory that the system refuses. Everything that a pass needs is there before the pass begins, and lists of chunks
-// grow in memory that is reserved (ChunkSpace). A bucket that cannot be sorted without more memory is stored as it
-// is: the sort returns out_of_memory, and all items are in the array.
+// Out of memory. A pass begins when it has all of its memory, and lists of chunks grow in reserved
+// memory (ChunkSpace). A bucket that cannot be sorted without more memory is stored unsorted: the
+// sort returns out_of_memory, and all items are in the array.
 
 #include <algorithm>
 #include <atomic>
@@ -34,10 +34,10 @@
 
 namespace penstock::sorting {
 
-// The source of the chunks for a distribution's lists.
+// Source of the chunks for a distribution's lists.
 struct ChunkSource {
   ChunkSpace* space;
-  ChunkSpace::Share* share = nullptr;  // of the thread's own
+  ChunkSpace::Share* share = nullptr;  // the thread's share
   bool stays = false;                  // other threads may clear places at the same time
 
   std::byte* append(ChunkSpace::List& list) const {
@@ -45,16 +45,16 @@ struct ChunkSource {
   }
 };
 
-// Tools are what a thread needs to sort a bucket. Scatter distributes items:
+// Tools are a thread's means to sort a bucket. Scatter distributes items:
 //   Scatter(const Sort&, const BucketMap&, size_t pos, std::vector<List>&, const ChunkSource&)
-//   add(const Item* items, size_t count, const Item* ahead)   `ahead` is read next; nullptr: nothing is
-//   count(std::vector<uint64_t>&)                             writes what it still holds; items of each list
-// Item is the type of an item, or std::byte where item_bytes tells their size. The derived Sort has
-//   finish(Worker&, Bucket&, uint64_t start, unsigned depth)  stores a bucket in order, from the start-th place on
-//   common_pos(const Worker&, const Bucket&)                  the bytes that the keys of all pieces have in common;
-//                                                             nothing: all keys are equal
-//   key_at(size_t pos)                                        a function: the number of an item by which it is
-//                                                             distributed there
+//   add(const Item* items, size_t count, const Item* ahead)   `ahead` is read next, unless nullptr
+//   count(std::vector<uint64_t>&)                             writes its rest, and counts each list
+// Item is the type of an item, or std::byte if item_bytes is its size. The derived Sort has
+//   finish(Worker&, Bucket&, uint64_t start, unsigned depth)  stores a bucket in order from `start`
+//   common_pos(const Worker&, const Bucket&)                  bytes that all keys have in common;
+//                                                             nullopt: all keys are equal
+//   key_at(size_t pos)                                        returns the function from an item to the
+//                                                             number by which it is distributed there
 template <class Sort, class Item, class Tools, class Scatter>
 class ChunkSort {
  public:
@@ -64,11 +64,11 @@ class ChunkSort {
   // A bucket's items: the lists of all threads, one behind the other.
   struct Bucket {
     std::vector<List*> lists;
-    std::vector<uint64_t> items;  // of each list
+    std::vector<uint64_t> items;  // number in each list
     uint64_t count = 0;
     KeyRange keys;
     bool open_ended = false;  // `keys` is wider than the keys
-    size_t pos = 0;           // the bytes of their keys that all items have in common
+    size_t pos = 0;           // bytes that the keys of all items have in common
 
     void begin(const BucketMap& map, uint32_t number, size_t common) {
       lists.clear();
@@ -86,19 +86,19 @@ class ChunkSort {
     }
   };
 
-  // A thread's own memory.
+  // A thread's memory.
   struct Worker : Tools {
     Worker(unsigned number, Tools tools) : Tools(std::move(tools)), index(number) {}
 
     unsigned index;
     ChunkSpace::Share share;  // in place
     std::vector<List> lists;
-    std::vector<uint64_t> counts;     // of items, by bucket
-    std::optional<Scatter> scatter;   // of the first distribution
-    Bucket bucket;                    // with room for the lists of all threads
-    std::vector<Piece<Item>> pieces;  // with room for those of a bucket that is not divided again
-    std::vector<std::byte> chunk;     // where a chunk is kept while its place is cleared
-    Status status;                    // out_of_memory: a bucket was stored as it is
+    std::vector<uint64_t> counts;     // items of each bucket
+    std::optional<Scatter> scatter;   // scatter of the first distribution
+    Bucket bucket;                    // capacity for the lists of all threads
+    std::vector<Piece<Item>> pieces;  // capacity for those of a bucket that is not divided again
+    std::vector<std::byte> chunk;     // buffer for a chunk while its place is cleared
+    Status status;                    // out_of_memory: a bucket was stored unsorted
   };
 
   ChunkSort(const std::byte* in, std::byte* out, size_t count, const ChunkPlan& plan)
@@ -166,7 +166,8 @@ class ChunkSort {
     return item(reinterpret_cast<const std::byte*>(items) + index * plan_.item_bytes);
   }
 
-  // Before anything is read: std::bad_alloc, where a large bucket has more pieces than there is room for.
+  // Called before anything is read: throws std::bad_alloc if a large bucket has more pieces than
+  // there is room for.
   void list_pieces(Worker& worker, const Bucket& bucket) {
     worker.pieces.clear();
     size_t pieces = 0;
@@ -185,7 +186,7 @@ class ChunkSort {
 
   void clear(uint64_t start, uint64_t count) { space_->clear(place(start), place(start + count)); }
 
-  // Items whose order is right, or of no interest.
+  // Stores items whose order is right, or does not matter.
   void copy_out(Worker& worker, const Bucket& bucket, uint64_t start) {
     for (size_t l = 0; l < bucket.lists.size(); ++l) {
       uint64_t left = bucket.items[l];
@@ -223,7 +224,7 @@ class ChunkSort {
       return store_unsorted(worker, bucket, start);
     }
     if (division == nullptr) {
-      // What is read would stand in the way of its own output.
+      // Chunks being read would stand in the way of their own output.
       space_->end_reading(bucket.lists);
       return copy_out(worker, bucket, start);
     }
@@ -281,7 +282,7 @@ class ChunkSort {
   };
 
   static constexpr size_t nested_sample_items = 8192;
-  static constexpr size_t job_bytes = 2 << 20;  // of input that is not the array
+  static constexpr size_t job_bytes = 2 << 20;  // job for input that is not the array
 
   Sort& sort() { return static_cast<Sort&>(*this); }
   static const Item* item(const std::byte* bytes) { return reinterpret_cast<const Item*>(bytes); }
@@ -296,7 +297,7 @@ class ChunkSort {
     for (uint32_t j = 0; j < map.buckets; ++j) lists[j].region = j;
   }
 
-  // From here on items are on their way, and nothing is allocated.
+  // Nothing is allocated from here on, because items are between two places.
   void distribute(Worker& worker) noexcept {
     const auto add = [&](uint64_t start, uint64_t count, const Item* ahead) {
       worker.scatter->add(item(in_ + start * plan_.item_bytes), count, ahead);
@@ -374,8 +375,8 @@ class ChunkSort {
   size_t count_;
   ChunkPlan plan_;
 
-  size_t head_items_ = 0;  // in front of the first chunk
-  size_t tail_start_ = 0;  // behind the last
+  size_t head_items_ = 0;  // items in front of the first chunk
+  size_t tail_start_ = 0;  // start of the items behind the last chunk
   std::unique_ptr<ChunkSpace> space_;
   std::vector<std::unique_ptr<Worker>> workers_;
   BucketMap map_;

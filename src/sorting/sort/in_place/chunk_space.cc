@@ -11,56 +11,56 @@
 
 // A distribution in place, without moving pages.
 //
-// The naive way in place swaps items until each lies in its bucket: random access, and two passes,
-// because the buckets' bounds must be known. The paper's way (000, section 5) gives pages that were
-// read back to the system of streams, and takes them as the next pages of a bucket: one pass, but
+// Swapping items until each lies in its bucket is in place, too, but needs random access and two
+// passes, because the buckets' bounds must be known. The paper (000, section 5) returns pages that
+// were read to the streams' system, and takes them as the next pages of a bucket: one pass, but
 // each block costs two changes of the address space, about 5 us alone and 60 us when another thread
 // runs; blocks must be large for that, and a thousand buckets of large blocks waste much memory;
-// pages become small, and what cannot be moved (shared, locked, file-backed) must be copied.
+// pages become small, and memory that cannot be moved (shared, locked, file-backed) must be copied.
 //
 // Here the array itself is the pool. It is cut into chunks of a few KiB. A chunk that was read is
 // free, and becomes the next chunk of any bucket; a bucket is a list of chunks. So the first pass
-// needs no more than one partly filled chunk for each bucket and thread. What remains is to bring
-// every bucket to its place, and that costs nothing if it is there already:
+// needs no more than one partly filled chunk for each bucket and thread. Then every bucket has to
+// move to its place, which costs nothing if it is there already:
 //
-//   1. About where each bucket will end up is known from a sample: its region of the array.
+//   1. A sample tells about where each bucket will end up: its region of the array.
 //   2. Input is not read from front to back but from all regions in turn, at the same pace. As the
 //      buckets fill, each finds chunks free in its own region.
 //   3. All regions are moved towards the end by a little more than the sample may be wrong (the
 //      last ones reach into the spare chunks). Buckets are then finished in order: one is read into
-//      the cache, its chunks are free, and its sorted items go to their final place. By then nobody
-//      else's chunks are there, for all that still hold something lie further on.
+//      the cache, its chunks are free, and its sorted items go to their final place. By then no
+//      other bucket's chunks are there, because all that still contain items lie further on.
 //
 //     array  |0 0 0|1 1 1 1|2 2|3 3 3 3|4 4 4     final places (known after the pass)
-//     chunks     |0 0 0|1 1 1 1|2 2|3 3 3 3|4 4 4  where they are; the last ones in spare chunks
+//     chunks     |0 0 0|1 1 1 1|2 2|3 3 3 3|4 4 4  their chunks; the last ones in spare chunks
 //
-// Where the guess fails, a chunk is not free when its region's bucket needs one (any other is
-// taken), or something lies where output must go (clear() moves it to a free chunk): correct in
-// any case, and a copy of that chunk slower. Input that must be read in order (stable sorts) is the
-// extreme: about every chunk is copied once.
+// If the guess fails, no chunk is free when its region's bucket needs one (any other is taken), or
+// items lie where output must go (clear() moves them to a free chunk): correct in any case, and
+// slower by a copy of that chunk. Input that must be read in order (stable sorts) is the extreme:
+// about every chunk is copied once.
 //
-// Several threads. One lock over all chunks would be taken for each of them, by every thread: one
-// thread was twice as fast as the best other sort, sixteen were half as fast. But a thread that distributes needs nobody. It fills as many chunks as it reads, and
-// at most one more for each bucket. So it takes what it has read itself, and begins with a share of
-// the spare chunks; and as it reads all regions at one pace, too, it finds its own chunks free in
-// the region that it wants. Only their numbers change hands there, in lists of the thread's own; what
-// is known of the chunks themselves is written at the end, from the buckets' lists (join()).
-// From then on, when buckets are finished, chunks that hold items may be moved by anybody; a bucket
-// takes the lock three times, and what is moved is copied without it.
+// Several threads. With one lock over all chunks, taken for each of them, one thread was twice as
+// fast as the best other sort, but sixteen were half as fast. A thread that distributes needs no
+// other. It fills as many chunks as it reads, and at most one more for each bucket. So it takes the
+// chunks that it has read, and begins with a share of the spare chunks; and as it reads all regions
+// at one pace, too, it finds its own chunks free in the region that it wants. Only their numbers
+// move, in lists of the thread; the state of the chunks themselves is written at the end, from the
+// buckets' lists (join()). From then on, when buckets are finished, any thread may move chunks that
+// contain items; a bucket takes the lock three times, and chunks are copied without it.
 //
 // Invariants, under the lock, when all shares are joined: every chunk is in one State. A taken,
-// reading or moving chunk is owner->chunks[index], but for the new place of a move (reading), which
-// comes into the list when the copy is done. Free chunks are in the list of their region, each once (a
-// list may also hold chunks that have become `output` since; take() drops them). Chunks that hold
-// items, and partly filled ones, are never more than the array's and spare_chunks together:
-// spare_chunks must be at least what is partly filled at one time (threads * buckets), plus a few
-// that are read. A share's part of them must be at least its buckets, and one more for input that
-// lies in no chunk.
+// reading or moving chunk is owner->chunks[index], except for the new place of a move (reading),
+// which enters the list when the copy is done. Free chunks are in the list of their region, each
+// once (a list may also contain chunks that have become `output` since; take() drops them). Chunks
+// with items, and partly filled ones, are never more than the array's and spare_chunks together:
+// spare_chunks must be at least the number of partly filled chunks at one time (threads * buckets),
+// plus a few that are read. A share's part of them must be at least its buckets, and one more for
+// input that lies in no chunk.
 //
-// Who waits for whom: clear() waits for chunks that another thread is reading, and begins to wait
-// when it is moving none. begin_reading() waits for chunks that are being moved. A thread that holds
-// chunks it reads neither clears nor waits: what it begins to read again is `reading` already. So
-// nobody waits for one who waits.
+// Waiting. clear() waits for chunks that another thread is reading, and begins to wait when it is
+// moving none. begin_reading() waits for chunks that are being moved. A thread whose chunks are
+// `reading` neither clears nor waits: chunks that it begins to read again are `reading` already. So
+// no thread waits for one that waits.
 
 namespace penstock::sorting {
 
@@ -77,14 +77,14 @@ Result<std::unique_ptr<ChunkSpace>> ChunkSpace::open(const Options& options) {
   if (!spare) return std::unexpected(spare.error());
   spare->charge();
   space->spare_ = std::move(*spare);
-  // A list of n numbers had arrays of fewer than 4n together, and each distribution, of which there are
-  // three below each other, lists each chunk once.
+  // A list of n numbers has used arrays of fewer than 4n together, and each distribution (at most
+  // three are nested) lists each chunk once.
   auto numbers = os::ZeroedTable<uint32_t>::open(
       16 * uint64_t{space->chunks_total_} + 2 * numbers_min * options.lists,
       "get memory to sort in", "lists of chunks");
   if (!numbers) return std::unexpected(numbers.error());
   space->numbers_ = std::move(*numbers);
-  // Small ones would take a huge page for little.
+  // Small ones would waste a huge page.
   if (spare_bytes >= 8 * os::huge_page_bytes)
     (void)os::advise_huge(space->spare_.begin(), spare_bytes, true);
   space->chunks_.resize(space->chunks_total_);
@@ -109,7 +109,7 @@ void ChunkSpace::divide(std::span<const uint64_t> shares, uint32_t shift_chunks)
   }
   region_starts_.push_back(array_chunks_);
   MutexLock lock(mutex_);
-  // What lies before the first region is used last: one region more.
+  // Chunks before the first region are used last: one more region.
   PENSTOCK_CHECK(spare_region() <= std::numeric_limits<uint16_t>::max(), "too many regions");
   const auto shares_end = static_cast<uint16_t>(shares.size());
   for (uint16_t region = 0; region < shares_end; ++region) {
@@ -119,7 +119,7 @@ void ChunkSpace::divide(std::span<const uint64_t> shares, uint32_t shift_chunks)
   for (uint32_t i = 0; i < region_starts_[0]; ++i) chunks_[i].region = shares_end;
   for (uint32_t i = array_chunks_; i < chunks_total_; ++i)
     chunks_[i].region = static_cast<uint16_t>(spare_region());
-  free_.open(spare_region(), chunks_total_);  // each is there once at most
+  free_.open(spare_region(), chunks_total_);  // each chunk is in it at most once
   for (uint32_t i = chunks_total_; i-- > 0;) {
     if (chunks_[i].state == State::free) put(i);
   }
@@ -147,7 +147,8 @@ void ChunkSpace::list_round(uint32_t round, uint32_t rounds, std::vector<uint32_
 // ---- numbers in lists
 
 uint32_t* ChunkSpace::new_numbers(uint32_t capacity) const {
-  // Relaxed: the memory is nobody's before, and its address is handed over by what the list is.
+  // Relaxed: nobody had the memory before, and the list that contains its address is published
+  // otherwise.
   const uint64_t at = numbers_used_.fetch_add(capacity, std::memory_order_relaxed);
   PENSTOCK_CHECK(at + capacity <= numbers_.size(),
                  "a sort in place has no room for the numbers of chunks");
@@ -219,8 +220,9 @@ uint32_t ChunkSpace::Numbers::take(uint32_t region) {
   for (uint32_t wanted : {region, spare}) {
     if (uint32_t chunk = pop(wanted); chunk != none) return chunk;
   }
-  // Further on first: what lies there is in nobody's way for longer. Then the nearest in front, which
-  // will be written last of these: as a rule when the bucket is finished. At last the array's start.
+  // Further regions first: their chunks are in nobody's way for longer. Then the nearest region in
+  // front, which will be written last of these: usually when the bucket is finished. Last, the
+  // array's start.
   uint64_t word = region / 64;
   uint64_t bits = filled_[word] & (~uint64_t{0} << (region % 64));
   while (bits == 0 && ++word < filled_.size()) bits = filled_[word];
@@ -279,7 +281,7 @@ void ChunkSpace::join(Share& share, std::span<List> lists) {
   share.free_ = {};
 }
 
-// ---- what anybody may do with any chunk
+// ---- functions for any thread and any chunk
 
 void ChunkSpace::put(uint32_t chunk) {
   chunks_[chunk].state = State::free;
@@ -295,7 +297,7 @@ uint32_t ChunkSpace::take(uint32_t region) {
   }
 }
 
-// Before the lock is taken: what is known of chunks was written by other threads, mostly.
+// Prefetches states before the lock is taken: mostly other threads have written them.
 void ChunkSpace::prefetch_table(uint64_t first, uint64_t end) const {
   constexpr size_t line_bytes = 64;
   const auto* from = reinterpret_cast<const std::byte*>(chunks_.data() + first);
@@ -326,7 +328,7 @@ std::byte* ChunkSpace::begin_reading(List& list, size_t index) {
 }
 
 void ChunkSpace::begin_reading(std::span<List* const> lists) {
-  // Where most of theirs are.
+  // The region of most of their chunks.
   const uint32_t region = lists.front()->region;
   if (region + 1 < region_starts_.size()) {
     uint64_t count = 0;
@@ -335,7 +337,7 @@ void ChunkSpace::begin_reading(std::span<List* const> lists) {
     prefetch_table(start, std::min<uint64_t>(start + count, region_starts_[region + 1]));
   }
   MutexLock lock(mutex_);
-  // It waits before it has begun with any.
+  // Waits before it has begun with any.
   auto moves = [this](uint32_t chunk) { return chunks_[chunk].state == State::moving; };
   auto some_move = [&](const List* list) { return std::ranges::any_of(list->chunks, moves); };
   while (std::ranges::any_of(lists, some_move)) changed_.wait(mutex_);
@@ -385,15 +387,15 @@ void ChunkSpace::clear(const std::byte* from, const std::byte* to) {
   }
 }
 
-// Their new places are `reading` until the chunks are there, so that nobody moves them on.
+// New places are `reading` until the chunks are copied, so that nobody moves them again.
 size_t ChunkSpace::begin_moves(uint64_t& first, uint64_t end, std::span<Move> moves) {
   MutexLock lock(mutex_);
   for (;;) {
-    // What is free in the range must not become the new place of what is moved out of it.
+    // Free chunks in the range must not become new places of chunks moved out of it.
     for (Chunk& chunk : std::span(chunks_).subspan(first, end - first)) {
       if (chunk.state == State::free) chunk.state = State::output;
     }
-    while (first < end && chunks_[first].state == State::output) ++first;  // for good
+    while (first < end && chunks_[first].state == State::output) ++first;  // permanently
     if (first == end) return 0;
     size_t count = 0;
     for (uint64_t i = first; i < end && count < moves.size(); ++i) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The room in which a distribution is in place: an array that is input, buckets and output at once.
+// The memory of a distribution in place: an array that is input, buckets and output at once.
 //
 // See chunk_space.cc for the idea.
 
@@ -24,7 +24,7 @@ class ChunkSpace {
 
  public:
   // The numbers of a list's chunks. They grow in memory that the space has reserved, so that an
-  // append cannot fail when items are on their way.
+  // append cannot fail when items are between two places.
   class ListedChunks {
    public:
     size_t size() const { return size_; }
@@ -36,28 +36,28 @@ class ChunkSpace {
    private:
     friend class ChunkSpace;
     bool is_full() const { return size_ == capacity_; }
-    // One that holds an address when its list has ended.
+    // Capacity after growing; at least room for an address when the list has ended.
     uint32_t longer() const { return std::max(2 * capacity_, numbers_min); }
-    void move_to(uint32_t* numbers);  // of longer() capacity
+    void move_to(uint32_t* numbers);  // `numbers` has longer() capacity
     void add(uint32_t chunk) { numbers_[size_++] = chunk; }
 
     uint32_t* numbers_ = nullptr;
     uint32_t size_ = 0;
     uint32_t capacity_ = 0;
   };
-  // Chunks that together hold one sequence of bytes, in order; all are full but the last.
+  // Chunks that together contain one sequence of bytes, in order; all are full but the last.
   struct List {
     ListedChunks chunks = {};
-    uint32_t region = 0;  // where its chunks are best
+    uint32_t region = 0;  // region that its chunks should be in
   };
 
   struct Options {
     std::byte* array = nullptr;
     uint64_t array_bytes = 0;  // a multiple of chunk_bytes
     size_t chunk_bytes = 0;
-    uint32_t spare_chunks = 0;   // beyond the array; address space until used
+    uint32_t spare_chunks = 0;   // beyond the array; only addresses until used
     bool array_is_input = true;  // otherwise all of it is free at the start
-    uint64_t lists = 0;          // of the first distribution, by all shares together
+    uint64_t lists = 0;          // lists of the first distribution, in all shares together
   };
   static Result<std::unique_ptr<ChunkSpace>> open(const Options& options);
 
@@ -68,16 +68,16 @@ class ChunkSpace {
                                  : spare_.begin() + uint64_t{chunk - array_chunks_} * chunk_bytes_;
   }
 
-  // Region i is about where the output of bucket i will be: it takes the share shares[i] of the
-  // array, moved towards the end by `shift_chunks`.
+  // Divides the array: region i is about where the output of bucket i will be. It takes the share
+  // shares[i] of the array, moved towards the end by `shift_chunks`.
   void divide(std::span<const uint64_t> shares, uint32_t shift_chunks);
-  // The array in rounds, each with some chunks of every region, so that all of them get free at the
-  // same pace. A thread reads a round at a time: the chunks it has free are where its items go.
+  // The array in rounds, each with some chunks of every region, so that all regions get free at the
+  // same pace. A thread reads one round at a time: its items go to the chunks that it has freed.
   uint32_t rounds(unsigned threads) const;
   void list_round(uint32_t round, uint32_t rounds, std::vector<uint32_t>& chunks) const;
 
-  // Distribution of an array that is input: each thread gets a share(), after divide() and before any
-  // append(). When all have been joined, the calls below are allowed.
+  // For distributing an array that is input: each thread gets a share(), after divide() and before
+  // any append(). When all have been joined, the calls below are allowed.
   class Share;
   Share share(unsigned threads) EXCLUDES_LOCK(mutex_);
   // One of several threads that read the array.
@@ -85,30 +85,30 @@ class ChunkSpace {
     unsigned index;
     unsigned threads;
     bool in_order;
-    std::atomic<uint32_t>& next_round;  // begins with 0, for all of them
+    std::atomic<uint32_t>& next_round;  // starts at 0, shared by all
   };
-  // Calls read(chunk, next) for its chunks, which are the share's then: in order for its part of the
-  // array, otherwise for rounds as they come. `next` will be read after it.
+  // Calls read(chunk, next) for its chunks, which become the share's: in order for its part of the
+  // array, otherwise for the rounds that it claims. `next` is the chunk to be read after it.
   template <class Read>
   void read_array(const Reader& reader, Share& share, Read read) const;
   void join(Share& share, std::span<List> lists) EXCLUDES_LOCK(mutex_);
 
-  // All of these are thread-safe, but for two calls about one list at a time.
+  // All of these are thread-safe, except for two calls about one list at a time.
   //
   // Appends a free chunk to the list and returns its address. `stays`: nobody moves it before
-  // end_reading(). Needed where other threads may call clear() while it is written.
+  // end_reading(). Needed if other threads may call clear() while it is written.
   std::byte* append(List& list, bool stays = false) EXCLUDES_LOCK(mutex_);
-  // From now on the chunk stays where it is until release().
+  // Keeps the chunk in place until release().
   std::byte* begin_reading(List& list, size_t index) EXCLUDES_LOCK(mutex_);
-  void begin_reading(std::span<List* const> lists) EXCLUDES_LOCK(mutex_);  // all of them
-  // The chunks still hold items, and may be moved again.
+  void begin_reading(std::span<List* const> lists) EXCLUDES_LOCK(mutex_);  // all chunks
+  // Allows moving the chunks again; they still contain items.
   void end_reading(std::span<List* const> lists) EXCLUDES_LOCK(mutex_);
   void release(List& list, size_t index) EXCLUDES_LOCK(mutex_);
   void release(std::span<List* const> lists) EXCLUDES_LOCK(mutex_);
-  // The lists are empty and end: others may have the memory of their numbers.
+  // Ends the lists, which are empty: others may reuse the memory of their numbers.
   void recycle(std::span<List* const> lists) EXCLUDES_LOCK(mutex_);
-  // Makes [from, to) of the array free for output, for good: moves what lies there elsewhere, waits
-  // for what is being read.
+  // Makes [from, to) of the array free for output, permanently: moves chunks with items elsewhere,
+  // waits for those being read.
   void clear(const std::byte* from, const std::byte* to) EXCLUDES_LOCK(mutex_);
 
   uint64_t chunks_moved() const { return moved_; }
@@ -126,10 +126,11 @@ class ChunkSpace {
   // Numbers of chunks, in a list for each region. Thread safety: none.
   class Numbers {
    public:
-    // The region behind the last is that of spare chunks.
+    // The region behind the last contains the spare chunks.
     void open(uint32_t regions, size_t expected);
     void put(uint32_t region, uint32_t chunk);
-    // Of this region, of the spare ones, of those further on, or any; none: there are none.
+    // Takes a chunk of this region, of the spare ones, of those further on, or any; `none` if there
+    // is none.
     uint32_t take(uint32_t region);
     uint32_t pop(uint32_t region);
     uint32_t regions() const { return static_cast<uint32_t>(heads_.size()); }
@@ -140,9 +141,9 @@ class ChunkSpace {
       uint32_t next;
     };
     std::vector<uint32_t> heads_;   // nodes, one for each region
-    std::vector<uint64_t> filled_;  // a bit for each region that has some
+    std::vector<uint64_t> filled_;  // a bit for each region that has chunks
     std::vector<Node> nodes_;
-    uint32_t free_node_ = none;  // the first of those that hold nothing
+    uint32_t free_node_ = none;  // the first unused node
   };
 
   struct Move {
@@ -158,8 +159,8 @@ class ChunkSpace {
   uint32_t spare_region() const { return static_cast<uint32_t>(region_starts_.size()); }
   uint32_t take(uint32_t region) REQUIRES_LOCK(mutex_);
   void put(uint32_t chunk) REQUIRES_LOCK(mutex_);
-  // Some of what is to be moved out of the range: how many. It waits for what is being read there, and
-  // steps over what is cleared.
+  // Begins moves out of the range and returns their number. Waits for chunks being read there, and
+  // steps over those that are cleared.
   size_t begin_moves(uint64_t& first, uint64_t end, std::span<Move> moves) EXCLUDES_LOCK(mutex_);
   void end_moves(std::span<const Move> moves) EXCLUDES_LOCK(mutex_);
   void prefetch_table(uint64_t first, uint64_t end) const;
@@ -169,32 +170,33 @@ class ChunkSpace {
   uint32_t chunks_total_ = 0;
   size_t chunk_bytes_ = 0;
   os::Reservation spare_;
-  os::ZeroedTable<uint32_t> numbers_;  // of lists
+  os::ZeroedTable<uint32_t> numbers_;  // memory for lists
   mutable std::atomic<uint64_t> numbers_used_{0};
-  std::vector<uint32_t> region_starts_;  // chunk of the array where each region begins, and an end
+  std::vector<uint32_t> region_starts_;  // first chunk of each region in the array, and an end
 
   Mutex mutex_;
   Condition changed_;  // a state, from reading or moving
   std::vector<Chunk> chunks_;
-  Numbers free_ GUARDED_BY(mutex_);  // beside these, some that are output by now
-  // Numbers that no list has any more, by the logarithm of their count, each with the next one's address.
+  Numbers free_ GUARDED_BY(mutex_);  // some listed chunks are output by now
+  // Unused arrays of numbers, by the logarithm of their capacity; each contains the next one's
+  // address.
   std::array<uint32_t*, 32> recycled_ GUARDED_BY(mutex_) = {};
   uint64_t moved_ = 0;  // changed under the lock, read when all threads have ended
 };
 
-// What one thread has of the space while it distributes: its part of the spare chunks, and those of
-// the input that it has read. Thread safety: one thread; several shares at the same time.
+// One thread's chunks while it distributes: its part of the spare chunks, and the chunks of the
+// input that it has read. Thread safety: one thread; several shares at the same time.
 class ChunkSpace::Share {
  public:
   std::byte* append(List& list);
-  // The chunk of the input has been read.
+  // Makes a chunk of the input, which has been read, free.
   void release_input(uint32_t chunk) { free_.put(space_->chunks_[chunk].region, chunk); }
 
  private:
   friend class ChunkSpace;
   const ChunkSpace* space_ = nullptr;
   Numbers free_;
-  std::vector<uint32_t> round_;  // the chunks of a round, with room for any
+  std::vector<uint32_t> round_;  // the chunks of a round; capacity for any
 };
 
 template <class Read>

@@ -21,7 +21,7 @@ using List = ChunkSpace::List;
 constexpr size_t chunk_bytes = 256;
 constexpr size_t chunk_words = chunk_bytes / sizeof(uint64_t);
 
-// A space on an array of its own.
+// A space on its own array.
 struct Fixture {
   Fixture(uint32_t chunks, uint32_t spare_chunks, bool array_is_input,
           size_t bytes_of_chunk = chunk_bytes)
@@ -35,7 +35,7 @@ struct Fixture {
     space = std::move(*opened);
   }
 
-  // Of chunk_bytes.
+  // Address of one of the array's chunks.
   uint64_t* chunk_of_array(uint32_t chunk) { return words.data() + chunk * chunk_words; }
 
   std::vector<uint64_t> words;
@@ -68,7 +68,7 @@ TEST(ChunkSpace, TakesFreeChunksOfTheListsOwnRegionFirst) {
   EXPECT_EQ(chunks.size(), 32u);
   EXPECT_EQ(*chunks.begin(), 16u);
   EXPECT_EQ(*chunks.rbegin(), 47u);
-  for (int i = 0; i < 40; ++i) fixture.space->append(list);  // every other chunk there is
+  for (int i = 0; i < 40; ++i) fixture.space->append(list);  // all that are left: every other chunk
   chunks = {list.chunks.begin(), list.chunks.end()};
   EXPECT_EQ(chunks.size(), 72u);
 }
@@ -78,7 +78,7 @@ TEST(ChunkSpace, TakesSpareChunksNextAndThenTheNearestRegion) {
   const std::vector<uint64_t> shares(200, 1);  // two chunks each, but for the first two
   fixture.space->divide(shares, 4);
   ChunkSpace::Share share = fixture.space->share(1);
-  auto region = [](uint32_t number) { return 4 + 2 * number; };  // its first chunk
+  auto region = [](uint32_t number) { return 4 + 2 * number; };  // first chunk of the region
   for (const uint32_t number : {3u, 70u, 99u, 130u, 197u}) share.release_input(region(number));
   share.release_input(1);  // in front of all regions
   List list = {.chunks = {}, .region = 99};
@@ -106,7 +106,7 @@ std::vector<uint32_t> in_rounds(const ChunkSpace& space, uint32_t rounds) {
   return order;
 }
 
-TEST(ChunkSpace, RoundsHaveEachChunkOnceAndVisitAllRegionsAtOnePace) {
+TEST(ChunkSpace, RoundsVisitEachChunkOnceAndAllRegionsAtOnePace) {
   Fixture fixture(1000, 8, true);
   const uint64_t shares[] = {10, 0, 50, 1, 39};
   fixture.space->divide(shares, 7);
@@ -117,14 +117,14 @@ TEST(ChunkSpace, RoundsHaveEachChunkOnceAndVisitAllRegionsAtOnePace) {
     ASSERT_EQ(sorted.size(), 1000u);
     for (uint32_t i = 0; i < 1000; ++i) ASSERT_EQ(sorted[i], i);
     if (rounds < 100) continue;
-    // Of the first half of the order, half lies in the first region: chunks 7 to 106.
+    // Half of the first half of the order lies in the first region: chunks 7 to 106.
     const auto in_first = std::count_if(order.begin(), order.begin() + 500,
                                         [](uint32_t chunk) { return chunk >= 7 && chunk < 107; });
     EXPECT_NEAR(static_cast<double>(in_first), 50, 10) << rounds << " rounds";
   }
 }
 
-TEST(ChunkSpace, ClearMovesWhatLiesThereAndFreesItForGood) {
+TEST(ChunkSpace, ClearMovesChunksAndFreesTheirPlacesPermanently) {
   Fixture fixture(8, 8, false);
   List list;
   for (uint64_t i = 0; i < 8; ++i) write_chunk(fixture.space->append(list), i);
@@ -160,9 +160,10 @@ TEST(ChunkSpace, ClearWaitsForReaders) {
   EXPECT_EQ(fixture.space->chunks_moved(), 3u);
 }
 
-// One of them moves all there is, and the other waits for that: of large chunks, so that it comes while they are copied.
+// One thread moves all chunks, and the other waits for that: large chunks, so that it comes while
+// they are copied.
 TEST(ChunkSpace, TwoThreadsClearTheSameChunks) {
-  constexpr uint32_t chunks = 16;  // as many as are moved at once
+  constexpr uint32_t chunks = 16;  // the most moved at once
   for (int round = 0; round < 50; ++round) {
     Fixture fixture(chunks, chunks, false, 64 * KiB);
     List list;
@@ -205,7 +206,7 @@ TEST(ChunkSpace, ChunksThatStayAreNotMovedBeforeTheirEndOfReading) {
 }
 
 // Random operations against a model: a list is the marks of its chunks, in order. Chunks that may
-// be taken are counted beforehand, as a sort does.
+// be taken are counted beforehand, as in a sort.
 class Actor {
  public:
   Actor(Fixture& fixture, std::atomic<int64_t>& free, uint32_t clear_from, uint32_t clear_to,
@@ -230,7 +231,7 @@ class Actor {
     switch (random_.below(8)) {
       case 0:
       case 1:
-      case 2:  // append; while others may clear, a chunk stays until it is written
+      case 2:  // append; if others may clear, a chunk stays until it is written
         if (!take(1)) break;
         write_chunk(space.append(list, true), mark_);
         space.end_reading(one);
@@ -243,7 +244,7 @@ class Actor {
         space.end_reading(one);
         break;
       }
-      case 4: {  // read all, give back all
+      case 4: {  // read all, release all
         space.begin_reading(one);
         for (size_t i = 0; i < marks.size(); ++i)
           ASSERT_TRUE(holds(space.address(list.chunks[i]), marks[i]));
@@ -252,7 +253,7 @@ class Actor {
         marks.clear();
         break;
       }
-      case 5: {  // give back one by one
+      case 5: {  // release one by one
         for (size_t i = 0; i < marks.size(); ++i) {
           ASSERT_TRUE(holds(space.begin_reading(list, i), marks[i]));
           space.release(list, i);
@@ -340,8 +341,8 @@ TEST(ChunkSpace, AgreesWithAModelByTwoThreads) {
   for (uint64_t seed = 101; seed <= 120; ++seed) act_by_threads(2, seed);
 }
 
-// A distribution as the sort does it, of chunks that belong to one bucket each: input chunk i
-// belongs to bucket_of(i), and what is in the array afterwards must be the buckets in order.
+// A distribution as in the sort, of chunks that belong to one bucket each: input chunk i belongs to
+// bucket_of(i), and the array must contain the buckets in order afterwards.
 uint64_t moved_by_distribution(uint32_t buckets, auto bucket_of, bool in_order) {
   constexpr uint32_t array_chunks = 1024;
   const uint32_t shift = in_order ? 0 : 8;
@@ -390,7 +391,7 @@ uint64_t moved_by_distribution(uint32_t buckets, auto bucket_of, bool in_order) 
 }
 
 // Threads distribute random words, each with a share; then they finish buckets, as they come, and
-// clear what stands in the way of these.
+// clear the chunks in their way.
 class Distribution {
  public:
   Distribution(unsigned threads, bool in_order, uint64_t seed)
@@ -445,7 +446,7 @@ class Distribution {
     for (unsigned t = 0; t < threads_; ++t) threads.emplace_back([&work, t] { work(t); });
   }
 
-  // The thread that comes takes the next round, however few the others get.
+  // Claims the next round at its turn, however few rounds the others get.
   void distribute(Worker& worker, unsigned index) {
     std::vector<uint64_t*> rooms(buckets_, nullptr);
     space().read_array(
@@ -512,7 +513,7 @@ TEST(ChunkSpace, ThreadsWithSharesSortAsOneWould) {
   }
 }
 
-TEST(ChunkSpaceDeathTest, AShareHasNoMoreThanItsPartAndWhatItHasRead) {
+TEST(ChunkSpaceDeathTest, AShareHasOnlyItsPartAndTheChunksItHasRead) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   Fixture fixture(8, 4, true);
   ChunkSpace::Share share = fixture.space->share(2);

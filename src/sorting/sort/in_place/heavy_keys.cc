@@ -9,28 +9,29 @@
 #include "sorting/scatter/lines.h"
 #include "sorting/sort/on_all_threads.h"
 
-// Where a few thousand keys make up much of the input, their items need not be moved: an item that
-// is nothing but its key is told by a count. One pass looks every item up in a table of the heavy
-// keys, counts those that are there, and closes ranks with the others, in place; these are sorted
-// as if the heavy ones did not exist, and then moved apart, from the last on, to make room for as
-// many of each key as were counted. All of it costs about 2 ns an item, whatever the keys, and what
-// is left spreads better: one key of an eighth of all items would fill slots and leaves of its own.
+// If a few thousand keys make up much of the input, their items need not be moved: an item that is
+// only a key is represented by a count. One pass looks every item up in a table of the heavy keys,
+// counts those found, and moves the others together, in place; these are sorted as if the heavy
+// ones did not exist, and then moved apart, from the last on, to make room for as many of each key
+// as were counted. All of it costs about 2 ns an item, whatever the keys, and the other items
+// spread better: a key with an eighth of all items would fill slots and leaves by itself.
 //
-// The table is direct-mapped: the key that may be in a place is there or nowhere, so that a vector
-// of keys is looked up by one gather. Of keys that want the same place, the heaviest has it.
+// The table is direct-mapped: a key is in its place or nowhere, so that a vector of keys is looked
+// up by one gather. If keys want the same place, the heaviest has it.
 //
-// Invariant: in a place is a key that belongs there, or one that does not (nobody finds it there).
+// Invariant: a place contains a key that belongs there, or one that does not (which nobody finds
+// there).
 
 namespace penstock::sorting {
 namespace {
 
-// A key is heavy when it comes so often in the sample: fewer may be chance.
+// Least count in the sample of a heavy key: fewer may be chance.
 constexpr size_t sampled_min = 3;
-// What must be heavy for a pass of its own to pay.
+// Least share of all heavy keys for which the additional pass pays.
 constexpr double share_min = 0.25;
-// And the share of one key to be compared with first.
+// Least share of a key that is compared first.
 constexpr double leader_share_min = 0.25;
-// More of one key are stored past the caches: they are written once.
+// A run of one key of at least this size is stored past the caches: it is written once.
 constexpr size_t streamed_bytes_min = 8 << 10;
 
 }  // namespace
@@ -69,7 +70,7 @@ std::unique_ptr<HeavyKeys> find_heavy_keys(std::span<const uint64_t> sample,
       static_cast<double>(in_table) < share_min * static_cast<double>(sample.size()))
     return nullptr;
   heavy->one_leads = leader_weight >= leader_share_min * static_cast<double>(sample.size());
-  // Keys of other places, which nobody looks for here: 0 belongs to the first one.
+  // Keys of other places, which nobody looks for here: 0 belongs to the first place.
   for (uint32_t place = 0; place < HeavyKeys::places; ++place) {
     if (weights[place] == 0) heavy->keys[place] = place == 0 ? 1 : 0;
   }

@@ -13,13 +13,12 @@
 
 namespace penstock::sorting {
 
-// The heavy ones among the keys of a sample, if they are a share of all that pays; otherwise
-// nullptr. REQUIRES: `sample` holds encoded keys, sorted.
+// Returns the heavy keys of a sample, if their share of all items pays; otherwise nullptr.
+// REQUIRES: `sample` contains encoded keys, sorted.
 template <class T>
 std::unique_ptr<HeavyKeys> find_heavy_keys(std::span<const uint64_t> sample, const KeyOrder& order);
 
-// Use: take_out(), sort what is left, put_back().
-// Thread safety: one thread, which starts others.
+// Use: take_out(), sort the others, put_back(). Thread safety: one thread, which starts others.
 template <class T>
 class HeavyCounts {
  public:
@@ -27,11 +26,12 @@ class HeavyCounts {
   HeavyCounts(std::unique_ptr<HeavyKeys> keys, unsigned threads);
   ~HeavyCounts();
 
-  // Copies all others to the front of `out`, in order (with several threads: almost), and returns
-  // how many they are. REQUIRES: in == out, or the two do not overlap.
+  // Copies all other items to the front of `out`, in order (with several threads: almost), and
+  // returns their number. REQUIRES: in == out, or the two do not overlap.
   size_t take_out(const T* in, size_t count, T* out);
-  // `others` items at the front are in order: now all are. Their number is what take_out() got. Where they
-  // are in no order, neither are all. Allocates nothing: until then the heavy items are counts alone.
+  // Merges the counted items into the `others` items at the front, whose number take_out()
+  // returned. If those are in order, all items are then. Allocates nothing: until then the heavy
+  // items exist as counts only.
   void put_back(T* out, size_t others, const KeyOrder& order) noexcept;
 
  private:
@@ -43,7 +43,7 @@ class HeavyCounts {
 
   std::unique_ptr<HeavyKeys> keys_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<Run> runs_;  // with room for all keys
+  std::vector<Run> runs_;  // capacity for all keys
 };
 
 }  // namespace penstock::sorting

@@ -14,7 +14,7 @@ namespace {
 constexpr KeyOrder ascending;
 constexpr KeyOrder descending = {.flip = ~uint64_t{0}};
 
-// `heavy` keys make up `share` of all items, in unequal parts.
+// Returns items of which `heavy` keys make up `share`, in unequal parts.
 template <class T>
 std::vector<T> mixed(uint64_t seed, size_t count, size_t heavy, double share) {
   Random random(seed);
@@ -81,7 +81,7 @@ TYPED_TEST(HeavyKeysOf, AreTakenOutAndPutBack) {
   }
 }
 
-TEST(HeavyKeys, AreNoneWhereKeysAreMany) {
+TEST(HeavyKeys, AreNoneIfKeysAreMany) {
   Random random(7);
   std::vector<uint64_t> sample(10000);
   for (uint64_t& key : sample) key = random.next();
@@ -89,7 +89,7 @@ TEST(HeavyKeys, AreNoneWhereKeysAreMany) {
   EXPECT_EQ(find_heavy_keys<uint64_t>(sample, {}), nullptr);
 }
 
-// Keys that fill a place that is not theirs must not be found there.
+// Keys that fill another key's place must not be found there.
 TEST(HeavyKeys, AreNotTheKeysThatMarkEmptyPlaces) {
   std::vector<uint64_t> sample(100, 12345);
   auto keys = find_heavy_keys<uint64_t>(sample, {});
@@ -99,7 +99,7 @@ TEST(HeavyKeys, AreNotTheKeysThatMarkEmptyPlaces) {
   EXPECT_EQ(counts.take_out(items.data(), items.size(), items.data()), 6u);
 }
 
-// Through the sort itself: large enough that a sample is taken.
+// Through the sort itself: large enough for a sample.
 TYPED_TEST(HeavyKeysOf, SortLargeInput) {
   using T = TypeParam;
   const size_t count = (3u << 20) / sizeof(T) + 5;

@@ -25,33 +25,34 @@
 // The outline:
 //
 //   in order already, or backwards?        nothing, or a reversal
-//   in order but for what was appended,
-//   or stands out of place?                that is sorted, and merged
+//   in order except for appended items,
+//   or for items out of place?             those are sorted, and merged
 //   fits the cache?                        CacheSort
 //   otherwise, all threads:
-//     sample                               bounds of buckets, and about where they will be; keys
-//                                          that are so many that they are better counted
-//     distribute: every chunk of input     to lists of chunks, a bucket for each thread (ChunkSpace)
+//     sample                               bounds of buckets, and about their places; keys that
+//                                          are so many that they are better counted
+//     distribute: every chunk of input     to lists of chunks, a list for each bucket and thread
+//                                          (ChunkSpace)
 //     for each bucket, in order:
 //       small                              read it into the cache, sort it there, store it
 //       one key                            store it
 //       large                              distribute it again, and so on
 //
 // Memory beside the array: the spare chunks of ChunkSpace, and for each thread a line per bucket
-// and the slots of one bucket. Threads share the array and nothing else: the first pass hands out
-// rounds of its chunks, which stay the thread's, the second one buckets.
+// and the slots of one bucket. Threads share only the array: the first pass hands out rounds of its
+// chunks, which stay the thread's, the second one buckets.
 //
-// Order and speed. Items of equal keys keep their order when input is read in order: then a thread
+// Order and speed. Items of equal keys keep their order if input is read in order: then a thread
 // reads one contiguous part, and a bucket is the first thread's list, then the second's, and so on.
-// Otherwise input is read in the order that frees chunks where they are needed, by whichever thread
-// comes.
+// Otherwise input is read in the order that frees chunks at the right places, by any thread at any
+// time.
 
 namespace penstock::sorting {
 namespace {
 
 constexpr uint64_t thread_bytes_min = 4 << 20;  // below, a thread is not worth its start
-constexpr size_t chunk_table_bytes = 32;        // of ChunkSpace and lists, for each chunk
-constexpr size_t spare_table_bytes = 40;        // of shares, too
+constexpr size_t chunk_table_bytes = 32;        // ChunkSpace and lists, for each chunk
+constexpr size_t spare_table_bytes = 40;        // ChunkSpace, lists and shares
 
 template <class T>
 uint64_t extra_bytes_of(const ChunkPlan& plan, uint64_t items) {
@@ -65,7 +66,7 @@ uint64_t extra_bytes_of(const ChunkPlan& plan, uint64_t items) {
   return bytes;
 }
 
-// As many threads as have enough work, and memory within what is promised.
+// Plans as many threads as have enough work, and memory within the promise.
 template <class T>
 ChunkPlan plan_for(uint64_t items, const InPlaceOptions& options) {
   const uint64_t bytes = items * sizeof(T);
@@ -78,14 +79,14 @@ ChunkPlan plan_for(uint64_t items, const InPlaceOptions& options) {
   }
 }
 
-// A thread's own memory, beside that of ChunkSort.
+// A thread's memory, beside that of ChunkSort.
 template <class T>
 struct ItemTools {
   CacheSort<T> cache;
-  ItemSum sum = {};  // of the items that stand in their places, if it is asked for
+  ItemSum sum = {};  // sum of the items that are in their places, if requested
 };
 
-// Items go to lists of chunks by way of a line for each bucket.
+// Scatters items to lists of chunks by way of a line for each bucket.
 template <class T>
 class ItemScatter {
  public:
@@ -165,7 +166,7 @@ class InPlaceSort : public ChunkSort<InPlaceSort<T>, T, ItemTools<T>, ItemScatte
   friend Base;
 
   Status open() {
-    // Chunks begin where a line may: at a multiple of 64 bytes, if items allow it.
+    // Chunks begin at a multiple of 64 bytes, like lines, if items allow it.
     T* grid = out_;
     while (reinterpret_cast<uintptr_t>(grid) % 64 != 0 && grid < out_ + 64 / sizeof(T)) ++grid;
     aligned_ = reinterpret_cast<uintptr_t>(grid) % 64 == 0;
@@ -220,8 +221,8 @@ class InPlaceSort : public ChunkSort<InPlaceSort<T>, T, ItemTools<T>, ItemScatte
     return keys;
   }
 
-  // Without values nothing needs to be read. Keys of 128 bits that have one high word are pairs by
-  // their low ones, and their place is now an array of its own.
+  // Stores a bucket of one key. Without values nothing needs to be read. Keys of 128 bits with one
+  // high word are then sorted in place, as pairs of their low words.
   void store_one_key(Worker& worker, Bucket& bucket, uint64_t start) {
     if constexpr (std::is_integral_v<T>) {
       this->space().begin_reading(bucket.lists);
@@ -242,7 +243,7 @@ class InPlaceSort : public ChunkSort<InPlaceSort<T>, T, ItemTools<T>, ItemScatte
     }
   }
 
-  // The last resort: a bucket that two more distributions have not made small. Takes its size of
+  // The last resort for a bucket that two more distributions have not made small. Takes its size of
   // memory once more; samples would have to miss again and again.
   void sort_apart(Worker& worker, Bucket& bucket, uint64_t start) {
     std::unique_ptr<T[]> items(new (std::nothrow) T[bucket.count]);
@@ -269,8 +270,8 @@ class InPlaceSort : public ChunkSort<InPlaceSort<T>, T, ItemTools<T>, ItemScatte
   bool aligned_ = true;
 };
 
-// Without the heavy keys, which are put back among the others in any case: until then they are counts alone.
-// Errors: std::bad_alloc, before any item moves.
+// Sorts without the heavy keys, which are put back in any case: until then they exist as counts
+// only. Errors: std::bad_alloc, before any item moves.
 template <class T>
 Status sort_counted(const T* in, size_t count, T* out, const InPlaceOptions& options,
                     std::unique_ptr<HeavyKeys> keys) {
@@ -285,7 +286,7 @@ Status sort_counted(const T* in, size_t count, T* out, const InPlaceOptions& opt
 
 }  // namespace
 
-// Order that is there already is found at the cost of reading as far as it goes.
+// Detects order that exists already, at the cost of reading as far as it goes.
 template <class T>
 Status sort_to(const T* in, size_t count, T* out, const InPlaceOptions& options) {
   if (count == 0) return {};
@@ -330,7 +331,7 @@ Status sort_in_place(T* items, size_t count, const InPlaceOptions& options) {
   InPlaceOptions summed = options;
   summed.sum = &sum;
   if (auto status = sort_to<T>(items, count, items, summed); !status) return status;
-  // The shorter ways do not add up, or not all.
+  // The shorter ways add up no items, or not all.
   if (sum.items != count) {
     sum = {};
     kernels<T>().add_to_sum(items, count, sum);
@@ -344,7 +345,7 @@ uint64_t extra_bytes(size_t count, const InPlaceOptions& options) {
   const uint64_t extra = sorted_by_passes<T>(count)
                              ? std::max(count * sizeof(T), quick_bytes_max)
                              : extra_bytes_of<T>(plan_for<T>(count, options), count);
-  // The copy of what was appended is written when the sort of it is done.
+  // The copy of the appended items is made after their sort.
   return std::max<uint64_t>(extra, count / appended_share * sizeof(T));
 }
 

@@ -17,13 +17,13 @@ struct InPlaceOptions {
   unsigned threads = 1;
   // Only the least `first` items need to be in order, at the front.
   uint64_t first = ~uint64_t{0};
-  // All items are added to it, as they stand when they are sorted: cheaper than afterwards, because
-  // most are in the cache.
+  // Sum to which all items are added during the sort: cheaper than afterwards, because most are in
+  // the cache.
   ItemSum* sum = nullptr;
 };
 
-// Sorts `count` items. For uint32_t, uint64_t, KeyValue and Key128.
-// Errors: out_of_memory, with all items there, though some may have changed places.
+// Sorts `count` items. For uint32_t, uint64_t, KeyValue and Key128. Errors: out_of_memory; all
+// items are there, though some may have changed places.
 template <class T>
 Status sort_in_place(T* items, size_t count, const InPlaceOptions& options);
 
@@ -31,8 +31,8 @@ Status sort_in_place(T* items, size_t count, const InPlaceOptions& options);
 template <class T>
 Status sort_to(const T* in, size_t count, T* out, const InPlaceOptions& options);
 
-// Bytes of memory that a sort takes beside its items, at most (tables and stacks included, what the
-// system needs for page tables not).
+// The most bytes of memory that a sort takes beside its items (tables and stacks included, the
+// system's page tables not).
 template <class T>
 uint64_t extra_bytes(size_t count, const InPlaceOptions& options);
 

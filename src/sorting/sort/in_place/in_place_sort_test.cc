@@ -12,13 +12,13 @@
 #include "penstock/base.h"
 #include "sorting/sort/in_place/in_place_plan.h"
 
-// The cases that its parts make difficult; every type, distribution and size is run by
-// test/sort_property_test.cc.
+// Cases that are difficult because of the sort's parts; test/sort_property_test.cc runs every type,
+// distribution and size.
 
 namespace penstock::sorting {
 namespace {
 
-// Of pairs, a stable sort is expected; of the others, equal items are the same.
+// Expects a stable sort of pairs; other equal items cannot be told apart.
 template <class T>
 void expect_sorts(std::vector<T> items, const InPlaceOptions& options) {
   std::vector<T> expected = items;
@@ -38,9 +38,9 @@ std::vector<KeyValue> pairs(size_t count, auto key) {
 
 constexpr size_t count = 700'001;
 
-// Buckets of one key that are too large for the cache, and whose chunks lie where their output
-// goes: reading and clearing must not wait for each other.
-TEST(InPlaceSort, SortsLargeBucketsOfOneKeyThatLieInTheirOwnWay) {
+// Large buckets of one key, whose chunks lie where their output goes: reading and clearing must not
+// wait for each other.
+TEST(InPlaceSort, SortsLargeBucketsOfOneKeyThatObstructTheirOutput) {
   for (unsigned threads : {1, 2, 3}) {
     for (uint64_t distinct : {2, 3, 5}) {
       if (!tried()) continue;
@@ -61,8 +61,8 @@ TEST(InPlaceSort, SortsNumbersOfWhichATenthAreOneKey) {
   }
 }
 
-// While one thread divides a bucket again, another one makes room for its output where the first
-// is writing.
+// While one thread divides a bucket again, another one makes room for its output at the chunks that
+// the first is writing.
 TEST(InPlaceSort, DividesBucketsAgainWhileOthersMoveChunks) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     if (!tried()) continue;
@@ -99,7 +99,7 @@ TEST(InPlaceSort, SortsLongKeysByTheirSecondWord) {
   }
 }
 
-// Three distributions do not bring these apart: the sort must end all the same.
+// Three distributions do not separate these keys: the sort must end all the same.
 TEST(InPlaceSort, SortsKeysThatNoDistributionDivides) {
   Random random(4);
   std::vector<uint64_t> items(3 * count);
@@ -108,7 +108,7 @@ TEST(InPlaceSort, SortsKeysThatNoDistributionDivides) {
   expect_sorts(items, {.threads = 2});
 }
 
-TEST(InPlaceSort, TakesOrderAndReverseOrderAsTheyAre) {
+TEST(InPlaceSort, RecognizesOrderAndReverseOrder) {
   for (bool stable : {false, true}) {
     for (int duplicates : {1, 3}) {
       const auto rising = pairs(count, [&](uint64_t i) { return i / duplicates; });
@@ -120,7 +120,7 @@ TEST(InPlaceSort, TakesOrderAndReverseOrderAsTheyAre) {
   }
 }
 
-TEST(InPlaceSort, MergesWhatWasAppended) {
+TEST(InPlaceSort, MergesAppendedItems) {
   Random random(3);
   for (const size_t appended : {size_t{1}, size_t{7}, size_t{count / 64}, size_t{count / 64 + 1}}) {
     for (const uint64_t keys : {uint64_t{3}, uint64_t{count / 5}, ~uint64_t{0}}) {
@@ -143,8 +143,9 @@ TEST(InPlaceSort, MergesWhatWasAppended) {
   }
 }
 
-// Items out of place, alone and in rows, too small and too great, so few that they are set aside and so many that this is given up.
-TEST(InPlaceSort, SetsAsideWhatIsOutOfPlace) {
+// Items out of place, alone and in rows, too small and too great; few enough to be set aside, or so
+// many that this is given up.
+TEST(InPlaceSort, SetsAsideItemsOutOfPlace) {
   constexpr size_t all = 40'000;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     if (!tried()) continue;
@@ -182,7 +183,7 @@ TEST(InPlaceSort, SetsAsideWhatIsOutOfPlace) {
     for (size_t i = 0; i < all; ++i) pairs_of[i] = {items[i], i};
     options.stable = true;
     expect_sorts(pairs_of, options);
-    // Without a promise of their order, equal keys have all their values.
+    // Without stability, equal keys only have to keep all their values.
     options.stable = false;
     ASSERT_TRUE(sort_in_place(pairs_of.data(), all, options));
     std::vector<bool> seen(all);

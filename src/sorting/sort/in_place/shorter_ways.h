@@ -1,7 +1,7 @@
 #pragma once
 
-// What needs no distribution: an array that is backwards, one in order but for what was appended or stands out of
-// place, and one that fits the cache. For in_place_sort.cc alone.
+// Sorts without a distribution: of an array that is backwards, of one in order except for appended
+// items or items out of place, and of one that fits the cache. For in_place_sort.cc only.
 
 #include <algorithm>
 #include <bit>
@@ -23,8 +23,9 @@
 
 namespace penstock::sorting {
 
-// Whether the first items go up and down: then the array is not in order, nor backwards, nor in order but for its end. Most
-// arrays do, and a small one would feel what it takes to find the end of its order.
+// Whether the first items go both up and down: then the array is neither in order, nor backwards,
+// nor in order up to its end. Most arrays do, and the search for the end of the order would be
+// noticeable for a small one.
 template <class T>
 bool goes_up_and_down(const T* in, size_t count, const KeyOrder& order) {
   constexpr size_t looked_at = 6;
@@ -41,7 +42,7 @@ bool goes_up_and_down(const T* in, size_t count, const KeyOrder& order) {
   return (up & down) != 0;
 }
 
-// An array that is backwards, as far as `k.ascending` said that it is not in order.
+// Sorts a backwards array. REQUIRES: `k.ascending` said that it is not in order.
 template <class T>
 bool sort_reversed(const T* in, size_t count, T* out, const InPlaceOptions& options) {
   const Kernels<T>& k = kernels<T>();
@@ -60,7 +61,7 @@ bool sort_reversed(const T* in, size_t count, T* out, const InPlaceOptions& opti
   return true;
 }
 
-// What was appended to an array in order, if it is little: sorted apart and merged, from the end.
+// Least ratio of all items to appended ones. Those are sorted apart and merged, from the end.
 inline constexpr size_t appended_share = 64;
 
 template <class T>
@@ -78,7 +79,7 @@ Status sort_appended(T* items, size_t in_order, size_t count, const InPlaceOptio
   size_t end = in_order;  // [0, end) is not merged yet
   for (size_t left = appended; left > 0; --left) {
     const T& item = more[left - 1];
-    // The first one above the item, looked for in steps that double.
+    // Find the first item above this one, in steps that double.
     size_t step = 1;
     while (step < end && above(items[end - step], item)) step *= 2;
     size_t low = step < end ? end - step : 0;
@@ -98,19 +99,20 @@ Status sort_appended(T* items, size_t in_order, size_t count, const InPlaceOptio
   return {};
 }
 
-// An array in order but for a few items, as events are some of which come late. (Drop-merge sort: those few are set
-// aside, and merged as if they had been appended.)
+// A sort of an array in order except for a few items, such as events of which some come late.
+// (Drop-merge sort: those few are set aside, and merged as if they had been appended.)
 //
-// An item below the last one that was kept is out of place, or that one is: if the one before it fits, the last one
-// goes. Of a row of items that are too small, all go, unless fewer stand above them: then those do, and the row is
-// looked at again. A row is weighed each time that it has doubled. The next one begins behind it, or is shorter, because
-// the greatest of a row stays when it is looked at again: so this comes to an end.
+// If an item is below the last one that was kept, one of the two is out of place: if the one before
+// the last fits, the last one is set aside. A row of items that are too small
+// is set aside, unless fewer items stand above it: then those are, and the row is examined again. A
+// row is weighed each time that it has doubled. The next one begins behind it, or is shorter,
+// because the greatest of a row stays when it is examined again: so this ends.
 inline constexpr size_t aside_items_min = 1 << 14;
 inline constexpr size_t aside_row_min = 8;
 
-// Copies those in order to the front of `out`, all others behind them, and returns how many are in order. They are all but
-// 1 of `appended_share`, or it has given up: then `out` holds all items as well, unless 0 is returned.
-// REQUIRES: in == out, or the two do not overlap.
+// Copies the items in order to the front of `out`, all others behind them, and returns how many are
+// in order. At most 1 in `appended_share` is not, or it has given up: then `out` contains all items
+// as well, unless 0 is returned. REQUIRES: in == out, or the two do not overlap.
 template <class T>
 size_t set_aside(const T* in, size_t count, T* out, const InPlaceOptions& options) {
   const auto below = [&](const T& item, const T& other) {
@@ -124,7 +126,7 @@ size_t set_aside(const T* in, size_t count, T* out, const InPlaceOptions& option
     const size_t at = random.below(count - 1);
     descents += below(in[at + 1], in[at]);
   }
-  // An item out of place gives one, as a rule; and a sample may have a few too many.
+  // An item out of place usually makes one descent; and a sample may have a few too many.
   if (descents * 4 * appended_share > sampled * 5) return 0;
   const size_t aside_max = count / appended_share;
   std::unique_ptr<T[]> aside(new (std::nothrow) T[aside_max]);
@@ -170,13 +172,14 @@ size_t set_aside(const T* in, size_t count, T* out, const InPlaceOptions& option
   return kept;
 }
 
-// So few that slots would cost more than quick sort's passes.
+// Size at which slots cost more than quick sort's passes.
 inline constexpr size_t quick_bytes_max = 32 << 10;  // on the stack
 template <class T>
 constexpr size_t quick_items_max = quick_bytes_max / sizeof(T);
 
-// What is too much for slots, which take more memory than the items, and little for a distribution through memory: passes
-// over numbers of 32 bits by vectors cost so little that a dozen of them take less time.
+// Limit for quick sort's passes on items that are too many for slots, which take more memory than
+// the items, and few for a distribution through memory: passes by vectors over numbers of 32 bits
+// are so cheap that a dozen of them take less time.
 inline constexpr size_t passes_bytes_max = 4 * MiB;
 template <class T>
 bool sorted_by_passes(size_t count) {
@@ -193,7 +196,7 @@ void sort_quickly(const T* in, size_t count, T* out, T* spare, const KeyOrder& o
   } else if (out != in) {
     std::memcpy(static_cast<void*>(out), in, count * sizeof(T));
   }
-  // The leaves of numbers of 32 bits are sorted by these themselves, not by digests.
+  // The leaves of numbers of 32 bits sort the numbers themselves, not digests.
   const KeyRange keys =
       std::is_same_v<T, uint32_t> ? KeyRange{} : kernels<T>().range_of(out, count, {});
   quick_sort(out, count, spare, keys);
@@ -203,7 +206,7 @@ void sort_quickly(const T* in, size_t count, T* out, T* spare, const KeyOrder& o
 template <class T>
 Status sort_by_passes(const T* in, size_t count, T* out, const KeyOrder& order) {
   if (count <= quick_items_max<T>) {
-    // More than the processor fetches ahead of the first samples and the first pass.
+    // This fetches more than the processor does ahead of the first samples and the first pass.
     const size_t bytes = count * sizeof(T);
     for (size_t at = 0; bytes > quick_bytes_max / 4 && at < bytes; at += 64)
       __builtin_prefetch(reinterpret_cast<const char*>(in) + at, 0, 2);
@@ -217,7 +220,7 @@ Status sort_by_passes(const T* in, size_t count, T* out, const KeyOrder& order) 
   return {};
 }
 
-// With one allocation: no set-up that a small sort would feel.
+// Sorts with one allocation: other preparations would be noticeable in a small sort.
 template <class T>
 Status sort_small(const T* in, size_t count, T* out, const InPlaceOptions& options) {
   const KeyRange keys = kernels<T>().range_of(in, count, options.order);

@@ -1,4 +1,4 @@
-// Included once per instruction set, with PENSTOCK_TIER as the name of a namespace.
+// This file is included once per instruction set, with PENSTOCK_TIER as the name of a namespace.
 
 #include <algorithm>
 #include <cstring>
@@ -33,7 +33,7 @@ void decode_items(T* items, size_t count, const KeyOrder& key_order) {
 }
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
-// The leading words of the keys of four items, in some order.
+// Loads the leading words of the keys of four items, in some order.
 [[gnu::always_inline]] inline __m256i load_four_keys(const uint64_t* items) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(items));
 }
@@ -48,7 +48,7 @@ template <class Pair>
 
 template <class T>
 KeyRange range_of_items(const T* items, size_t count, const KeyOrder& key_order) {
-  // Of 32 bits twice as many fit a vector, and not every processor compares 64.
+  // Twice as many words of 32 bits fit a vector, and not every processor compares 64.
   using Key = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   const KeyOrder order = key_order;
   Key low = ~Key{0};
@@ -65,8 +65,8 @@ KeyRange range_of_items(const T* items, size_t count, const KeyOrder& key_order)
   low = static_cast<Key>(_mm512_reduce_min_epu64(lows));
   high = static_cast<Key>(_mm512_reduce_max_epu64(highs));
 #elif defined(__AVX2__)
-  // There is no minimum of 64 bits: a comparison of signed ones and a choice, which would be waited for if there were no
-  // others to go on with.
+  // AVX2 has no minimum of 64 bits: a signed comparison and a selection replace it, with a latency
+  // that other chains hide.
   if constexpr (sizeof(T) > 4) {
     if (order.plain()) {
       constexpr size_t chains = 4;
@@ -112,8 +112,8 @@ template <bool plain, class T>
   return encode_keys(keys, order, items);
 }
 
-// Which of the next eight keys are less than the one before. `before` has the last of the vectors
-// before them, and then these.
+// Mask of the next eight keys that are less than the key before. `before` has the last of the
+// vectors before them, and then these.
 template <bool plain, class T>
 [[gnu::always_inline]] inline __mmask8 descents_at(const T* items, const KeyOrder& order,
                                                    __m512i& before) {
@@ -123,8 +123,8 @@ template <bool plain, class T>
   return _mm512_cmplt_epu64_mask(keys, shifted);
 }
 
-// Whether the keys of items [i, i + 128) are in order, and the last of those before them, which is
-// in `before`.
+// Whether the keys of items [i, i + 128), and the last one before them, which is in `before`, are
+// in order.
 template <bool plain, class T>
 [[gnu::always_inline]] inline bool block_ascends(const T* items, const KeyOrder& order,
                                                  __m512i& before) {
@@ -135,12 +135,12 @@ template <bool plain, class T>
   return wrong == 0;
 }
 
-// A page each of four streams: one stream alone does not ask for as much as memory can give.
+// One page of each of four streams: a single stream does not use memory's full speed.
 template <class T>
 constexpr size_t ascending_page = 4096 / sizeof(T);
 constexpr size_t ascending_streams = 4;
 
-// Whether the keys of the next four pages are in order, and of the item before them.
+// Whether the keys of the next four pages, and of the item before them, are in order.
 template <bool plain, class T>
 [[gnu::always_inline]] inline bool pages_ascend(const T* items, const KeyOrder& order) {
   constexpr size_t page = ascending_page<T>;
@@ -167,7 +167,7 @@ size_t ascending_blocks(const T* items, size_t count, const KeyOrder& key_order)
   __m512i before = _mm512_setzero_si512();
   size_t i = 0;
   for (; i + 128 <= count; i += 128) {
-    // (Most arrays are not in order, which a short look shows.)
+    // (Most arrays are not in order, which a short check shows.)
     if (i == pages) {
       while (i + pages <= count && pages_ascend<plain>(items + i, order)) i += pages;
       if (i + 128 > count) break;
@@ -179,7 +179,7 @@ size_t ascending_blocks(const T* items, size_t count, const KeyOrder& key_order)
 }
 #endif
 
-// By blocks without branches; the end of the order is then looked for within one.
+// Works by blocks without branches, and finds the end of the order within one.
 template <class T>
 size_t ascending_items(const T* items, size_t count, const KeyOrder& key_order) {
   const KeyOrder order = key_order;
@@ -235,8 +235,8 @@ void reverse_items(T* items, size_t count) {
 }
 
 #if defined(__AVX512F__)
-// Copies the items that are not `leader` to `to`, in order, from whole vectors; returns how many they are.
-// REQUIRES: room for one vector more.
+// Copies the items that are not `leader` to `to`, in order, from whole vectors; returns their
+// number. REQUIRES: room for one vector more.
 [[gnu::always_inline]] inline size_t copy_others(const uint64_t* items, uint64_t leader,
                                                  uint64_t* to) {
   const __m512i v = _mm512_loadu_si512(items);
@@ -254,13 +254,13 @@ void reverse_items(T* items, size_t count) {
 }
 #endif
 
-// A vector at a time: eight places, one gather, and one compression of what is not found there. The
-// counters are incremented one by one, those of what was not found as well, so that no branch
-// depends on the data.
+// Works on a vector at a time: eight places, one gather, and one compression of the keys that are
+// not found. The counters are incremented one by one, also those of keys not found, so that no
+// branch depends on the data.
 //
-// Where one key leads, it is compared with before: only the others, which a few compressions bring together, are
-// looked up. None of these comes twice within few steps, as a rule, so that one counter a place is enough,
-// and all of them fit the first-level cache.
+// If one key leads, items are compared with it first: only the others, moved together by a few
+// compressions, are looked up. These usually do not repeat within few steps, so that one counter a
+// place is enough, and all counters fit the first-level cache.
 template <class T>
 size_t take_out_heavy(const T* in, size_t count, const HeavyKeys& heavy, HeavyTally& tally,
                       T* out) {
@@ -361,11 +361,11 @@ void fill_items(T* out, size_t count, const T& item) {
 }
 
 #if defined(__AVX512F__)
-// Words and squares of some items, whose words of 64 bits are added up apart: the even ones and the
+// Words and squares of some items; words of 64 bits are added up separately: the even ones and the
 // odd ones.
 struct VectorSum {
   __m512i words = _mm512_setzero_si512();
-  __m512i halves = _mm512_setzero_si512();  // the upper ones of these
+  __m512i halves = _mm512_setzero_si512();  // sums of the words' upper halves
   __m512i squares = _mm512_setzero_si512();
 
   [[gnu::always_inline]] void add(__m512i items, const uint32_t*) {
@@ -380,7 +380,7 @@ struct VectorSum {
     words = _mm512_add_epi64(words, items);
     squares = _mm512_add_epi64(squares, _mm512_mul_epu32(fold, fold));
   }
-  // Pairs: each square twice.
+  // Pairs: each square counts twice.
   template <class Pair>
   [[gnu::always_inline]] void add(__m512i items, const Pair*) {
     const __m512i fold = _mm512_add_epi32(items, _mm512_shuffle_epi32(items, _MM_PERM_ENUM(0xb1)));
@@ -401,7 +401,7 @@ struct VectorSum {
   ItemSum sum(const Pair*) const {
     constexpr __mmask8 even = 0x55;
     constexpr __mmask8 odd = 0xaa;
-    // Of a Key128 the low word comes first.
+    // A Key128 has its low word first.
     const bool swapped = std::is_same_v<Pair, Key128>;
     return {0, total(words, swapped ? odd : even) + total(words, swapped ? even : odd) * mix_factor,
             total(squares, even)};
@@ -433,9 +433,9 @@ void add_items_to_sum(const T* items, size_t count, ItemSum& sum) {
   sum += here;
 }
 
-// A text as words of 64 bits, the last ones filled up with zeros, eight words a block. The sum over a
-// block, of each word and the product of its halves, to each of which a key of its place is added
-// first: so a change of one half shows whatever the other one is.
+// A text is words of 64 bits, the last ones filled with zeros, eight words a block. The sum over a
+// block is of each word and the product of its halves, each of which is first added to a key of its
+// place: so a change of one half shows whatever the other one is.
 constexpr size_t block_words = 8;
 alignas(64) constexpr uint64_t text_keys[block_words] = {
     0x9e3779b97f4a7c15u, 0xbf58476d1ce4e5b9u, 0x94d049bb133111ebu, 0xd6e8feb86659fd93u,
@@ -466,8 +466,8 @@ alignas(64) constexpr uint64_t text_keys[block_words] = {
 // The bytes of a key in a window, with zeros behind its end.
 struct WindowOfKey {
   alignas(32) uint8_t bytes[SeenBytes::window_max];
-  size_t count;  // up to its end
-  bool zeros;    // among them
+  size_t count;  // bytes up to the key's end
+  bool zeros;    // whether they contain a zero
 
   [[gnu::always_inline]] inline WindowOfKey(std::string_view key, size_t from, size_t window) {
     const size_t left = key.size() <= from ? 0 : key.size() - from;
@@ -501,13 +501,14 @@ constexpr Kernels<T> table = {encode_items<T>,    decode_items<T>,    range_of_i
 
 uint64_t mix_of_bytes(const char* at, size_t bytes) {
   constexpr size_t block_bytes = block_words * sizeof(uint64_t);
-  uint64_t mix = (bytes + 1) * mix_offset;  // never what mix_of() would make a zero
+  uint64_t mix = (bytes + 1) * mix_offset;  // mix_of() can make no zero of it
   for (; bytes > block_bytes; at += block_bytes, bytes -= block_bytes)
     mix = mix_of(sum_of_block(at, block_bytes), mix);
   return mix_of(sum_of_block(at, bytes), mix);
 }
 
-// Eight bytes a round: the zeros behind an end belong there, as what an end stands for.
+// Works on eight bytes a round: the zeros behind an end are counted, too, because they stand for
+// it.
 void look_at_keys(std::span<const std::string_view> keys, size_t from, size_t window,
                   SeenBytes& seen) {
   constexpr size_t round = 8;
@@ -532,7 +533,7 @@ void look_at_keys(std::span<const std::string_view> keys, size_t from, size_t wi
 
 namespace {
 
-// Compiled for each window: what a key takes is no more than the sum.
+// Compiled for each window, so that a key costs only the sum.
 template <size_t window>
 void number_keys_of(std::span<const std::string_view> keys, size_t from, const WorthOfBytes* worth,
                     uint64_t* numbers) {

@@ -30,8 +30,8 @@ T item_of(uint64_t key) {
 template <class T>
 using KernelsOf = const Kernels<T>& (*)();
 
-// Arrays in order, with repeats, in which one item, or none, has changed places with one before it: its
-// neighbour or another, and at the edge of a page now and then.
+// Arrays in order, with repeats, in which one item, or none, has changed places with one before it:
+// its neighbour or another, sometimes at the edge of a page.
 template <class T>
 void find_the_end_of_the_order(const Kernels<T>& kernels, Random& random) {
   const KeyOrder up;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What each tier's file gives to kernels.cc.
+// The functions that each tier's file provides to kernels.cc.
 
 #include "sorting/sort/kernels/kernels.h"
 

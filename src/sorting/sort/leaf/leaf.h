@@ -4,17 +4,17 @@
 //
 // Networks are fastest on words of 32 bits: a vector holds twice as many as of 64-bit keys, and the
 // minimum of two is one instruction of latency 1, not two of latency 3. But keys are wider and may
-// carry values. A leaf of a radix sort knows that its keys lie in [base, base + 2^bits), where bits
-// is small against 64. So each item becomes a word: the leading 24 of these bits (the digest) above
-// the item's index in the leaf. The words are sorted, and their low bytes say from where to gather
-// the items in order. The index breaks ties, so the sort is stable.
+// carry values. The keys of a radix sort's leaf lie in [base, base + 2^bits), and bits is small
+// against 64. So each item becomes a word: the leading 24 of these bits (the digest) above the
+// item's index in the leaf. The words are sorted, and their low bytes are the indices by which the
+// items are gathered in order. The index breaks ties, so the sort is stable.
 //
 // Items with equal digests come out next to each other in input order, which is wrong only if their
-// keys differ below the digest: of 100 uniform keys this happens in one leaf of 3000. Equal
-// neighbours are found while the words are still in registers, and order_ties() repairs them.
+// keys differ below the digest: for 100 uniform keys this happens in one leaf of 3000. Equal
+// neighbours are detected while the words are still in registers, and order_ties() repairs them.
 //
-// One word sort per instruction set: leaf_portable.cc, leaf_avx2.cc, leaf_avx512.cc; one place that
-// chooses: leaf.cc. The vector networks are planned in network_plan.h, and run by
+// The word sort has a file per instruction set: leaf_portable.cc, leaf_avx2.cc, leaf_avx512.cc;
+// leaf.cc chooses. The vector networks are planned in network_plan.h, and run by
 // words_by_vectors_impl.h.
 
 #include <cstddef>
@@ -28,13 +28,13 @@ inline constexpr size_t leaf_items_max = 256;
 
 // Sorts `count` items, whose keys (key_of) lie in [base, base + 2^bits), from `in` to `out`.
 // Stable. Reads and writes nothing outside the `count` items. For uint32_t base and bits do not
-// matter, and the arrays may be the same.
-// REQUIRES: count <= leaf_items_max; the arrays do not overlap otherwise.
+// matter, and the arrays may be the same. REQUIRES: count <= leaf_items_max; the arrays do not
+// overlap otherwise.
 template <class T>
 using LeafSort = void (*)(const T* in, size_t count, uint64_t base, unsigned bits, T* out);
 
-// The best kernel for this processor (PENSTOCK_CPU in the environment lowers the choice), for
-// uint32_t, uint64_t, KeyValue and Key128.
+// Returns the best kernel for this processor (PENSTOCK_CPU in the environment lowers the choice),
+// for uint32_t, uint64_t, KeyValue and Key128.
 template <class T>
 LeafSort<T> leaf_sort();
 

@@ -7,17 +7,19 @@
 #include "sorting/sort/leaf/leaf_digest.h"
 #include "sorting/sort/leaf/network_plan.h"
 
-// Eight words a register, four to thirty-two registers, of which the processor has sixteen: the others wait in the
-// first-level cache, which the ports that load and store have time for. There is no shuffle of two sources with index
-// vectors: all that is asked for is one without, and now and then a permutation of its result.
+// Eight words a register, four to thirty-two registers, but the processor has sixteen: the others
+// wait in the first-level cache, for which the ports that load and store have time. AVX2 has no
+// shuffle of two sources with index vectors: every shuffle is one without, sometimes followed by a
+// permutation of its result.
 
 namespace penstock::sorting::avx2 {
 namespace {
 
 using LanesOf = std::array<uint32_t, 8>;
 
-// How the lanes `want` of two sources (8 and up: of the second) come together: `shuffle_ps` or, of `blocks`,
-// `permute2x128`, with the sources in the order given or swapped; then a permutation of that.
+// How the lanes `want` of two sources (8 and up: of the second) come together: by `shuffle_ps` or,
+// for `blocks`, `permute2x128`, with the sources in the order given or swapped; then by a
+// permutation of that.
 struct ShuffleWay {
   bool blocks = false;
   bool swapped = false;
@@ -60,7 +62,7 @@ constexpr ShuffleWay shuffle_way(const LanesOf& want) {
     if (way.cost < best.cost) best = way;
   };
   for (const bool swapped : {false, true}) {
-    // Of each 16 bytes even lanes, odd ones, those of either half; backwards, too.
+    // In each 16 bytes: even lanes, odd ones, those of either half; backwards, too.
     for (const int control : {0x88, 0xdd, 0x44, 0xee, 0x22, 0x77, 0x11, 0xbb})
       consider({.swapped = swapped, .control = control});
     for (const int control : {0x20, 0x31})
@@ -79,7 +81,7 @@ struct Vectors {
   static void store(uint32_t* to, Vector v) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), v);
   }
-  // Those of the first `items` lanes, the others the greatest word.
+  // Loads the first `items` lanes, and the greatest word in the others.
   static Vector load_first(const uint32_t* from, size_t items) {
     const Vector exist = lanes_below(items);
     const Vector v = _mm256_maskload_epi32(reinterpret_cast<const int*>(from), exist);

@@ -13,13 +13,13 @@
 //
 // Ports of the processors that have these instructions: the minimum of two 64-byte vectors runs on
 // port 0 only, a shuffle of two sources on port 5 only, bitwise logic on both. The maximum of a and
-// b is a ^ b ^ min(a, b), one instruction of bitwise logic: taken instead of the maximum it levels
-// the load.
+// b is a ^ b ^ min(a, b), one instruction of bitwise logic, which levels the load if it replaces
+// the maximum.
 
 namespace penstock::sorting::avx512 {
 namespace {
 
-// Of `lane_count` lanes those below `items`.
+// Mask of the lanes below `items`, out of `lane_count`.
 inline uint32_t lanes_below(size_t items, size_t lane_count) {
   return items >= lane_count ? (uint32_t{1} << lane_count) - 1 : (uint32_t{1} << items) - 1;
 }
@@ -30,7 +30,7 @@ struct Vectors {
 
   static Vector load(const uint32_t* from) { return _mm512_loadu_si512(from); }
   static void store(uint32_t* to, Vector v) { _mm512_storeu_si512(to, v); }
-  // Those of the first `items` lanes, the others the greatest word.
+  // Loads the first `items` lanes, and the greatest word in the others.
   static Vector load_first(const uint32_t* from, size_t items) {
     return _mm512_mask_loadu_epi32(all_greatest(), first(items), from);
   }
@@ -45,7 +45,7 @@ struct Vectors {
 
   template <Shuffle kind, std::array<uint32_t, 16> lanes>
   [[gnu::always_inline]] static Vector shuffle(Vector a, Vector b) {
-    constexpr bool upper = lanes[0] != 0;  // of the two results
+    constexpr bool upper = lanes[0] != 0;  // upper half of the results
     if constexpr (kind == Shuffle::unpack) {
       return upper ? _mm512_unpackhi_epi64(a, b) : _mm512_unpacklo_epi64(a, b);
     } else if constexpr (kind == Shuffle::even_odd) {
@@ -88,7 +88,7 @@ struct IndexTable {
 };
 constexpr IndexTable indexes;
 
-// The keys of eight items, of which those below `items` exist.
+// Loads the keys of eight items, of which those below `items` exist.
 template <bool whole>
 [[gnu::always_inline]] inline __m512i load_keys(const uint64_t* in, size_t items) {
   if constexpr (whole) return _mm512_loadu_si512(in);
@@ -104,7 +104,7 @@ template <bool whole, class Pair>
   return _mm512_permutex2var_epi64(a, _mm512_load_si512(lane), b);
 }
 
-// The words of items [first, first + 16); those that do not exist are the greatest word.
+// Loads the words of items [first, first + 16); those that do not exist are the greatest word.
 template <bool whole, class T>
 [[gnu::always_inline]] inline __m512i load_words(const T* in, size_t first, size_t count,
                                                  __m512i base, __m512i shift) {
@@ -145,7 +145,7 @@ template <bool whole>
   }
 }
 
-// Up to `used` registers of items, more than `full`.
+// Sorts more than `full` registers of items, up to `used`.
 template <size_t used, size_t full, class T>
 void leaf_of(const T* in, size_t count, uint64_t base, unsigned bits, T* out) {
   const __m512i base_lanes = _mm512_set1_epi64(static_cast<long long>(base));
@@ -159,7 +159,7 @@ void leaf_of(const T* in, size_t count, uint64_t base, unsigned bits, T* out) {
     v[r] = load_words<false>(in, r * lanes, count, base_lanes, shift);
   network<used>(v);
 
-  // The least difference of neighbours is below 2^index_bits where digests are equal.
+  // The least difference of neighbours is below 2^index_bits if digests are equal.
   __m512i least = _mm512_set1_epi32(-1);
 #pragma GCC unroll 16
   for (size_t r = 0; r < used; ++r) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// The leaf by digests in plain C++, around any sort of words: what leaf_portable.cc and
-// leaf_avx2.cc share. Everything is in an unnamed namespace: each of them compiles its own copy for
-// its own instruction set, and the linker must not take one for the other.
+// The leaf by digests in plain C++, around any sort of words: shared by leaf_portable.cc and
+// leaf_avx2.cc. Everything is in an unnamed namespace: each of them compiles its own copy for its
+// own instruction set, and the linker must not use one for the other.
 
 #include <cstddef>
 #include <cstdint>

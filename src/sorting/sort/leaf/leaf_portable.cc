@@ -4,9 +4,9 @@
 #include "sorting/sort/leaf/leaf_digest.h"
 
 // Batcher's odd-even merge sort, unrolled by the compiler from a list of comparators that is made
-// at compile time, on local arrays padded with the greatest word. A comparator is spelled in
+// at compile time, on local arrays padded with the greatest word. A comparator is written in
 // arithmetic, because gcc makes branches of minima, which doubles the time; no branch depends on
-// the data. More words are networks of 32 and branch-free merges.
+// the data. More words are sorted by networks of 32 and branch-free merges.
 
 namespace penstock::sorting {
 namespace {
@@ -64,7 +64,7 @@ void padded(uint32_t* in_place, size_t count) {
 }
 
 // Merges two sorted runs of `half` words each, from both ends at once: neither end can run past the
-// words in `half` steps, so no step looks for the end, and the two chains of dependent loads
+// words in `half` steps, so no step checks for the end, and the two chains of dependent loads
 // overlap.
 inline void merge_halves(const uint32_t* runs, size_t half, uint32_t* out) {
   const uint32_t* a = runs;

@@ -23,7 +23,7 @@ struct Tier {
   LeafSort<Key128> key128;
 };
 
-// Those that the machine has (and PENSTOCK_CPU allows).
+// Tiers that the machine has (and PENSTOCK_CPU allows).
 std::vector<Tier> tiers() {
   std::vector<Tier> found = {{"portable", portable::sort_words, portable::leaf, portable::leaf,
                               portable::leaf, portable::leaf}};
@@ -52,7 +52,7 @@ struct Shape {
   const char* name;
   uint64_t base;
   unsigned bits;
-  uint64_t (*offset)(Random&, size_t i, unsigned bits);  // of a key, in [0, 2^bits)
+  uint64_t (*offset)(Random&, size_t i, unsigned bits);  // offset of a key, in [0, 2^bits)
 };
 
 uint64_t below_bits(Random& random, unsigned bits) {
@@ -125,7 +125,7 @@ void expect_like_stable_sort(LeafSort<T> leaf, const std::string& tier) {
       std::vector<T> in(count);
       for (size_t i = 0; i < count; ++i) {
         const uint64_t key = shape.base + shape.offset(random, i, shape.bits);
-        // The second word of a 128-bit key must decide often; a value tells where it came from.
+        // The second word of a 128-bit key must decide often; a value shows where it came from.
         const bool decides = std::is_same_v<T, Key128>;
         in[i] = make<T>(key, decides ? random.next() >> (count % 3 == 0 ? 62 : 0) : i);
       }
@@ -149,7 +149,7 @@ void expect_like_stable_sort(LeafSort<T> leaf, const std::string& tier) {
   }
 }
 
-TEST(LeafSort, SortsEveryCountAndShapeLikeStableSort) {
+TEST(LeafSort, SortsEveryCountAndPatternLikeStableSort) {
   for (const Tier& tier : tiers()) {
     expect_like_stable_sort(tier.u32, tier.name);
     expect_like_stable_sort(tier.u64, tier.name);
@@ -172,7 +172,7 @@ TEST(LeafSort, SkipsNoTier) {
     GTEST_SKIP() << "this processor has only the tiers up to " << tiers().back().name;
 }
 
-// A comparator too few shows on inputs of zeros and ones, if anywhere (the 0-1 principle).
+// A missing comparator shows on inputs of zeros and ones, if anywhere (the 0-1 principle).
 TEST(WordSort, SortsZerosAndOnesOfEveryCount) {
   for (const Tier& tier : tiers()) {
     Random random(9);

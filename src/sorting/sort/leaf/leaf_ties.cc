@@ -39,7 +39,7 @@ void sort_narrower(T* run, size_t count, LeafSort<T> leaf) {
   leaf(copy, count, least, static_cast<unsigned>(std::bit_width(greatest - least)), run);
 }
 
-// The high words are equal: the low words become the keys of pairs.
+// Sorts items with equal high words: the low words become the keys of pairs.
 void sort_low_words(Key128* run, size_t count) {
   KeyValue pairs[leaf_items_max];
   KeyValue ordered[leaf_items_max];

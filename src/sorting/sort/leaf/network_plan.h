@@ -3,15 +3,15 @@
 // A sorting network on vector registers, planned at compile time; words_by_vectors_impl.h runs the
 // plan.
 //
-// The naive vector network spends, on a stage whose partners lie in one register, a permutation, a
-// minimum, a maximum and a blend for each register. Minima and maxima of wide vectors run on one
-// port only, so it wastes half of that port: of each result one half is thrown away. If instead the
-// partners lie at the same lane of two registers, one minimum and one maximum serve both.
+// If the partners of a stage lie in one register, the stage needs a permutation, a minimum, a
+// maximum and a blend for each register. Minima and maxima of wide vectors run on one port only,
+// and half of its work is wasted: of each result one half is thrown away. If instead the partners
+// lie at the same lane of two registers, one minimum and one maximum serve both.
 //
-// So we see the 2^n positions of the array as words of n bits. A layout says which bits of the
-// position select the register ("register bits") and which the lane ("lane bits"). A stage compares
-// positions that differ in one bit; it costs nothing extra where that bit is a register bit. Where
-// it is not, a relayout swaps it with a register bit: one shuffle of two sources a register. Stages
+// So the plan sees the 2^n positions of the array as words of n bits. A layout says which bits of
+// the position select the register ("register bits") and which the lane ("lane bits"). A stage
+// compares positions that differ in one bit; it costs nothing extra if that bit is a register bit.
+// Otherwise a relayout swaps it with a register bit: one shuffle of two sources a register. Stages
 // come in a fixed order, so the register bit to give up is the one whose next stage is farthest:
 // Belady's rule for caches. The shuffles, which run on another port than minima, then take about
 // half as many instructions as the comparators.
@@ -20,17 +20,17 @@
 // optimal network down the columns; then runs double by bitonic merges: compare with the mirrored
 // position in the other run, then half-cleaners. The mirror needs no instruction of its own: the
 // top bit of a merge is never a register bit before, so a relayout precedes that stage and reverses
-// the upper half, lanes in its index vectors and registers by renaming. (What follows only needs
-// each half to be bitonic, in either direction.)
+// the upper half, lanes in its index vectors and registers by renaming. (The following stages only
+// need each half to be bitonic, in either direction.)
 //
-// Fewer registers than a power of two: the missing ones hold the greatest word, and the plan
-// follows where these go. A comparator whose upper inputs are all greatest words vanishes, one
-// whose lower inputs are becomes a renaming.
+// Fewer registers than a power of two: the missing ones contain the greatest word, and the plan
+// tracks these. A comparator whose upper inputs are all greatest words vanishes, one whose lower
+// inputs are becomes a renaming.
 //
-// Each step reads two slots and writes the same two; registers that change their numbers cost
-// nothing. Where there are more slots than the processor has registers, the order of the steps is
-// changed so that what is in registers is used as long as it can be: stage by stage, every
-// comparator would load and store both its slots.
+// Each step reads two slots and writes the same two; renamed registers cost nothing. If there are
+// more slots than the processor has registers, the order of the steps is changed so that registers
+// are used as long as possible: stage by stage, every comparator would load and store both its
+// slots.
 
 #include <array>
 #include <cstddef>
@@ -61,19 +61,19 @@ struct NetworkStep {
   enum class Kind : uint8_t { compare, shuffle };
   Kind kind = Kind::compare;
   uint8_t low = 0, high = 0;  // slots
-  // Of a shuffle: which relayout, and which of its lanes either slot gets.
+  // Shuffles only: the relayout, and which of its lanes either slot gets.
   uint8_t relayout = 0, lanes_of_low = 0, lanes_of_high = 0;
 };
 
-// The ways to shuffle, by what happens to the lane's number; A and B are registers that differ in
+// The kinds of shuffles, by what happens to the lane's number; A and B are registers that differ in
 // the register bit to give up. All but the first need no index vectors and read their sources
 // without destroying them; those within 16 bytes have a latency of 1 instead of 3.
 enum class Shuffle : uint8_t {
-  any,             // as the index vectors say
+  any,             // given by the index vectors
   unpack,          // lane bit 1 <-> register bit:      A0 A1 B0 B1 / A2 A3 B2 B3 of each 16 bytes
   even_odd,        // lane bit 0 -> register bit:       A0 A2 B0 B2 / A1 A3 B1 B3 of each 16 bytes
-  blocks,          // highest lane bit <-> register bit: the same as unpack, of halves of a register
-  blocks_even_odd  // 64-byte registers, lane bit 2: the same as even_odd, of blocks of 16 bytes
+  blocks,          // highest lane bit <-> register bit: like unpack, of halves of a register
+  blocks_even_odd  // 64-byte registers, lane bit 2: like even_odd, of blocks of 16 bytes
 };
 
 // A slot becomes, lane by lane, lane `lane % lanes` of a step's slot `low` (lane < lanes) or `high`
@@ -85,8 +85,8 @@ struct Relayout {
 };
 
 // The plan that sorts `used` registers of 2^lane_bits words. At its start slot r is register r, and
-// the slots from `used` on must be all greatest words. At its end position p is at lane p % lanes of
-// slot slot_of[p / lanes].
+// the slots from `used` on must be all greatest words. At its end position p is at lane p % lanes
+// of slot slot_of[p / lanes].
 template <unsigned lane_bits, size_t used>
 class NetworkPlan {
   static constexpr unsigned register_bits_of(size_t n) {
@@ -134,11 +134,11 @@ class NetworkPlan {
  private:
   static constexpr unsigned bits = register_bits + lane_bits;
   static constexpr uint32_t all = ~uint32_t{0} >> (32 - lanes);
-  // Processors have 16 registers of 32 bytes, or 32 of 64; two are for what a step makes.
+  // Processors have 16 registers of 32 bytes, or 32 of 64; two are for a step's results.
   static constexpr size_t hot_slots = lane_bits == 3 ? 14 : 30;
 
-  // layout[i]: the bit of the position that is bit i of the register's number, or from
-  // register_bits on of the lane's.
+  // layout[i]: the bit of the position that is bit i of the register's number, or, from
+  // register_bits on, of the lane's.
   std::array<unsigned, bits> layout{};
   // Lanes known to hold the greatest word, by register.
   std::array<uint32_t, registers> greatest{};
@@ -195,7 +195,7 @@ class NetworkPlan {
       } else if (top + 1 < bits) {
         distance = bit + 1 + (top + 1 - other);
       } else {
-        distance = 1000 - other;  // never again: those that a register's number ends with stay
+        distance = 1000 - other;  // never again: the final bits of a register's number stay
       }
       if (distance > farthest) {
         farthest = distance;
@@ -248,7 +248,7 @@ class NetworkPlan {
     out.kind = kind;
     std::array<uint32_t, registers> moved{};
     std::array<uint8_t, registers> moved_slot_of{};
-    std::array<size_t, registers> step_from{};  // the step of a first source, and 1 more
+    std::array<size_t, registers> step_from{};  // the step of a first source, plus 1
     bool known[2] = {false, false};
     for (size_t r = 0; r < registers; ++r) {
       std::array<uint32_t, lanes> lane_of{};
@@ -277,7 +277,7 @@ class NetworkPlan {
             static_cast<uint32_t>(from_lane + (from_register == sources[0] ? 0 : lanes));
         moved[r] |= ((greatest[from_register] >> from_lane) & 1) << lane;
       }
-      // The first source is the one with the smaller number, so that two index vectors do.
+      // The first source is the one with the smaller number, so that two index vectors are enough.
       if (sources[1] < sources[0]) {
         for (auto& lane : lane_of) lane ^= lanes;
         const size_t first = sources[1];
@@ -289,7 +289,7 @@ class NetworkPlan {
       while (which < 2 && known[which] && out.lanes_of[which] != lane_of) ++which;
       known[which] = true;  // a third kind of index vector would be out of bounds: no constant
       out.lanes_of[which] = lane_of;
-      // The first register that is made of two sources takes the slot of one, the second the other's.
+      // The first register made of two sources takes the slot of one, the second the other's.
       size_t& step = step_from[sources[0]];
       const bool second = step != 0;
       moved_slot_of[r] = slot_of[sources[second ? 1 : 0]];
@@ -311,12 +311,12 @@ class NetworkPlan {
     slot_of = moved_slot_of;
   }
 
-  // Next comes a step whose slots are both hot, or else the first one that leads on from the slot
-  // used last.
+  // Orders the steps: next is a step whose slots are both hot, or else the first one that leads on
+  // from the slot used last.
   constexpr void reorder() {
     constexpr uint16_t none = 0xffff;
     const auto drawn = steps;
-    // Of each slot the next step, and the one after a step.
+    // For each slot the next step, and the one after a step.
     std::array<uint16_t, registers> next_of{};
     std::array<std::array<uint16_t, 2>, steps_max> after{};
     for (auto& next : next_of) next = none;
@@ -324,7 +324,7 @@ class NetworkPlan {
       after[i] = {next_of[drawn[i].low], next_of[drawn[i].high]};
       next_of[drawn[i].low] = next_of[drawn[i].high] = static_cast<uint16_t>(i);
     }
-    std::array<uint8_t, registers> recent{};  // slots, those used last in front
+    std::array<uint8_t, registers> recent{};  // slots, the last used in front
     for (size_t r = 0; r < registers; ++r) recent[r] = static_cast<uint8_t>(r);
     const auto touch = [&](uint8_t slot) {
       size_t at = 0;

@@ -1,8 +1,8 @@
-// The sort of words by a network on vectors, compiled once for each instruction set: by leaf_avx2.cc and
-// leaf_avx512.cc, which say with PENSTOCK_TIER what their namespace is called, and have a class Vectors in it.
+// The sort of words by a network on vectors, compiled once for each instruction set: leaf_avx2.cc
+// and leaf_avx512.cc define PENSTOCK_TIER, the name of their namespace, and a class Vectors in it.
 //
-// A leaf of n words uses the smallest multiple of 32 that holds them; networks between these would save
-// almost nothing (see the pruning in network_plan.h) and fill the instruction cache.
+// A leaf of n words uses the smallest multiple of 32 that holds them; networks between these would
+// save almost nothing (see the pruning in network_plan.h) and fill the instruction cache.
 
 #include <cstddef>
 #include <cstdint>
@@ -57,7 +57,7 @@ template <size_t used>
   for (size_t r = 0; r < used; ++r) v[r] = slots[plan<used>.slot_of[r]];
 }
 
-// Up to `used` registers of words, more than `full`.
+// Sorts more than `full` registers of words, up to `used`.
 template <size_t used, size_t full>
 void words_of(const uint32_t* in, size_t count, uint32_t* out) {
   const auto items_from = [count](size_t first) { return count <= first ? 0 : count - first; };

@@ -1,7 +1,7 @@
 #pragma once
 
-// The sort of records that moves each of them once, along the cycles of the permutation: for large ones,
-// and for what nothing else has made small.
+// The sort of records that moves each of them once, along the cycles of the permutation: for large
+// ones, and for buckets that nothing else has made small.
 
 #include <cstddef>
 
@@ -10,10 +10,11 @@
 
 namespace penstock::sorting {
 
-// From here on a record is sorted like that by one thread.
+// Least size of a record that one thread sorts like this.
 inline constexpr size_t cycle_record_bytes_min = 2 * KiB;
 
-// Records that share the first `pos` bytes of their keys. Takes 16 bytes for each beside them.
+// Sorts records that share the first `pos` bytes of their keys. Takes 16 bytes for each beside
+// them.
 Status sort_by_cycles(std::byte* records, size_t count, const Keys& keys, size_t pos,
                       unsigned threads);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a sort of records knows of their keys: prefixes, comparisons, and how pairs of equal prefixes are
-// put in the order of their whole keys. record_sort.cc tells why it is done so.
+// The keys of records in a sort: prefixes, comparisons, and the order of pairs with equal prefixes
+// by their whole keys. record_sort.cc explains the reasons.
 
 #include <algorithm>
 #include <bit>
@@ -42,7 +42,7 @@ constexpr size_t prefix_bytes = 8;
   std::memcpy(to, from, bytes);
 }
 
-// Where keys are, and how they compare.
+// The place of keys in records, and their comparison.
 class Keys {
  public:
   Keys(const RecordLayout& layout, bool descending) : layout_(layout), descending_(descending) {}
@@ -50,8 +50,8 @@ class Keys {
   size_t bytes() const { return layout_.key_bytes; }
   const std::byte* of(const std::byte* record) const { return record + layout_.key_offset; }
 
-  // How many bytes two keys have in common, of those from `pos` up to `end`; counted from the
-  // front.
+  // Returns how many bytes two keys have in common, counted from the front. REQUIRES: those up to
+  // `pos` are equal. `end`: limit.
   size_t common(const std::byte* a, const std::byte* b, size_t pos, size_t end) const {
     a = of(a);
     b = of(b);
@@ -72,7 +72,7 @@ class Keys {
     return pos;
   }
 
-  // In the order that was asked for: negative, zero, positive.
+  // Compares in the requested order: negative, zero, positive.
   int compare(const std::byte* a, const std::byte* b, size_t pos) const {
     if (pos >= layout_.key_bytes) return 0;
     const int order = std::memcmp(of(a) + pos, of(b) + pos, layout_.key_bytes - pos);
@@ -127,8 +127,8 @@ inline uint64_t value_of(const std::byte* record) {
   return reinterpret_cast<uint64_t>(record);
 }
 
-// Pairs of a prefix and a record's address, that are in order by the prefixes at `pos`, into the
-// order of their whole keys. `sort_run(pairs, count, keys)` sorts pairs by their key, stably.
+// Sorts pairs of a prefix and a record's address by the whole keys. `sort_run(pairs, count, keys)`
+// sorts pairs by their key, stably. REQUIRES: the pairs are in order by the prefixes at `pos`.
 template <class SortRun>
 Status sort_ties(KeyValue* pairs, size_t count, const Keys& keys, size_t pos, SortRun sort_run) {
   constexpr size_t insertion_records_max = 12;

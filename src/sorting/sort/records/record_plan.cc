@@ -9,15 +9,17 @@
 namespace penstock::sorting {
 namespace {
 
-constexpr size_t record_bucket_bytes_wanted = MiB;  // with pairs and slots, in a second-level cache
-constexpr size_t pair_bytes = 3 * sizeof(KeyValue);  // of a record: a pair, and its share of slots
-// Up to so many buckets' records are sorted as one, without a distribution, which does not pay before
-// they are several times the second-level cache.
+constexpr size_t record_bucket_bytes_wanted =
+    MiB;  // its pairs and slots also fit a second-level cache
+constexpr size_t pair_bytes = 3 * sizeof(KeyValue);  // memory of a record: a pair, and its share of
+                                                     // slots
+// Records of up to this many buckets are sorted at once, without a distribution, which does not pay
+// before they are several times the second-level cache.
 constexpr uint64_t gathered_buckets_max = 4;
 constexpr uint64_t bucket_bytes_max = 4 * MiB;
 constexpr uint64_t bucket_growth_max = 8;  // larger buckets are divided again
 constexpr size_t record_chunk_bytes_min = 2 * KiB;
-constexpr size_t nested_bytes = 2 * MiB;  // of chunks, at most, that a distribution leaves unfilled
+constexpr size_t nested_bytes = 2 * MiB;  // chunks, at most, that a distribution leaves unfilled
 constexpr uint64_t bytes_per_thread_min = 8 * MiB;
 constexpr uint64_t records_per_thread_min = 256;
 
@@ -36,10 +38,10 @@ ChunkPlan plan_records(uint64_t count, size_t record_bytes, unsigned threads, bo
       std::max<uint64_t>(bytes / 100, std::min<uint64_t>(bytes / 8, 16 * MiB + threads * 8 * MiB));
   uint64_t buckets = std::clamp<uint64_t>(ceil_div(count, wanted), 4, 1024);
   if (count / buckets > 4 * wanted) buckets = 2048;
-  // A chunk holds a record at least.
+  // A chunk contains at least one record.
   buckets = std::clamp<uint64_t>(allowed / (uint64_t{threads + 1} * record_bytes), 4, buckets);
   plan.buckets = static_cast<uint32_t>(buckets);
-  // Twice the mean: an uneven bucket is better gathered at once than divided again.
+  // Twice the mean: it is better to gather an uneven bucket at once than to divide it again.
   const uint64_t most =
       std::max(wanted, std::min(bucket_growth_max * wanted, bucket_bytes_max / record_bytes));
   plan.bucket_items_max = std::clamp<uint64_t>(2 * count / buckets, wanted, most);
@@ -55,9 +57,9 @@ ChunkPlan plan_records(uint64_t count, size_t record_bytes, unsigned threads, bo
   // See plan_in_place().
   const double error = 1.25 / std::sqrt(static_cast<double>(plan.sample_items));
   const uint64_t bucket_chunks = plan.bucket_items_max / plan.chunk_items + 1;
-  // Towards the end by what the sample may be wrong, and by a bucket for each thread, as far as memory
-  // goes: what is written lies behind all that is read. Where it did not, sixteen threads were as
-  // fast as four.
+  // The shift towards the end is the sample's error and a bucket for each thread, as far as memory
+  // allows: output then lies behind all input that is being read. Without the buckets, sixteen
+  // threads were as fast as four.
   const uint64_t mean_chunks = ceil_div(chunks, buckets);
   const uint64_t others =
       std::clamp(allowed / 2 / plan.chunk_bytes(), mean_chunks, threads * mean_chunks);

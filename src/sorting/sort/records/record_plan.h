@@ -1,7 +1,7 @@
 #pragma once
 
-// How records are divided: buckets, chunks, and what may be unfilled. All tunables of it stand in
-// record_plan.cc, but for those that the sort itself needs.
+// How records are divided: buckets, chunks, and how much may be unfilled. record_plan.cc has all
+// tunables of it, except for those that the sort itself needs.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace penstock::sorting {
 
-inline constexpr unsigned record_depth_max = 2;  // of distributions behind the first one
+inline constexpr unsigned record_depth_max = 2;  // distributions behind the first one
 inline constexpr size_t record_chunk_bytes_max = 16 * KiB;
 
 ChunkPlan plan_records(uint64_t count, size_t record_bytes, unsigned threads, bool in_order);
-// Of so many that may work, those that have enough to do.
+// Returns how many of `threads` have enough to do.
 unsigned record_threads(size_t count, size_t record_bytes, unsigned threads);
 
 }  // namespace penstock::sorting

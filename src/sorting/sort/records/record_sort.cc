@@ -24,10 +24,10 @@
 #include "sorting/sort/records/record_keys.h"
 #include "sorting/sort/records/record_plan.h"
 
-// From the naive way upward. A sort by comparison moves whole records log n times, and misses the
-// cache in most of its levels. Sorting pairs of a key's prefix and a pointer moves each record
-// once, but from anywhere: a miss or two for each record, and a second array for the result. The
-// idea is to do that where everything is in the cache:
+// A sort by comparison moves whole records log n times, and misses the cache in most of its levels.
+// Sorting pairs of a key's prefix and a pointer moves each record once, but from anywhere: a miss
+// or two for each record, and a second array for the result. This sort does that on pieces that are
+// in the cache:
 //
 //   in order already, or backwards?     nothing, or a reversal
 //   otherwise:
@@ -40,27 +40,26 @@
 //
 // Each record is read twice and written twice. Two differences to the sort of keys:
 //
-// 1. A record is as large as a cache line or larger, so there are no lines that gather items: it
-//    goes straight to its chunk. What it costs is the miss when a bucket comes to its next cache
-//    line; bucket numbers are computed for a whole chunk first, and the places of the records some
-//    way ahead are prefetched for writing: 44 ns a record of 100 bytes for the whole sort instead
-//    of 51.
-// 2. A bucket's own place is cleared first and its records go there straight from the chunks where
-//    they lie. For that the regions of ChunkSpace are shifted by a bucket more for each thread, so
-//    that few chunks are in the way of their own bucket, or of those that others write. (Stores
-//    past the caches gained nothing here.)
+// 1. A record is as large as a cache line or larger, so no lines gather items: it goes straight to
+//    its chunk. The cost is a miss when a bucket reaches its next cache line; bucket numbers are
+//    computed for a whole chunk first, and the places of the records some way ahead are prefetched
+//    for writing: 44 ns a record of 100 bytes for the whole sort instead of 51.
+// 2. A bucket's own place is cleared first and its records go there straight from their chunks.
+//    For that the regions of ChunkSpace are shifted by a bucket more for each thread, so that few
+//    chunks are in the way of their own bucket, or of those that others write. (Stores past the
+//    caches gained nothing here.)
 //
 // Prefixes. At a position `pos` of the key, the prefix of a record is the 8 bytes from there, as a
-// big-endian number, filled with zeros beyond the key's end. What all records of a bucket have in
-// common is found in one pass, however long, and skipped. Pairs of equal prefixes make a run; runs
-// are sorted by what follows in the same way, the common part skipped, from a stack of runs of our
-// own. Every prefix that is loaded decides something or is followed by bytes that do, so that the
-// work is linear in the bytes of the records, whatever they hold.
+// big-endian number, filled with zeros beyond the key's end. The bytes that all records of a bucket
+// have in common are found in one pass, however long, and skipped. Pairs of equal prefixes make a
+// run; runs are sorted by the following bytes in the same way, the common part skipped, from an
+// explicit stack of runs. Every prefix that is loaded decides something or is followed by bytes
+// that do, so that the work is linear in the bytes of any records.
 //
 // Worst cases. A bucket that two more distributions have left large is stored in any order, and its
-// pairs sorted apart (16 bytes a record); then the records are permuted along the cycles. Large
-// records, with one thread, are sorted like that in the first place: a random access to 2 KiB costs
-// little, and records move once.
+// pairs are sorted apart (16 bytes a record); then the records are permuted along the cycles. One
+// thread sorts large records like that from the start: a random access to 2 KiB costs little, and
+// records move once.
 
 namespace penstock::sorting {
 
@@ -72,17 +71,17 @@ constexpr size_t read_ahead_bytes = 2048;
 constexpr size_t numbers_max = 256;   // records whose buckets are computed before any is stored
 constexpr size_t places_ahead = 8;    // records
 constexpr size_t gather_ahead = 12;   // records
-constexpr size_t prefetch_lines = 4;  // of a record
+constexpr size_t prefetch_lines = 4;  // lines of a record
 constexpr size_t skip_bytes_min = 4;  // a common prefix of the sample that is worth a pass
 constexpr size_t line_bytes = 64;
 
-// A thread's own memory, beside that of ChunkSort.
+// A thread's memory, beside that of ChunkSort.
 struct RecordTools {
   CacheSort<KeyValue> cache;
   std::unique_ptr<KeyValue[]> pairs;
 };
 
-// Records go straight to their chunks.
+// Scatters records straight to their chunks.
 class RecordScatter {
  public:
   template <class Sort>
@@ -101,7 +100,7 @@ class RecordScatter {
     for (size_t start = 0; start < count; start += numbers_max) {
       const size_t here = std::min(numbers_max, count - start);
       number(records, here, bytes, prefix_, map_, numbers);
-      // Meanwhile what will be read next comes into the cache.
+      // Fetch the records that will be read next into the cache meanwhile.
       const std::byte* next = start + here < count ? records + here * bytes : ahead;
       const size_t next_bytes = std::min(here * bytes, record_chunk_bytes_max);
       size_t fetched = 0;
@@ -216,8 +215,8 @@ class RecordSort : public ChunkSort<RecordSort, std::byte, RecordTools, RecordSc
     return {};
   }
 
-  // Few records: their pairs are sorted, and they are gathered in other memory. It comes from malloc(),
-  // which keeps it for the next sort: new pages cost more than the sort of 256 records.
+  // Sorts few records: their pairs are sorted, and they are gathered in other memory. It comes from
+  // malloc(), which keeps it for the next sort: new pages cost more than the sort of 256 records.
   Status sort_small() {
     const size_t bytes = count_ * record_bytes_;
     const size_t scratch_bytes = round_up(CacheSort<KeyValue>::bytes_needed(count_), line_bytes);
@@ -235,7 +234,7 @@ class RecordSort : public ChunkSort<RecordSort, std::byte, RecordTools, RecordSc
     return {};
   }
 
-  // False: all keys are equal.
+  // Returns false if all keys are equal.
   bool choose_buckets() {
     Random random(count_);
     std::vector<const std::byte*> sampled(plan().sample_items);
@@ -284,7 +283,7 @@ class RecordSort : public ChunkSort<RecordSort, std::byte, RecordTools, RecordSc
     if (!status) worker.status = std::move(status);
   }
 
-  // The pairs of the records of all pieces, in order.
+  // Sorts the pairs of the records of all pieces.
   void sort_pairs(Worker& worker, size_t count, size_t pos) {
     const PrefixLoad prefix(keys_, pos);
     KeyRange range = {~uint64_t{0}, 0};
@@ -293,7 +292,7 @@ class RecordSort : public ChunkSort<RecordSort, std::byte, RecordTools, RecordSc
       const Piece<std::byte>& piece = worker.pieces[p];
       const std::byte* record = piece.items;
       const std::byte* const end = record + piece.count * record_bytes_;
-      // All of it comes to the cache, not only the keys.
+      // Fetch whole records into the cache, not only the keys.
       const std::byte* fetch = record;
       for (; record < end; record += record_bytes_, ++pair) {
         for (; fetch < end && fetch < record + read_ahead_bytes; fetch += line_bytes)
@@ -324,8 +323,8 @@ class RecordSort : public ChunkSort<RecordSort, std::byte, RecordTools, RecordSc
     }
   }
 
-  // A bucket that fits the cache. Its place is cleared before it is read: the chunks that are read stay where
-  // they are, and nobody waits for a reader that waits.
+  // Stores a bucket that fits the cache. Its place is cleared before it is read: the chunks that
+  // are read stay in place, and nobody waits for a reader that waits.
   void gather(Worker& worker, Bucket& bucket, uint64_t start) {
     clear(start, bucket.count);
     list_pieces(worker, bucket);
@@ -345,7 +344,7 @@ class RecordSort : public ChunkSort<RecordSort, std::byte, RecordTools, RecordSc
   Keys keys_;
 };
 
-// Records that are in order, or backwards without equal keys (or with, where order does not
+// Sorts records that are in order, or backwards without equal keys (or with, if order does not
 // matter).
 bool sort_monotone(std::byte* records, size_t count, const Keys& keys, bool stable) {
   const size_t bytes = keys.layout().record_bytes;

@@ -96,9 +96,9 @@ struct Case {
   uint64_t seed = 0;
 };
 
-// Against a stable sort of places; what stands around the records must stay as it is. Records with
-// room for it carry their place, by which a sort that is not stable is told from one that is, and
-// two records from one that stands there twice.
+// Compares with a stable sort of places; the bytes around the records must stay unchanged. Records
+// with room for it carry their place, which distinguishes a stable sort from one that is not, and
+// two records from one that appears twice.
 void expect_like_stable_sort(const Case& c) {
   const auto& [record_bytes, key_offset, key_bytes] = c.layout;
   SCOPED_TRACE(testing::Message() << c.pattern->name << ", count " << c.count << ", record "
@@ -200,7 +200,7 @@ TEST(RecordSort, SortsManyRecordsOfEveryPattern) {
   }
 }
 
-TEST(RecordSort, SortsByWhatFollowsACommonPrefix) {
+TEST(RecordSort, SortsByTheBytesBehindACommonPrefix) {
   static size_t common;
   const Pattern pattern = {"some bytes in common", [](Random& r, size_t, size_t, unsigned char* k,
                                                       size_t n) { fill_behind(r, common, k, n); }};
@@ -210,7 +210,7 @@ TEST(RecordSort, SortsByWhatFollowsACommonPrefix) {
   }
 }
 
-// The layout of the sort benchmark, and sizes that the copy of a record treats apart.
+// The layout of the sort benchmark, and sizes that the copy of a record treats separately.
 TEST(RecordSort, SortsUsualLayouts) {
   const RecordLayout layouts[] = {{100, 0, 10}, {8, 0, 8},  {16, 8, 8}, {16, 0, 16},
                                   {15, 3, 9},   {7, 1, 5},  {1, 0, 1},  {512, 500, 12},
@@ -262,8 +262,8 @@ TEST(RecordSort, RefusesKeysOutsideOfTheRecord) {
   EXPECT_EQ(records[0], 3);
 }
 
-// What a sort takes beside the records by its plan, but for buckets that two more distributions have
-// not made small.
+// Memory that a sort takes beside the records by its plan, without buckets that two more
+// distributions have not made small.
 uint64_t planned_extra_bytes(size_t count, size_t bytes, unsigned threads_max, bool stable) {
   const unsigned threads = record_threads(count, bytes, threads_max);
   if (bytes >= cycle_record_bytes_min && threads_max <= 1) {

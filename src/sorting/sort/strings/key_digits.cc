@@ -54,7 +54,7 @@ size_t KeyDigits::make(Number& number, size_t first, size_t table, unsigned bits
   std::array<Values, window_max> values;
   uint64_t most = 0;  // the greatest number so far
   size_t end = first;
-  uint64_t room = 0;  // for the last digit, if it is not there with all its values
+  uint64_t room = 0;  // for the last digit, if not all of its values fit
   for (; end < places(); ++end) {
     values[end] = values_at(end);
     const unsigned count = std::max(values[end].count, 1u);

@@ -14,7 +14,7 @@
 namespace penstock::sorting {
 namespace {
 
-// What all of them are, in one number or two.
+// Numbers of all keys, one or two for each.
 struct Numbers {
   KeyDigits digits;
   std::vector<uint64_t> first;
@@ -38,7 +38,7 @@ struct Numbers {
   bool ends(size_t i) const { return digits.keys_end()(digits.has_more() ? more[i] : first[i]); }
 };
 
-// Against the order of strings: numbers rise where keys do, and what is said of equal ones holds.
+// Compares with the order of strings: numbers rise with keys, and statements about equal ones hold.
 void check(const std::vector<std::string>& keys, size_t from, bool descending, unsigned more_bits,
            size_t sample) {
   const Numbers numbers(keys, from, descending, more_bits, sample);
@@ -115,7 +115,7 @@ TEST(KeyDigits, TheLoopsOfThisMachineDoAsThePortableOnes) {
   }
 }
 
-TEST(KeyDigits, ATimestampIsToldInFull) {
+TEST(KeyDigits, ATimestampFitsInFull) {
   std::vector<std::string> keys;
   Random random(1);
   for (int i = 0; i < 1000; ++i) {
@@ -140,7 +140,7 @@ TEST(KeyDigits, SixteenHexadecimalDigitsFit) {
   EXPECT_EQ(numbers.first.back(), ~uint64_t{0});
 }
 
-// What has no room in one number is in the second.
+// Bytes that do not fit one number are in the second.
 TEST(KeyDigits, ASecondNumberGoesOn) {
   std::vector<std::string> keys;
   Random random(1);
@@ -154,8 +154,8 @@ TEST(KeyDigits, ASecondNumberGoesOn) {
   EXPECT_TRUE(Numbers(keys, 0, false, 40).digits.complete());
 }
 
-// Of keys of which some are longer than the number, it tells that the others end.
-TEST(KeyDigits, ANumberTellsThatItsKeysEnd) {
+// If some keys are longer than the number covers, it still shows that the others end.
+TEST(KeyDigits, ANumberShowsThatItsKeysEnd) {
   std::vector<std::string> keys(30, std::string(100, 'x'));
   Random random(1);
   for (std::string& key : keys) {
@@ -179,7 +179,7 @@ TEST(KeyDigits, KeysThatAreAlikeSoFarHaveNothingInTheWindow) {
   EXPECT_TRUE(next.digits.complete());
 }
 
-// No number tells "a" from "a\0".
+// No number distinguishes "a" from "a\0".
 TEST(KeyDigits, KeysThatEndInZerosAreNeverComplete) {
   const std::vector<std::string> keys = {"a", std::string("a\0", 2), "b"};
   const Numbers numbers(keys, 0);

@@ -1,20 +1,20 @@
 #pragma once
 
-// Strings in order, by pairs of eight bytes of the key and a value that tells where it is.
+// A sort of strings by pairs of eight bytes of the key and a value that locates the string.
 //
-// The naive way moves strings, or pointers to them, and looks at two keys for each step of n log n:
-// two misses of the cache. A pair of (a number made of the key, place) is a number with eight bytes
-// beside it, and those are sorted in place at the speed of numbers, without a look at the strings.
+// A sort that moves strings, or pointers to them, reads two keys for each step of n log n: two
+// misses of the cache. A pair of (a number made of the key, place) is a number with eight bytes
+// beside it, and those are sorted in place at the speed of numbers, without reading the strings.
 //
-// The number tells as much of the key as it can (key_digits.h), and where the values are small, a second one
-// stands above them in their own word, so that it is numbers of 128 bits that are sorted. What is equal in
-// them is a group, and is put right by itself: few by the eight bytes behind them; many like the whole, by what
-// stands behind what is equal. Often there is nothing to put right, because the numbers were complete, or told
-// that the keys end.
+// The number contains as much of the key as it can (key_digits.h), and if the values are small, a
+// second one stands above them in their own word, so that numbers of 128 bits are sorted. Pairs of
+// equal numbers are a group, which is sorted by itself: a small one by the eight bytes behind the
+// equal ones; a large one like the whole, by the bytes behind the equal ones. Often no group is
+// left, because the numbers were complete, or showed that the keys end.
 //
-// (Keys end. What is behind the end of a shorter key is filled up with zeros, so a group may hold "a"
-// and "a\0" and not be told apart by any number: such a group is left to comparisons. So is one that is
-// `group_depth_max` deep, that the stack may end, too.)
+// (Ends of keys. A shorter key is filled with zeros behind its end, so a group may contain "a" and
+// "a\0", which no number distinguishes: comparisons sort such a group. They also sort one that is
+// `group_depth_max` deep, because the stack is limited.)
 
 #include <algorithm>
 #include <array>
@@ -39,27 +39,29 @@
 
 namespace penstock::sorting {
 
-// Below it the eight bytes behind those that are equal mostly suffice.
+// For smaller groups the eight bytes behind the equal ones mostly suffice.
 inline constexpr size_t group_items_min = 128;
 inline constexpr unsigned group_depth_max = 64;
-// What is less is not worth a thread.
+// Fewer pairs are not worth a thread.
 inline constexpr size_t pairs_of_a_thread_min = 1 << 15;
-// Keys of which a guess is made: what all have in common, and how many bytes behind that are needed.
+// Sampled keys: they give a guess of what all have in common, and how many bytes behind that are
+// needed.
 inline constexpr size_t sample_keys_min = 16;
 inline constexpr size_t sample_keys_max = 256;
-// Keys that are looked at in one call.
+// Keys that are read in one call.
 inline constexpr size_t keys_at_a_time = 64;
-// A number of the second kind is worth its word if it has so many bits.
+// A second number is worth its word if it has at least this many bits.
 inline constexpr unsigned more_bits_min = 8;
-// How far ahead of use a string is asked for, in pairs.
+// Distance of prefetching a string, in pairs.
 inline constexpr size_t prefetch_pairs = 16;
 
 inline Status sort_by_number(std::span<KeyValue> pairs, unsigned threads) {
   return sort_in_place(pairs.data(), pairs.size(), {.order = {}, .threads = threads});
 }
 
-// Calls order_group(group) for each stretch of two pairs or more that have one number, and ahead(i) before it
-// comes to pair i. All other pairs' keys become 0. REQUIRES: the pairs are sorted by number.
+// Calls order_group(group) for each stretch of two pairs or more with one number, and ahead(i)
+// before it comes to pair i. All other pairs' keys become 0. REQUIRES: the pairs are sorted by
+// number.
 template <class OrderGroup, class Ahead>
 Status order_groups(std::span<KeyValue> pairs, OrderGroup order_group, Ahead ahead) {
   for (size_t i = 0; i < pairs.size();) {
@@ -81,7 +83,7 @@ Status order_groups(std::span<KeyValue> pairs, OrderGroup order_group) {
   return order_groups(pairs, order_group, [](size_t) {});
 }
 
-// Keys that are equal: in the order of the values, unless nobody can tell them apart.
+// Orders equal keys by the values, unless these cannot be told apart (`alike`).
 inline Status order_equal(std::span<KeyValue> group, bool alike) {
   if (!alike) {
     if (group.size() < group_items_min) {
@@ -96,7 +98,7 @@ inline Status order_equal(std::span<KeyValue> group, bool alike) {
   return {};
 }
 
-// By comparing keys: order_of(pair, pair) is below, at or above 0.
+// Orders by comparing keys: order_of(pair, pair) is below, at or above 0.
 template <class OrderOf>
 void order_by_comparisons(std::span<KeyValue> group, OrderOf order_of) {
   std::sort(group.begin(), group.end(), [&](const KeyValue& a, const KeyValue& b) {
@@ -121,7 +123,7 @@ inline bool same_bytes(const char* a, const char* b, size_t bytes) {
   for (size_t i = 0; i + word < bytes; i += word) differences |= difference(i);
   return differences == 0;
 }
-// How far two keys are alike, at most `at_most` bytes. REQUIRES: they are up to `from`.
+// Returns how far two keys are alike, at most `at_most` bytes. REQUIRES: they are up to `from`.
 inline size_t common_prefix(std::string_view a, std::string_view b, size_t from, size_t at_most) {
   const size_t end = std::min({a.size(), b.size(), at_most});
   if (end <= from) return end;
@@ -130,28 +132,28 @@ inline size_t common_prefix(std::string_view a, std::string_view b, size_t from,
   return from;
 }
 
-// What values stand for.
+// The strings to which values refer.
 template <class T>
 concept KeysOfPairs = requires(const T& keys, uint64_t value) {
   { keys.key(value) } -> std::same_as<std::string_view>;
-  // The key is wanted soon, from a byte on; its place in memory is wanted before that.
+  // Prefetches the key from a byte on; its place in memory is prefetched before that.
   keys.prefetch(value, size_t{});
   keys.prefetch_place(value);
-  // Strings of equal keys are the same.
+  // Whether strings of equal keys are the same.
   { keys.equal_are_alike() } -> std::same_as<bool>;
 };
 
-// Thread safety: one thread, which has others help it.
+// Thread safety: one thread, which others help.
 template <KeysOfPairs Keys>
 class StringPairs {
  public:
-  // `value_bits`: what values take, at most.
+  // `value_bits`: the most bits of a value.
   StringPairs(const Keys& keys, bool descending, unsigned threads, unsigned value_bits = 64)
       : keys_(keys), descending_(descending), threads_(threads), value_bits_(value_bits) {}
 
-  // Puts pairs, whose values are given, in the order of their keys, compared byte by byte; of equal ones in
-  // the order of their values, unless these are alike. Then a pair's key says whether its
-  // string's is equal to the one before: 1, or 0. Errors: out_of_memory.
+  // Sorts pairs, whose values are given, by their keys, byte by byte; equal ones by their values,
+  // unless these are alike. Then a pair's key is 1 if its string is equal to the one before,
+  // otherwise 0. Errors: out_of_memory.
   Status sort(std::span<KeyValue> pairs) {
     if (pairs.size() > 1) return order_group(pairs, {});
     for (KeyValue& pair : pairs) pair.key = 0;
@@ -159,12 +161,12 @@ class StringPairs {
   }
 
  private:
-  // What is known of groups of equal numbers.
+  // Properties of groups of equal numbers.
   struct Known {
     size_t covered = 0;     // their keys are alike up to here
-    bool zeros = false;     // or have bytes 0 where others end
+    bool zeros = false;     // some keys have bytes 0 where others end
     bool complete = false;  // their keys are equal
-    KeysEnd keys_end;       // those of this number are
+    KeysEnd keys_end;       // shows numbers whose keys are equal
     unsigned depth = 0;
   };
 
@@ -174,11 +176,11 @@ class StringPairs {
     if (i + prefetch_pairs < pairs.size()) keys_.prefetch(pairs[i + prefetch_pairs].value, from);
   }
 
-  // A group is one thread's, however many there are for the whole.
+  // One thread sorts a group, however many sort the whole.
   size_t threads_for(size_t pairs) const {
     return std::clamp<size_t>(pairs / pairs_of_a_thread_min, 1, std::max(threads_, 1u));
   }
-  // The part of a thread.
+  // The part of one thread.
   template <class Pair>
   static std::span<Pair> part_of(std::span<Pair> pairs, size_t thread, size_t threads) {
     const size_t begin = pairs.size() * thread / threads;
@@ -199,7 +201,7 @@ class StringPairs {
     }
   }
 
-  // Looks at all keys, which are alike up to `from`. REQUIRES: there is one.
+  // Looks at all keys, which are alike up to `from`. REQUIRES: at least one.
   void look(std::span<const KeyValue> pairs, size_t from, bool zeros) {
     const std::string_view first_key = keys_.key(pairs.front().value);
     std::array<std::string_view, sample_keys_max> room;
@@ -264,7 +266,8 @@ class StringPairs {
     });
   }
 
-  // By number; what has equal ones is then told by equal keys, of which keys_end() says whether the strings end.
+  // Sorts by number; equal numbers become equal keys, for which keys_end() says whether the strings
+  // end.
   Status sort_numbered(std::span<KeyValue> pairs, unsigned threads, KeysEnd& keys_end) const {
     static_assert(sizeof(Key128) == sizeof(KeyValue));
     if (!digits_->has_more()) return sort_by_number(pairs, threads);
@@ -289,7 +292,7 @@ class StringPairs {
     return {};
   }
 
-  // Each has about as many pairs, and whole groups.
+  // Divides the pairs among threads, about as many for each, and in whole groups.
   Status order_in_threads(std::span<KeyValue> pairs, const Known& known) {
     const size_t threads = threads_for(pairs.size());
     if (threads == 1) return order(pairs, known);
@@ -331,7 +334,7 @@ class StringPairs {
     });
   }
 
-  // Strings that are alike up to known.covered.
+  // Orders strings that are alike up to known.covered.
   Status order_group(std::span<KeyValue> group, const Known& known) {
     if (group.size() < group_items_min) return order_few(group, known.covered);
     if (known.depth == group_depth_max) return compare(group, known.covered);
@@ -357,8 +360,8 @@ class StringPairs {
     return known.depth == 0 ? order_in_threads(group, then) : order(group, then);
   }
 
-  // A string is looked at once, for the eight bytes behind those that all have in common. These tell most
-  // apart, and how long a string is the rest of those that end there.
+  // Orders few strings. Each is read once, for the eight bytes behind those that all have in
+  // common. These distinguish most, and the length those that end there.
   Status order_few(std::span<KeyValue> group, size_t covered) {
     struct Few {
       uint64_t number, bytes, value;
@@ -390,7 +393,8 @@ class StringPairs {
     return {};
   }
 
-  // Eight bytes from `at` on, as a big-endian number; behind the end are zeros. REQUIRES: at < key.size().
+  // Eight bytes from `at` on, as a big-endian number; behind the end are zeros. REQUIRES: at <
+  // key.size().
   static uint64_t word_at(std::string_view key, size_t at) {
     const auto* data = reinterpret_cast<const std::byte*>(key.data());
     const size_t left = key.size() - at;
@@ -400,12 +404,12 @@ class StringPairs {
            << 8 * (sizeof(uint64_t) - left);
   }
 
-  // Keys that are alike up to `covered`.
+  // Compares keys that are alike up to `covered`.
   Status compare(std::span<KeyValue> group, size_t covered) const {
     order_by_comparisons(group, [&](const KeyValue& a, const KeyValue& b) {
       const std::string_view left = keys_.key(a.value);
       const std::string_view right = keys_.key(b.value);
-      // Zeros that fill up a shorter one are no part of it.
+      // Zeros that fill a shorter key are not part of it.
       const size_t from = std::min({covered, left.size(), right.size()});
       const int order = left.substr(from).compare(right.substr(from));
       return descending_ ? -order : order;
@@ -417,7 +421,7 @@ class StringPairs {
   const bool descending_;
   const unsigned threads_;
   const unsigned value_bits_;
-  std::unique_ptr<KeyDigits> digits_;  // of the group that is divided now
+  std::unique_ptr<KeyDigits> digits_;  // digits of the group that is being divided
 };
 
 }  // namespace penstock::sorting

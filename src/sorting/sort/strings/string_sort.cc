@@ -19,7 +19,7 @@ namespace {
 
 using sorting::KeyValue;
 
-// Views of strings; a value is the number of one.
+// Views of strings; a value is the index of one.
 class Views {
  public:
   Views(std::span<const std::string_view> strings, bool alike) : strings_(strings), alike_(alike) {}
@@ -32,7 +32,7 @@ class Views {
   void prefetch_place(uint64_t value) const { __builtin_prefetch(&strings_[value]); }
   bool equal_are_alike() const { return alike_; }
 
-  // (Of a view of nothing this is no address, and nothing is asked for.)
+  // (A view of nothing has no valid address, and nothing is prefetched.)
   static void prefetch_bytes(std::string_view string, size_t from) {
     const auto address = reinterpret_cast<uintptr_t>(string.data()) + from;
     __builtin_prefetch(reinterpret_cast<const void*>(address));
@@ -43,9 +43,9 @@ class Views {
   const bool alike_;
 };
 
-// The same, where a value is the view itself: how far its bytes are from the first of all, and how many they are. So
-// no view need be looked for, each at a place of its own: not for a look at its string, nor to put it in its place. But
-// values are not in the order of the views: strings that are equal have to be alike.
+// Views of strings; a value is the view itself: the distance of its bytes from the first of all,
+// and their number. So no view is read at its own place, neither for its string, nor to put it in
+// its place. But values are not in the order of the views: strings that are equal have to be alike.
 class PackedViews {
  public:
   explicit PackedViews(std::span<const std::string_view> strings) : strings_(strings) {
@@ -87,7 +87,7 @@ class PackedViews {
 
 using Pairs = std::unique_ptr<KeyValue[], decltype(&std::free)>;
 
-// On huge pages, if there is enough of them.
+// Allocates pairs, on huge pages if there are enough of them.
 Pairs get_pairs(size_t count) {
   const size_t bytes = count * sizeof(KeyValue);
   const bool huge = bytes >= 2 * os::huge_page_bytes;
@@ -123,7 +123,7 @@ void for_parts(size_t count, const SortOptions& options, const Work& work) {
   });
 }
 
-// A pair is as large as a view, and gives its place to the view that belongs there.
+// A pair is as large as a view, and the view that belongs in its place replaces it.
 Status sort_by_number(std::span<std::string_view> strings, const SortOptions& options) {
   static_assert(sizeof(KeyValue) == sizeof(std::string_view));
   constexpr size_t moved_ahead = 16;

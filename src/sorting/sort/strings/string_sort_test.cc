@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-// Of a few letters, so that many are alike for long, among them zeros, and empty ones.
+// Strings of a few letters, so that many are alike for long; some have zeros, some are empty.
 std::vector<std::string> random_strings(Random& random, size_t count) {
   const std::string common(random.below(3) == 0 ? random.below(50) : 0, 'x');
   const size_t letters = 1 + random.below(4);
