@@ -12,11 +12,11 @@
 #include "io/request_ring.h"
 #include "penstock/base.h"
 
-// Threads take block numbers from a counter and make their blocks side by side. Where a block goes
-// follows from the lengths of those before it, which for lines are known only when they are made.
-// So each block waits for its turn, takes the running offset, and passes the turn on: at once on a
-// file, after its write on a pipe, whose bytes must arrive in order. Blocks take about as long as
-// each other, so hardly anybody waits.
+// Threads take block numbers from a counter and make their blocks side by side. A block's offset is
+// the sum of the lengths before it, which for lines are known only when they are made. So each
+// block waits for its turn, takes the running offset, and passes the turn on: at once for a file,
+// after its write for a pipe, whose bytes must arrive in order. All blocks take about the same
+// time, so threads hardly wait.
 
 namespace penstock::generate {
 
@@ -34,9 +34,9 @@ uint64_t block_items_of(const Generator& generator) {
       io::sector_bytes);
 }
 
-// Thread safety: work() runs in any number of threads, finish() after all of them.
-// Invariants: blocks before turn_ have their place, and offset_ is the sum of their bytes; once
-// failure_ is set nobody waits for a turn.
+// Thread safety: work() runs in any number of threads, finish() after all of them. Invariants:
+// blocks before turn_ have their place, and offset_ is the sum of their bytes; once failure_ is set
+// nobody waits for a turn.
 class Generation {
  public:
   Generation(const Generator& generator, const io::File& file, const std::atomic<bool>* stop)
@@ -64,7 +64,7 @@ class Generation {
                                  .total_bytes = generator_.total_bytes()});
         !opened)
       return opened;
-    // Relaxed: the counter hands out numbers, nothing else.
+    // Relaxed: the counter only hands out numbers.
     for (uint64_t block = next_block_.fetch_add(1, std::memory_order_relaxed); block < blocks_;
          block = next_block_.fetch_add(1, std::memory_order_relaxed)) {
       if (auto made = make_block(ring, block); !made) return made;
@@ -73,7 +73,8 @@ class Generation {
   }
 
   Status make_block(io::RequestRing& ring, uint64_t block) {
-    // Relaxed: pairs with the signal handler's or the test's store, which hands over nothing else.
+    // Relaxed: pairs with the store of the signal handler or the test, which publishes nothing
+    // else.
     if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) {
       return failure(ErrorCode::interrupted, "write all items", file_.path());
     }
@@ -111,7 +112,7 @@ class Generation {
   }
 
   void fail(const Error& error) {
-    // Relaxed: the counter hands out numbers, nothing else. From here on there are none left.
+    // Relaxed: the counter only hands out numbers. From here on there are none left.
     next_block_.store(blocks_, std::memory_order_relaxed);
     MutexLock lock(mutex_);
     if (!failure_) failure_ = error;
@@ -131,7 +132,7 @@ class Generation {
   std::optional<Error> failure_ GUARDED_BY(mutex_);
 };
 
-// Whether the file system that holds the new file has room for it.
+// Checks that the file system of the new file has room for it.
 Status check_space(const io::File& file, uint64_t bytes) {
   if (file.kind() != io::Kind::regular) return {};
   // The file has no name yet, and its path may be a link to elsewhere.
@@ -145,7 +146,7 @@ Status check_space(const io::File& file, uint64_t bytes) {
 
 Result<uint64_t> generate_file(const Generator& generator, const std::string& path,
                                const GenerateOptions& options) {
-  // Lines begin anywhere, not at sectors: direct writes would be cut up.
+  // Lines begin anywhere, not at sectors: direct writes would be split.
   const bool direct = generator.options().format.fixed();
   auto file = io::File::create_output(
       path, {.caching = direct ? io::Caching::direct : io::Caching::buffered,

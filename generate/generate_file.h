@@ -15,10 +15,10 @@ namespace penstock::generate {
 struct GenerateOptions {
   unsigned threads = 2;
   OutputRules output_rules = {};
-  const std::atomic<bool>* stop = nullptr;  // becomes true: end with the error `interrupted`
+  const std::atomic<bool>* stop = nullptr;  // if it becomes true, ends with the error `interrupted`
 };
 
-// Returns the bytes written. "-" is stdout. Before anything is written the free space is checked.
+// Returns the bytes written. "-" is stdout. Free space is checked before anything is written.
 Result<uint64_t> generate_file(const Generator& generator, const std::string& path,
                                const GenerateOptions& options = {});
 

@@ -1,4 +1,4 @@
-// Generated files, written and checked through the file layer, also when it misbehaves.
+// Tests of generated files, written and checked through the file layer, also when it misbehaves.
 
 #include "generate/generate_file.h"
 
@@ -162,7 +162,7 @@ TEST_F(FileTest, StoppingLeavesNothingBehind) {
   EXPECT_EQ(folder_.files(), 0u);
 }
 
-TEST_F(FileTest, AFileThatIsNoWholeNumberOfItemsIsRefused) {
+TEST_F(FileTest, AFileWithAPartOfAnItemIsRefused) {
   std::ofstream(path("file")) << "123456789";
   const auto checked = check(path("file"), {.check = {*parse_format("u64")}});
   ASSERT_FALSE(checked);

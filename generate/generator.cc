@@ -12,9 +12,10 @@
 #include "generate/sort_benchmark.h"
 #include "items/codec.h"
 
-// A distribution times a numeric type would be more than a hundred loops. Instead an input is made
-// in two steps, over blocks small enough for the cache: the distribution makes 64-bit words, and
-// the type makes numbers of them. What a word means to the second step depends on the distribution:
+// Each distribution times each numeric type would be more than a hundred loops. Instead an input is
+// made in two steps, over blocks small enough for the cache: the distribution makes 64-bit words,
+// and the type makes numbers of them. The distribution determines the meaning of a word in the
+// second step:
 //   bits    the bits of the number; of a float with the exponent of NaN or infinity one exponent
 //           bit is flipped, so that it becomes finite
 //   raw     the bits of the number, whatever they mean
@@ -65,7 +66,7 @@ constexpr uint64_t golden = 0x9e3779b97f4a7c15u;
 constexpr uint64_t count_max = uint64_t{1} << 60;
 constexpr uint64_t zipf_ranks_max = uint64_t{1} << 32;
 constexpr size_t block_items = 512;
-constexpr uint64_t shared_top_bits = 16;  // one-bucket: what all keys have in common
+constexpr uint64_t shared_top_bits = 16;  // one-bucket: leading bits that all keys have in common
 
 uint64_t root_of(uint64_t value) {
   auto root = static_cast<uint64_t>(std::sqrt(static_cast<double>(value)));
@@ -74,7 +75,7 @@ uint64_t root_of(uint64_t value) {
   return root;
 }
 
-// factor * factor mod modulus.
+// Returns factor * factor mod modulus.
 uint64_t square(uint64_t factor, uint64_t modulus) {
   if (modulus <= uint64_t{1} << 32) return factor * factor % modulus;
   return static_cast<uint64_t>(static_cast<__uint128_t>(factor) * factor % modulus);
@@ -109,7 +110,7 @@ Meaning meaning_of(Distribution distribution) {
 template <class Codec>
 constexpr bool is_float = requires { Codec::infinity; };
 
-// A natural number as the bits of a number of this type.
+// Returns a natural number as the bits of a number of this type.
 template <class Codec>
 typename Codec::Bits bits_of_value(uint64_t value) {
   using Bits = typename Codec::Bits;
@@ -144,7 +145,7 @@ typename Codec::Bits number_of(uint64_t word, Meaning meaning) {
   return 0;
 }
 
-// The values that floating point treats in a special way, by four random bits.
+// Returns a value that floating point treats in a special way, by four random bits.
 template <class Codec>
 uint64_t special_float(unsigned choice) {
   using Bits = typename Codec::Bits;
@@ -307,10 +308,10 @@ void Generator::fill_numbers(uint64_t first, uint64_t count, std::byte* out) con
   }
 }
 
-// The first of the two steps that the essay above describes.
+// Performs the first of the two steps described above.
 void Generator::fill_words(uint64_t first, std::span<uint64_t> words) const {
   const uint64_t n = options_.count;
-  const unsigned spare = 64 - width_;  // bits of a word that a number has not
+  const unsigned spare = 64 - width_;  // bits of a word that are not in a number
   const uint64_t all = ~uint64_t{0} >> spare;
   const uint64_t low = (uint64_t{1} << (width_ / 4)) - 1;
   const uint64_t shared = all & ~(all >> shared_top_bits);
@@ -373,15 +374,15 @@ void Generator::fill_words(uint64_t first, std::span<uint64_t> words) const {
   PENSTOCK_CHECK(false, "a distribution of text was asked for numbers");
 }
 
-// Key number `index` of a strictly rising sequence that covers the range of the type: one key out
-// of every interval of key_step_. With more items than keys, neighbours may be equal.
+// Returns key number `index` of a strictly rising sequence that covers the range of the type: one
+// key out of every interval of key_step_. With more items than keys, neighbours may be equal.
 uint64_t Generator::sorted_key(uint64_t index) const {
   if (key_step_ == 0) return key_first_ + high_half(index, keys_per_item_);
   return key_first_ + index * key_step_ + high_half(random(index), key_step_);
 }
 
-// An index or, for one in root_ of them, its partner: the indices are cut into root_ blocks of
-// root_, each block has one index that is swapped, and blocks are paired by b -> c - b.
+// Returns the index or, for one in root_ of them, its partner: the indices are cut into root_
+// blocks of root_, each block has one index that is swapped, and blocks are paired by b -> c - b.
 uint64_t Generator::swapped(uint64_t index) const {
   auto chosen = [&](uint64_t block) { return block * root_ + high_half(random(~block), root_); };
   const uint64_t block = index / root_;
@@ -390,9 +391,9 @@ uint64_t Generator::swapped(uint64_t index) const {
   return chosen(block <= pairing ? pairing - block : pairing + root_ - block);
 }
 
-// 64 bits of which each is zero with probability 1 / t (to 16 binary digits), independently. Going
-// through the digits of a probability from the last to the first, "or random" halves the distance
-// to one and "and random" the distance to zero, for 64 bits at once.
+// Returns 64 bits, each of which is zero with probability 1 / t (to 16 binary digits),
+// independently. From the last digit of the probability to the first, "or random" halves the
+// distance to one and "and random" the distance to zero, for 64 bits at once.
 uint64_t Generator::bits_with_zeros(uint64_t index) const {
   constexpr unsigned digits = 16;
   const auto ones = static_cast<uint32_t>(std::lround((1 - 1 / options_.t) * (1 << digits)));
@@ -411,9 +412,9 @@ void Generator::fill_records(uint64_t first, uint64_t count, std::byte* out) con
   if (options_.skew || options_.distribution != D::uniform) replace_keys(first, count, out);
 }
 
-// Puts keys of ours into records. With --skew the first eight bytes are a hash of the rank,
-// big-endian or in base 95, and the last two stay; of a numeric distribution (binary only) they are
-// the number, big-endian, and two zeros, so that equal numbers are equal keys.
+// Replaces the keys of records. With --skew the first eight bytes are a hash of the rank,
+// big-endian or in base 95, and the last two stay; for a numeric distribution (binary only) they
+// are the number, big-endian, and two zeros, so that equal numbers are equal keys.
 void Generator::replace_keys(uint64_t first, uint64_t count, std::byte* records) const {
   if (options_.skew) {
     for (uint64_t i = 0; i < count; ++i, records += benchmark_record_bytes) {

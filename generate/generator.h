@@ -42,13 +42,13 @@ enum class Distribution {
 
 Result<Distribution> parse_distribution(std::string_view name);  // "almost-sorted"
 std::string_view name_of(Distribution distribution);
-// The distributions that a format has, for suites that run them all.
+// Distributions of a format, for suites that run them all.
 std::span<const Distribution> distributions_of(items::Type type);
 
 struct GeneratorOptions {
   items::Format format;
   Distribution distribution = Distribution::uniform;
-  uint64_t count = 0;  // items of the whole input: what is sorted or duplicated depends on it
+  uint64_t count = 0;  // items of the whole input, on which sorted and duplicated items depend
   uint64_t seed = 1;
   double t = 100;            // bexp: a bit is zero with probability 1 / t
   double zipf_exponent = 1;  // zipf
@@ -62,13 +62,13 @@ struct GeneratorOptions {
 // Thread safety: const members from any thread.
 class Generator {
  public:
-  // Refuses what the format does not have.
+  // Refuses distributions that the format does not have.
   static Result<Generator> open(const GeneratorOptions& options);
 
   const GeneratorOptions& options() const { return options_; }
-  // What an item takes; of lines, the longest one.
+  // Bytes of an item; for lines, of the longest one.
   size_t item_bytes_max() const;
-  // What all items take together: exact for fixed formats, for lines an estimate from a sample.
+  // Bytes of all items together: exact for fixed formats, for lines an estimate from a sample.
   uint64_t total_bytes() const;
   // Makes items [first, first + count) and returns the bytes written, at most count *
   // item_bytes_max(). REQUIRES: first + count <= options().count.
@@ -95,7 +95,7 @@ class Generator {
   uint64_t key_first_ = 0;  // sorted: keys (as codec.h makes them) lie in [key_first_, key_last_]
   uint64_t key_last_ = ~uint64_t{0};
   uint64_t key_step_ = 0;       // between neighbours of a sorted sequence; 0: more items than keys
-  uint64_t keys_per_item_ = 0;  // where key_step_ is 0: as a fraction of 2^64
+  uint64_t keys_per_item_ = 0;  // used if key_step_ is 0: as a fraction of 2^64
   uint64_t root_ = 0;           // floor(sqrt(count))
   uint64_t seed_state_ = 0;
   std::optional<Zipf> zipf_;

@@ -49,7 +49,7 @@ std::vector<std::byte> make(const GeneratorOptions& options) {
   return make(*generator, 0, options.count);
 }
 
-// The keys of a numeric input, as integers whose order is the order of the numbers.
+// Keys of a numeric input, as integers whose order is the order of the numbers.
 std::vector<uint64_t> keys_of(Type type, const std::vector<std::byte>& data) {
   std::vector<uint64_t> keys;
   for (size_t at = 0; at < data.size(); at += item_bytes_of(type)) {
@@ -63,7 +63,7 @@ std::vector<uint64_t> keys(Type type, Distribution distribution, uint64_t count)
   return keys_of(type, make(options_of(type, distribution, count)));
 }
 
-// The numbers of an input of small natural numbers.
+// Numbers of an input of small natural numbers.
 std::vector<double> values(Type type, Distribution distribution, uint64_t count) {
   const auto data = make(options_of(type, distribution, count));
   std::vector<double> found;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Writes one line of generated text: words of small letters (and now and then one of UTF-8, so that
+// Writes one line of generated text: words of small letters (sometimes with one of UTF-8, so that
 // bytes above 127 appear), up to line_bytes_max with its newline.
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class LineWriter {
   LineWriter& words(Random& random, uint64_t count);  // separated by blanks
   LineWriter& number(uint64_t value);                 // 20 digits and a blank
   LineWriter& prefix(uint64_t which);  // one of a few long texts, which share beginnings
-  LineWriter& text(Random& random);    // any length: mostly some words, at times 0 or many
+  LineWriter& text(Random& random);    // any length: mostly some words, sometimes 0 or many
   size_t finish();                     // adds the newline; returns the line's bytes
 
  private:

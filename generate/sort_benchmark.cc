@@ -8,8 +8,8 @@
 #include "items/codec.h"
 
 // Binary records. Bytes 10j to 10j + 9 of record r are the upper 80 bits of state r + 1 + j, XORed
-// with mask j. So neighbours share nine of their ten states: going from a record to the next costs
-// one step of the sequence, not ten, and a ring of the last ten states holds the rest.
+// with mask j. So neighbours share nine of their ten states: from one record to the next takes one
+// step of the sequence, not ten, and a ring keeps the last ten states.
 
 namespace penstock::generate {
 
@@ -28,7 +28,7 @@ struct Step {
   constexpr __uint128_t operator()(__uint128_t state) const {
     return multiplier * state + increment;
   }
-  // First `earlier`, then this.
+  // Applies `earlier`, then this.
   constexpr Step after(Step earlier) const {
     return {multiplier * earlier.multiplier, (*this)(earlier.increment)};
   }
@@ -69,7 +69,7 @@ constexpr std::array<Piece, pieces> masks = {
      piece_of(0x534E4D4B473C3A39, 0x3635), piece_of(0x332E2D2B271E1D1B, 0x170F),
      piece_of(0xC8C4C2C198949291, 0x8CE0), piece_of(0x170F332E2D2B271E, 0x1D1B)}};
 
-// Writes a record from the ring of its ten states, of which `oldest` is the first.
+// Writes a record from the ring of its ten states, the first of which is at `oldest`.
 template <size_t oldest>
 void write_binary(const std::array<Piece, pieces>& ring, std::byte* out) {
   for (size_t j = 0; j < pieces; ++j, out += 10) {
@@ -79,7 +79,8 @@ void write_binary(const std::array<Piece, pieces>& ring, std::byte* out) {
   }
 }
 
-// Ten records, unrolled so that the ring stays in registers; `count` of them are wanted.
+// Writes up to ten records, unrolled so that the ring stays in registers; `count` of them are
+// wanted.
 template <size_t... oldest>
 void write_round(std::array<Piece, pieces>& ring, __uint128_t& state, uint64_t count,
                  std::byte* out, std::index_sequence<oldest...>) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The records of the Sort Benchmark (sortbenchmark.org), byte for byte as its generator makes them:
-// 100 bytes, of which the first 10 are the key.
+// The records of the Sort Benchmark (sortbenchmark.org), byte for byte as from its generator: 100
+// bytes, of which the first 10 are the key.
 //
 // All randomness comes from one linear congruential sequence of 128-bit states, X' = aX + c, X = 0
 // before the first step. Record r starts at state r + 1, so any record can be made alone: the

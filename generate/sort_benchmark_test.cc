@@ -10,7 +10,8 @@
 #include "base/random.h"
 #include "items/crc32.h"
 
-// The same records from big integers in Python, for random starts: test/sort_benchmark_oracle.py.
+// test/sort_benchmark_oracle.py computes the same records from big integers in Python, for random
+// starts.
 
 namespace penstock::generate {
 
@@ -23,7 +24,7 @@ std::vector<std::byte> records(BenchmarkKind kind, uint64_t first, uint64_t coun
   return data;
 }
 
-// The sum of the CRCs; of few enough records that 64 bits hold it.
+// The sum of the CRCs of few enough records for 64 bits.
 uint64_t checksum(BenchmarkKind kind, uint64_t count) {
   uint64_t sum = 0;
   constexpr uint64_t piece = 10'000;
