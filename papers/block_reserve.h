@@ -8,8 +8,8 @@
 
 namespace penstock::papers {
 
-// Blocks taken from a pool before they are needed: who must not fail later, such as a handler of
-// faults, takes them from here, whatever others do with the pool meanwhile.
+// Blocks taken from a pool in advance, for code that must not fail later, such as a fault handler.
+// Other users of the pool cannot take them.
 //
 // Thread safety: take() from any thread; everything else by one thread, when nobody takes.
 class BlockReserve {
@@ -20,7 +20,8 @@ class BlockReserve {
   BlockReserve(const BlockReserve&) = delete;
   BlockReserve& operator=(const BlockReserve&) = delete;
 
-  // False when the pool has not so many: then it has them all back. REQUIRES: the reserve is empty.
+  // Returns false if the pool lacks blocks: then it has all of them back. REQUIRES: the reserve is
+  // empty.
   bool fill(uint64_t blocks) {
     blocks_.reserve(blocks);
     while (blocks_.size() < blocks) {
@@ -33,13 +34,13 @@ class BlockReserve {
     }
     return true;
   }
-  // A block of the reserve; when they are out, one of the pool's, or no_block. May stand on the
-  // fault path. Relaxed: the blocks were there before the threads that take them.
+  // Returns a block of the reserve; when it is empty, one of the pool's, or no_block. May run on
+  // the fault path. Relaxed: the blocks were there before the threads that take them.
   pool::BlockId take() noexcept {
     const size_t index = next_.fetch_add(1, std::memory_order_relaxed);
     return index < blocks_.size() ? blocks_[index] : pool_.take();
   }
-  // What nobody took.
+  // Returns unused blocks to the pool.
   void give_back() {
     for (size_t i = next_.load(std::memory_order_relaxed); i < blocks_.size(); ++i)
       pool_.give(blocks_[i]);

@@ -3,11 +3,11 @@
 #include "base/bits.h"
 #include "base/check.h"
 
-// Why not the other streams. A bucket of a radix sort is written, read, and appended to again while
-// parts of it wait to be read (deeper levels of recursion append behind shallower ones). A
-// dual-buffer stream would move a block at every change of direction, although each access may be a
-// few keys; a stream on fresh memory would pay the kernel for every page. So: one buffer, physical
-// blocks from a shared pool, and the question that remains is when a block behind a reader is dead.
+// A bucket of a radix sort is written, read, and appended to again while parts of it wait to be
+// read (deeper levels of recursion append behind shallower ones). A dual-buffer stream would move a
+// block at every change of direction, although each access may be a few keys; a stream on fresh
+// memory would pay the kernel for every page. So there is one buffer, with physical blocks from a
+// shared pool, and the remaining question is when a block behind a reader is dead.
 //
 // States of a slot (one block's worth of addresses of one stream):
 //
@@ -18,13 +18,13 @@
 //   dying   --read or write fault-->  mapped
 //   any     --release(), trim()-->  empty
 //
-// Dying is there because readers are not quite sequential: a library's copy, or a sorting network,
+// Dying exists because readers are not quite sequential: a library's copy, or a sorting network,
 // that straddles two blocks may touch the second first and then the end of the one before.
 //
 // A guard is the whole block taken away from its address (it waits at home), not one protected
-// page: it costs one move, works on every pool mechanism, and never splits a huge page. The
-// difference to a guard page shows when a writer appends to a block that is guarded: the write
-// faults, the guard is lifted, and it stands again when the writer goes on to the next block.
+// page: it costs one move, works on every pool mechanism, and never splits a huge page. It differs
+// from a guard page when a writer appends to a guarded block: the write faults, the guard is
+// lifted, and it is set again when the writer goes on to the next block.
 //
 // The rules (section 5.3) for a read fault at y, with x the stream's read fault before it: the
 // block before y is dead iff
@@ -35,9 +35,9 @@
 //      what lies before it may be the unread keys of another level (figure 6 b).
 // Time is a counter of events of the group.
 //
-// What the rules never free: the block before the last (the last has no guard), the one that is
-// dying, and the last itself. So a pool for recursive use by faults alone holds n + 3 * 2^b blocks;
-// with release() and trim() n + 2^b and a few suffice.
+// The rules never free the block before the last (the last has no guard), the one that is dying,
+// and the last itself. So a pool for recursive use by faults alone has n + 3 * 2^b blocks; with
+// release() and trim() n + 2^b and a few suffice.
 //
 // Costs: a write fault 4 to 8 us (signal, take, one move), a guard one move, a read fault a signal
 // and one or two moves.
@@ -103,7 +103,7 @@ fault::Outcome BucketGroup::on_fault(const fault::Fault& fault) noexcept {
   if (fault.access == fault::Access::write) {
     write_fault(index);
   } else if (slot(index).block_plus_one == 0) {
-    return fault::Outcome::decline;  // a read of what nobody wrote
+    return fault::Outcome::decline;  // a read of memory that was never written
   } else {
     read_fault(index, fault.address);
   }

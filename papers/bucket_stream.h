@@ -21,11 +21,12 @@ using stream::StreamHandler;
 
 class BucketGroup;
 
-// How blocks return to the pool.
+// The way in which blocks return to the pool.
 enum class Reclaim {
   by_faults,  // the paper's rules: guards behind the writer, unmapping on read faults; for code
               // that knows only the pointer
-  by_caller,  // no guards: the reader says what it has read, with release(); for loops of our own
+  by_caller,  // no guards: the reader calls release() for what it has read; for loops of this
+              // library
 };
 
 struct BucketGroupOptions {
@@ -42,24 +43,24 @@ struct BucketGroupOptions {
 // unless its block is mapped.
 class BucketGroup final : public StreamHandler {
  public:
-  // REQUIRES: the pool outlives the group; a shared pool is strict (a block that was given back
-  // must not be seen any more).
+  // REQUIRES: the pool outlives the group; a shared pool is strict (a returned block must not be
+  // visible any more).
   static Result<std::unique_ptr<BucketGroup>> open(pool::Pool& pool,
                                                    const BucketGroupOptions& options);
-  ~BucketGroup();  // gives back all blocks
+  ~BucketGroup();  // returns all blocks
 
   uint32_t streams() const { return streams_; }
   uint64_t bytes_max() const { return stride_bytes_; }
   size_t block_bytes() const { return block_bytes_; }
   std::byte* begin(uint32_t stream) const { return range_.begin() + stream * stride_bytes_; }
 
-  // The blocks that lie wholly in [from, to) go back to the pool; their contents are gone.
+  // Returns the blocks that lie wholly in [from, to) to the pool; their contents are lost.
   void release(std::byte* from, std::byte* to) noexcept;
-  // Everything in `stream` from `from` on goes back, but for the block that holds bytes before
+  // Returns everything in `stream` from `from` on, except for the block that contains bytes before
   // `from`.
   void trim(uint32_t stream, std::byte* from) noexcept;
 
-  // Blocks taken and not yet returned.
+  // Number of blocks taken and not yet returned.
   uint32_t blocks_held() const { return blocks_held_; }
 
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
@@ -73,7 +74,7 @@ class BucketGroup final : public StreamHandler {
     uint64_t guarded_at;  // 0: mapped
   };
   struct Stream {
-    uint64_t used_slots = 0;  // slots [used_slots, ...) hold nothing
+    uint64_t used_slots = 0;  // slots [used_slots, ...) are empty
     std::byte* last_read_fault = nullptr;
     uint64_t last_read_at = 0;
     uint64_t dying_plus_one = 0;  // a slot's index
@@ -90,7 +91,7 @@ class BucketGroup final : public StreamHandler {
 
   pool::Pool& pool_;
   os::Reservation range_;
-  os::Reservation slots_;  // Slot of every block of every stream; zero pages until touched
+  os::Reservation slots_;  // a Slot for every block of every stream; zero pages until touched
   fault::Registration registration_;
   std::unique_ptr<Stream[]> state_;
   uint32_t streams_ = 0;

@@ -61,7 +61,7 @@ TEST_P(BucketStreamTest, ReaderFreesBlocksBehindItself) {
 }
 
 // Figure 6 (a): deeper levels lie behind shallower ones and are read first. Their first read fault
-// must not free the block in front, which holds keys that were not read.
+// must not free the block in front, which contains unread keys.
 TEST_P(BucketStreamTest, FirstReadFaultOfADeeperLevelKeepsTheShallowerOne) {
   open(1, 32, Reclaim::by_faults);
   if (IsSkipped()) return;
@@ -100,7 +100,7 @@ TEST_P(BucketStreamTest, GuardSetAfterTheLastReadFaultDoesNotFree) {
     ASSERT_EQ(static_cast<const volatile uint64_t*>(data)[i], i * 7);
 }
 
-// Algorithm 9 of the paper as it stands, on faults alone.
+// Algorithm 9 of the paper as printed, on faults alone.
 class BucketSort {
  public:
   BucketSort(BucketGroup& group, std::vector<uint64_t>& output) : group_(group), output_(output) {}
@@ -216,13 +216,13 @@ TEST_P(BucketStreamTest, RandomAppendsAndReleasesMatchAModel) {
   }
 }
 
-// A forked child has no regions, so that a death test must run the program anew.
+// A forked child has no regions, so a death test must run the program anew.
 class BucketStreamDeathTest : public BucketStreamTest {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-TEST_P(BucketStreamDeathTest, ReadingWhatNobodyWroteCrashes) {
+TEST_P(BucketStreamDeathTest, ReadingUnwrittenMemoryCrashes) {
   open(2, 8, Reclaim::by_caller);
   if (IsSkipped()) return;
   EXPECT_DEATH(sum(begin(1), begin(1) + 1), "");

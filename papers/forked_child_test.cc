@@ -9,7 +9,7 @@
 namespace penstock::stream {
 namespace {
 
-// Pool and group, which end together.
+// A pool and a group, which end together.
 template <class Group>
 struct OnPool {
   std::unique_ptr<pool::Pool> pool;

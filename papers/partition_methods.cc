@@ -1,4 +1,4 @@
-// The four methods. Each says where a full line goes (make_room), and hands over its blocks.
+// The four methods. Each provides room for full lines (make_room), and hands over its blocks.
 
 #include "papers/partition_methods.h"
 
@@ -24,9 +24,9 @@ using scatter::LineBytes;
 using scatter::Room;
 using scatter::RoomMaker;
 
-// Of methods that claim each line. An atomic addition waits until the non-temporal stores before it
-// are in memory, about 160 ns: larger lines cost less than that (table 3.3 of the thesis). A thread
-// that is alone adds without.
+// Line size of methods that claim each line. An atomic addition waits until the non-temporal stores
+// before it are in memory, about 160 ns: larger lines cost less than that (table 3.3 of the
+// thesis). A single thread adds without atomic operations.
 LineBytes claimed_line(unsigned workers) {
   return workers == 1 ? LineBytes::small : LineBytes::large;
 }
@@ -35,7 +35,7 @@ Room line_at(std::byte* at, LineBytes line) {
   return {at, at + static_cast<size_t>(line)};
 }
 
-// Takes blocks in a handler of faults, from a reserve.
+// Takes blocks in a fault handler, from a reserve.
 class FaultingMemory : public BucketMemory {
  public:
   explicit FaultingMemory(pool::Pool& pool) : reserve_(pool) {}
@@ -191,7 +191,7 @@ struct alignas(64) Length {
   uint64_t claim(LineBytes line) {
     const auto more = static_cast<size_t>(line);
     if (line == LineBytes::large) return bytes.fetch_add(more, std::memory_order_relaxed);
-    const uint64_t at = bytes.load(std::memory_order_relaxed);  // alone
+    const uint64_t at = bytes.load(std::memory_order_relaxed);  // a single thread
     bytes.store(at + more, std::memory_order_relaxed);
     return at;
   }
@@ -293,7 +293,7 @@ class StreamsOfAll final : public FaultingMemory {
   const std::unique_ptr<Length[]> lengths_;
 };
 
-// ---- what the methods tell of themselves
+// ---- the methods' descriptions
 
 template <class Memory, class... More>
 Result<std::unique_ptr<BucketMemory>> open_memory(pool::Pool& pool, const MemoryOptions& options,
@@ -306,7 +306,7 @@ Result<std::unique_ptr<BucketMemory>> open_memory(pool::Pool& pool, const Memory
   return memory;
 }
 
-// Every bucket of every owner may end in a block that is not full, if there are items for so many.
+// Every bucket of every owner may end in a partly filled block, if there are items for that many.
 uint64_t blocks_for(const MemoryOptions& options, size_t block_bytes, uint64_t owners) {
   const uint64_t items = options.bytes_max / options.item_bytes;
   return options.bytes_max / block_bytes + std::min(options.buckets * owners, items);

@@ -11,11 +11,11 @@
 //   shared_streams   2B   all threads  as private_streams; claims by line         2^b                      for its own block to be mapped
 // clang-format on
 //
-// The shared ones keep the order of items with one thread alone. shared_rings wants no more threads
-// than there are cores to run them. Each stream has addresses for the whole input.
+// The shared ones keep the order of items with one thread only. shared_rings needs a core for each
+// of its threads. Each stream has addresses for the whole input.
 //
-// All take what they may need beforehand, for a handler of faults cannot return an error: the
-// program stops with a message if a new pool's memory is not to be had while they work, or if
+// All take the blocks that they may need in advance, because a fault handler cannot return an
+// error: the program stops with a message if a new pool cannot get memory while they work, or if
 // others use up the process's mappings, or take blocks of the pool on which they work in place.
 
 #include "papers/ring_stream.h"

@@ -36,7 +36,7 @@ TEST(PartitionMethods, ManyBucketsOfASmallInputTakeLittleMemory) {
   });
 }
 
-// A forked child has no regions, so that a death test must run the program anew.
+// A forked child has no regions, so a death test must run the program anew.
 class PartitionDeathTest : public PartitionTest {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -59,7 +59,7 @@ TEST_P(PartitionDeathTest, NobodyServesAReleasedBucket) {
 INSTANTIATE_TEST_SUITE_P(Streams, PartitionDeathTest,
                          testing::Values(private_streams_way, shared_streams_way), name_of_way);
 
-TEST(PartitionMethods, WhatAMethodCannotDoIsRefused) {
+TEST(PartitionMethods, UnsupportedOptionsAreRefused) {
   const std::vector<uint32_t> items(100);
   const auto code_of = [&](const partition_internal::Method& method,
                            const PartitionOptions& options) {

@@ -17,15 +17,15 @@
 //                                                               hold already
 //     forget what this bucket appended                          BucketGroup::trim
 //
-// 1. The loops are ours, so they tell the streams what is read (Reclaim::by_caller) where the
+// 1. The loops are this library's, so they report what is read (Reclaim::by_caller), which the
 //    paper's rules must guess from faults: no guards, and nothing stays behind. Invariant: the
 //    blocks held are those of unread items, plus one partly filled block per stream, plus two per
 //    level (the ends of the segment being read). Hence blocks_needed().
 // 2. The last levels run in the second-level cache (cache_sort.h), where a histogram costs little;
 //    the paper goes on with streams down to eight keys.
-// 3. The range of keys is known: bits that are equal in all of them are not looked at, neither at
-//    the start nor (by a scan for minimum and maximum) when nearly all keys of a bucket went into
-//    one. All-equal input is found by that scan.
+// 3. The range of keys is known: bits that are equal in all of them are ignored, both at the start
+//    and (by a scan for minimum and maximum) when nearly all keys of a bucket went into one.
+//    All-equal input is found by that scan.
 //
 // Bits a level: as few levels as bits_max allows, all of about the same number of bits (the paper's
 // minimum-variance rule). bits_max and the cache's size are the tunables; block size and bits are
@@ -40,9 +40,9 @@ using sorting::Piece;
 
 constexpr unsigned bits_max = 10;
 constexpr unsigned bits_min = 5;
-// Every level consumes at least bits_min of the 64 bits of a key, so a stream holds all items this
-// many times at most. With too few addresses for that (items of many GiB) a segment that would not
-// fit another time is sorted where it lies, by comparisons.
+// Every level consumes at least bits_min of the 64 bits of a key, so a stream gets all items this
+// many times at most. If the addresses do not suffice (items of many GiB), a segment that would not
+// fit another time is sorted in place, by comparisons.
 constexpr uint64_t levels_max = 64 / bits_min + 2;
 static_assert((1u << bits_max) <= RadixSort<uint64_t>::streams_max);
 
@@ -53,7 +53,7 @@ unsigned bits_of_level(uint64_t items, size_t cache_items, unsigned bits_left) {
   return std::min(bits, std::max(bits_left, 1u));
 }
 
-// Bits [bits - bucket_bits, bits) of key - base. REQUIRES: bucket_bits <= bits.
+// Maps bits [bits - bucket_bits, bits) of key - base. REQUIRES: bucket_bits <= bits.
 BucketMap map_of_bits(uint64_t base, unsigned bits, unsigned bucket_bits) {
   BucketMap map = BucketMap::by_range(keys_from(0, bits), uint32_t{1} << bucket_bits);
   map.range = keys_from(base, bits);
@@ -205,7 +205,7 @@ bool RadixSort<T>::has_room_for(uint64_t items) const {
   return true;
 }
 
-// Reads the segment once, giving blocks back as soon as they are read.
+// Reads the segment once, returning blocks as soon as they are read.
 template <class T>
 void RadixSort<T>::partition(Level& level, T* data, size_t count) {
   size_t block_items = group_->block_bytes() / sizeof(T);

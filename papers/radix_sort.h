@@ -2,11 +2,10 @@
 
 // The in-place single-pass MSD radix sort of 000, section 5, on bucket streams.
 //
-// Use: begin(), add() every item (from memory that vanishes behind the reading, if it is to be in
-// place), then drain(). Memory: the pool's blocks, of which it never holds more than
-// blocks_needed(); 16 bytes a block and stream of tables; a few hundred KiB for lines and the cache
-// sort. Stable. Time: O(n) for each level of at most 10 bits, and levels end
-// when a bucket fits the cache or holds one key only.
+// Use: begin(), add() every item (from memory that vanishes behind the reading, for a sort in
+// place), then drain(). Memory: the pool's blocks, at most blocks_needed(); 16 bytes a block and
+// stream of tables; a few hundred KiB for lines and the cache sort. Stable. Time: O(n) for each
+// level of at most 10 bits, and levels end when a bucket fits the cache or has one key only.
 //
 // Thread safety: one thread uses a sorter at a time.
 
@@ -29,7 +28,7 @@ using sorting::CacheSort;
 using sorting::KeyValue;
 
 struct RadixSortOptions {
-  uint64_t items_max = 0;                           // of one begin()/drain()
+  uint64_t items_max = 0;                           // in one begin()/drain()
   uint64_t address_bytes_max = uint64_t{48} << 40;  // to reserve for all streams together
 };
 
@@ -47,7 +46,7 @@ class Emitter {
 template <class T>
 class RadixSort {
  public:
-  // With its slots a bucket of the greatest size fits a second-level cache of 2 MiB.
+  // Target size of a bucket: the greatest one with its slots fits a second-level cache of 2 MiB.
   static constexpr size_t cache_items_target = (512u << 10) / sizeof(T);
   static constexpr size_t cache_items_max = 2 * cache_items_target;
   static constexpr uint32_t streams_max = 1024;
@@ -55,7 +54,7 @@ class RadixSort {
   // REQUIRES: the pool outlives the sorter and has blocks_needed() blocks free for it.
   static Result<std::unique_ptr<RadixSort>> open(pool::Pool& pool, const RadixSortOptions& options);
 
-  // The blocks that sorting `items` takes at most, output not counted.
+  // The most blocks that sorting `items` takes, without the output.
   static uint32_t blocks_needed(uint64_t items, size_t block_bytes);
   // A block size at which the unfilled ends of buckets waste at most a quarter of `items`, and an
   // eighth on average.
@@ -66,7 +65,7 @@ class RadixSort {
   // REQUIRES: keys within the range given; no more than items_max in all.
   void add(const T* items, size_t count);
   uint64_t added() const { return added_; }
-  // Gives the items out in order and is ready for the next begin().
+  // Emits the items in order and is ready for the next begin().
   void drain(Emitter<T>& out);
 
  private:
@@ -92,9 +91,9 @@ class RadixSort {
   pool::Pool& pool_;
   std::unique_ptr<BucketGroup> group_;
   std::vector<std::unique_ptr<Level>> levels_;
-  std::unique_ptr<T*[]> tops_;  // where the next item appended to each stream goes
+  std::unique_ptr<T*[]> tops_;  // place of the next item of each stream
   CacheSort<T> cache_;
-  std::unique_ptr<T[]> sorted_;  // what the cache sort gives out
+  std::unique_ptr<T[]> sorted_;  // output of the cache sort
   uint64_t added_ = 0;
 };
 

@@ -48,7 +48,7 @@ std::vector<T> generate(generate::Distribution distribution, size_t count) {
 struct Sorter {
   pool::Mechanism mechanism;
 
-  // The items sorted; blocks must be back in the pool afterwards, and no more than promised were
+  // Sorts the items; blocks must be back in the pool afterwards, and no more than promised were
   // used.
   template <class T>
   void check(const std::vector<T>& input, const std::string& what) const {
@@ -128,7 +128,7 @@ TEST_P(RadixSortTest, SortsSizesAroundItsThresholds) {
   }
 }
 
-// Keys that make every level put nearly all of them into one bucket: powers of two, each half as
+// Keys by which every level puts nearly all of them into one bucket: powers of two, each half as
 // frequent as the one before.
 TEST_P(RadixSortTest, SortsKeysThatRefuseToSplit) {
   Random random(11);

@@ -9,10 +9,10 @@
 #include "base/check.h"
 #include "os/futex.h"
 
-// Why. Whoever partitions n bytes into 2^b streams by m threads reserves n * m * 2^b bytes of
-// addresses, since any stream may take all of the input: 130 TB in the thesis' example. But only
-// the end of a stream is written, so one block of addresses is enough, if something exchanges the
-// block when it is full. What remains is how the write pointer gets back to the beginning:
+// A partition of n bytes into 2^b streams by m threads reserves n * m * 2^b bytes of addresses,
+// since any stream may get all of the input: 130 TB in the thesis' example. But only the end of a
+// stream is written, so one block of addresses is enough, if the block is exchanged when it is
+// full. There are three ways for the write pointer to return to the beginning:
 //
 //   conditional  the writer compares, and calls reset()
 //   handler      the pointer runs on into a hole behind the block. The fault exchanges the block
@@ -23,13 +23,13 @@
 //
 // Several threads, mask only (Algorithm 5). A thread may have claimed a piece of the block that is
 // to leave, and not have written it yet. So a thread that faults waits until all threads have
-// faulted, or have left: then nobody is anywhere but at what he faulted for, and the last one
-// exchanges the blocks for all. A stream's two halves cannot be wanted in one round: to claim a
-// piece behind a whole block that nobody could write yet takes more threads than there are.
+// faulted, or have left: then each thread is at its own fault, and the last one exchanges the
+// blocks for all. A stream's two halves cannot be wanted in one round: claiming a piece behind a
+// whole block that nobody could write yet takes more threads than there are.
 //
 // Costs: per block a fault, taking the old one home and mapping the new one; with other threads in
-// the same address space, an interruption of them for each. Fault path: allocates nothing, and its
-// lock is one under which nothing faults.
+// the same address space, an interruption of each. Fault path: allocates nothing, and under its
+// lock nothing faults.
 
 namespace penstock::papers {
 
@@ -95,7 +95,7 @@ void RingGroup::serve(const Request& request) noexcept {
   Stream& stream = state_[request.stream];
   std::byte* const base = begin(request.stream);
   if (stream.mapped != pool::no_block) {
-    // Another thread of this round has asked for the same.
+    // Another thread of this round has requested the same.
     if (wrap_ == Wrap::mask && stream.half == request.half) return;
     enqueue(stream, base + stream.half * block_bytes_);
   }
@@ -146,7 +146,7 @@ fault::Outcome RingGroup::on_fault(const fault::Fault& fault) noexcept {
 void RingGroup::finish_round() noexcept {
   for (unsigned i = 0; i < waiting_; ++i) serve(requests_[i]);
   waiting_ = 0;
-  round_.fetch_add(1, std::memory_order_release);  // with the load of those who wait
+  round_.fetch_add(1, std::memory_order_release);  // pairs with the load of waiting threads
   os::futex_wake_all(round_);
 }
 
@@ -158,7 +158,7 @@ void RingGroup::leave() noexcept {
 }
 
 void RingGroup::lock() noexcept {
-  // Who holds it moves blocks for all the others.
+  // The holder moves blocks for all the others.
   for (unsigned tries = 0; locked_.exchange(true, std::memory_order_acquire); ++tries) {
     if (tries < 100) {
       os::spin_pause();

@@ -1,10 +1,10 @@
 #pragma once
 
 // RingStream (Vortex-R, thesis 003 section 2.2): a stream that is only written, through one or two
-// blocks of addresses. Full blocks leave for a queue of the stream, in order, and can be brought
-// into a row afterwards; so a stream of any length needs no more address space than another.
+// blocks of addresses. Full blocks go to a queue of the stream, in order, and can be mapped in a
+// row afterwards; so a stream of any length needs no more address space than another.
 //
-// See ring_stream.cc for the three ways in which the write pointer comes back.
+// See ring_stream.cc for the three ways in which the write pointer returns.
 
 #include <atomic>
 #include <cstdint>
@@ -31,11 +31,11 @@ enum class Wrap : uint8_t {
 struct RingGroupOptions {
   uint32_t streams = 1;
   Wrap wrap = Wrap::mask;
-  // That write into the same streams; more than one only with `mask`. Each writes what it claims in
-  // a stream before it claims more, in pieces of which a block holds more than there are threads.
+  // Threads that write into the same streams; more than one only with `mask`. Each writes its claim
+  // in a stream before it claims more, in pieces of which a block has more than there are threads.
   unsigned threads = 1;
-  // Where blocks come from, if not from the pool as they are needed. REQUIRES: it is of this pool,
-  // and outlives the writing.
+  // Source of the blocks; nullptr: the pool, as they are needed. REQUIRES: it is of this pool, and
+  // outlives the writing.
   BlockReserve* reserve = nullptr;
 };
 
@@ -48,21 +48,21 @@ class RingGroup final : public StreamHandler {
   // Errors: unsupported for Wrap::handler on other processors than x86-64.
   // REQUIRES: the pool outlives the group; a shared pool is strict.
   static Result<std::unique_ptr<RingGroup>> open(pool::Pool& pool, const RingGroupOptions& options);
-  ~RingGroup();  // gives back all blocks
+  ~RingGroup();  // returns all blocks
 
   std::byte* begin(uint32_t stream) const { return range_.begin() + stream * stride_bytes_; }
   size_t block_bytes() const { return block_bytes_; }
-  // What the write pointer is taken modulo of.
+  // Modulus of the write pointer.
   uint64_t ring_bytes() const { return wrap_ == Wrap::mask ? 2 * block_bytes_ : block_bytes_; }
 
-  // Wrap::conditional: a fresh block is at begin(stream); the one that was there is full.
+  // Wrap::conditional: puts a fresh block at begin(stream); the one before is full.
   void reset(uint32_t stream) noexcept;
 
-  // Wrap::handler: stores a word at `at`, or at begin(stream) if `at` is where the block ends.
-  // Returns where.
+  // Wrap::handler: stores a word at `at`, or at begin(stream) if `at` is the block's end. Returns
+  // the place.
 #if defined(__x86_64__)
   static std::byte* store_first(std::byte* at, uint64_t word) noexcept {
-    // The handler changes this register, and no other.
+    // The handler changes this register only.
     asm volatile("movnti %[word], (%%rdi)" : "+&D"(at) : [word] "r"(word) : "memory");
     return at;
   }
@@ -70,10 +70,11 @@ class RingGroup final : public StreamHandler {
   static std::byte* store_first(std::byte* at, uint64_t) noexcept { return at; }
 #endif
 
-  // The calling thread writes no more: no other waits for it.
+  // The calling thread writes no more: no other thread waits for it.
   void leave() noexcept;
 
-  // The stream's blocks, in order, all at home: they are the caller's, and the stream is empty.
+  // Returns the stream's blocks, in order, all at home; the caller owns them, and the stream is
+  // empty.
   std::vector<pool::BlockId> take_blocks(uint32_t stream);
 
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
@@ -83,7 +84,7 @@ class RingGroup final : public StreamHandler {
 
   struct Stream {
     pool::BlockId mapped = pool::no_block;
-    uint32_t half = 0;  // where it is mapped
+    uint32_t half = 0;  // half in which it is mapped
     pool::BlockId first = pool::no_block;
     pool::BlockId last = pool::no_block;
   };
@@ -107,15 +108,15 @@ class RingGroup final : public StreamHandler {
   const size_t block_bytes_;
   const uint64_t stride_bytes_;
   std::unique_ptr<Stream[]> state_;
-  std::unique_ptr<pool::BlockId[]> next_;  // in the queue, of each block of the pool
+  std::unique_ptr<pool::BlockId[]> next_;  // next block in the queue, for each block of the pool
   os::Reservation range_;
 
   std::atomic<bool> locked_{false};
-  std::unique_ptr<Request[]> requests_;  // under the lock, like the two below
+  std::unique_ptr<Request[]> requests_;  // guarded by the lock, like the two below
   unsigned waiting_ = 0;
   unsigned active_ = 0;
   std::atomic<uint32_t> round_{0};
-  fault::Registration registration_;  // last: gone before what the handler uses
+  fault::Registration registration_;  // destroyed first, because the handler uses the others
 };
 
 }  // namespace penstock::papers

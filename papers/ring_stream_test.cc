@@ -19,7 +19,7 @@ constexpr size_t block_words = block_bytes / sizeof(uint64_t);
 
 class RingStreamTest : public testing::TestWithParam<pool::Mechanism> {
  protected:
-  // False, and the test is skipped, where the kernel has not the mechanism.
+  // Returns false, and skips the test, if the kernel lacks the mechanism.
   bool open(const RingGroupOptions& options, uint32_t blocks) {
     auto pool = pool::Pool::open({.block_bytes = block_bytes,
                                   .blocks_max = blocks,
@@ -38,7 +38,7 @@ class RingStreamTest : public testing::TestWithParam<pool::Mechanism> {
 
   uint64_t* begin(uint32_t stream) { return reinterpret_cast<uint64_t*>(rings_->begin(stream)); }
 
-  // Appends a word as a writer of that kind does.
+  // Appends a word like a writer of that kind.
   struct Writer {
     uint64_t* at = nullptr;
     uint64_t words = 0;
@@ -65,7 +65,7 @@ class RingStreamTest : public testing::TestWithParam<pool::Mechanism> {
     ++writer.words;
   }
 
-  // What was written, from the blocks in their order; gives them back.
+  // Returns the words written, from the blocks in their order; returns the blocks.
   std::vector<uint64_t> contents(uint32_t stream, uint64_t words) {
     std::vector<uint64_t> all;
     for (const pool::BlockId block : rings_->take_blocks(stream)) {
@@ -118,8 +118,8 @@ TEST_P(RingStreamTest, BlocksGoBackWithTheGroup) {
   EXPECT_EQ(pool_->blocks_free(), 20u);
 }
 
-// Threads claim pieces of shared streams, as Algorithm 6 does. One of them stops early: the others
-// do not wait for it.
+// Threads claim pieces of shared streams, as in Algorithm 6. One of them stops early: the others do
+// not wait for it.
 TEST_P(RingStreamTest, SeveralThreadsShareStreams) {
   constexpr unsigned threads = 3;
   constexpr uint32_t streams = 4;
@@ -173,7 +173,7 @@ TEST_P(RingStreamTest, BadOptionsAreRefused) {
   }
 }
 
-// A forked child has no regions, so that a death test must run the program anew.
+// A forked child has no regions, so a death test must run the program anew.
 class RingStreamDeathTest : public RingStreamTest {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }

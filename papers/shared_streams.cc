@@ -58,10 +58,10 @@ fault::Outcome SharedStreams::on_fault(const fault::Fault& fault) noexcept {
     PENSTOCK_CHECK(
         error == 0,
         "a block cannot be mapped: vm.max_map_count may be too small for this block size");
-    slot(index).store(block + 1, std::memory_order_release);  // with the load below
+    slot(index).store(block + 1, std::memory_order_release);  // pairs with the acquire load below
     return fault::Outcome::retry;
   }
-  // Mapped between this thread's fault and now, or by a thread that is about to have done it.
+  // Mapped between this thread's fault and now, or by a thread that has nearly done it.
   for (unsigned tries = 0; slot(index).load(std::memory_order_acquire) == busy; ++tries) {
     if (tries < 100) {
       os::spin_pause();

@@ -1,8 +1,8 @@
 #pragma once
 
-// Streams that grow by faults and that several threads write (Algorithm 7 of the thesis): each a
-// row of addresses as long as the whole input, in which a block is mapped when somebody first
-// writes there. Nobody waits but for the mapping of his own block.
+// Streams that grow by faults and that several threads write (Algorithm 7 of the thesis): each is a
+// row of addresses as long as the whole input, in which the first write to a block maps it. A
+// thread waits only for the mapping of its own block.
 
 #include <atomic>
 #include <cstdint>
@@ -23,20 +23,21 @@ class SharedStreams final : public stream::StreamHandler {
  public:
   struct Options {
     uint32_t streams = 1;
-    uint64_t bytes_max = 0;  // of one stream
-    // Where blocks come from, if not from the pool as they are needed. REQUIRES: it is of this
-    // pool, and outlives the writing.
+    uint64_t bytes_max = 0;  // bytes of one stream
+    // Source of the blocks; nullptr: the pool, as they are needed. REQUIRES: it is of this pool,
+    // and outlives the writing.
     BlockReserve* reserve = nullptr;
   };
   // REQUIRES: the pool outlives the streams.
   static Result<std::unique_ptr<SharedStreams>> open(pool::Pool& pool, const Options& options);
-  ~SharedStreams();  // gives back all blocks
+  ~SharedStreams();  // returns all blocks
 
-  // No stream grows any more: who writes behind one, or into one that was taken, crashes.
+  // Ends the growth: a write behind a stream, or into one that was taken, crashes.
   void stop_growing() { registration_ = {}; }
 
   std::byte* begin(uint32_t stream) const { return range_.begin() + stream * stride_bytes_; }
-  // The stream's blocks, in order, all at home: they are the caller's, and the stream is empty.
+  // Returns the stream's blocks, in order, all at home; the caller owns them, and the stream is
+  // empty.
   std::vector<pool::BlockId> take_blocks(uint32_t stream);
   uint64_t blocks(uint32_t stream) const;
 
@@ -60,7 +61,7 @@ class SharedStreams final : public stream::StreamHandler {
   uint64_t slots_per_stream_ = 0;
   os::Reservation range_;
   os::Reservation slots_;             // zero pages until touched
-  fault::Registration registration_;  // last: gone before what the handler uses
+  fault::Registration registration_;  // destroyed first, because the handler uses the others
 };
 
 }  // namespace penstock::papers

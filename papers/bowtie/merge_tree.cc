@@ -13,7 +13,7 @@ uint32_t divided_up(uint32_t files, uint32_t by) {
   return (files + by - 1) / by;
 }
 
-// One pass over `files` files, `fan` of them at a time.
+// Time of one pass over `files` files, `fan` of them at a time.
 double pass_seconds(const MergeRequest& request, double files, uint32_t fan) {
   const double bytes = request.bytes(files);
   const double run = run_bytes_a3({.inputs = fan, .memory_bytes = request.memory_bytes});

@@ -13,7 +13,7 @@ namespace penstock::papers {
 namespace {
 
 // Section V.A: 64 TB in 8,000 files, 8 GB of memory.
-TEST(MergeTree, IsThatOfThePapersExample) {
+TEST(MergeTree, MatchesThePapersExample) {
   const MergeRequest request{.files = 8000,
                              .bytes = [](double) { return 64e12; },
                              .memory_bytes = 8'000'000'000,
@@ -23,7 +23,7 @@ TEST(MergeTree, IsThatOfThePapersExample) {
   auto mb_per_s = [&](const std::vector<uint32_t>& fans) {
     return 64e6 / merge_seconds(request, fans);
   };
-  // With a constant delay. The paper, with its measured curve, has 1,353 MB/s.
+  // The delay is constant. The paper, with its measured curve, has 1,353 MB/s.
   EXPECT_NEAR(mb_per_s(best), 1507, 10);
   EXPECT_NEAR(mb_per_s(std::vector<uint32_t>(13, 2)), 273, 1);
   EXPECT_NEAR(mb_per_s({8000}), 208, 2);
@@ -58,12 +58,12 @@ TEST(MergeTree, IsAsGoodAsBruteForce) {
         .device = &device};
     std::vector<uint32_t> fans;
     const double best = cheapest_by_force(request, n, fans);
-    // The listing reckons with n / f files where rounding up leaves a few more.
+    // The listing computes with n / f files if rounding up leaves a few more.
     EXPECT_LE(merge_seconds(request, cheapest_merges(request)), best * 1.02) << n;
   }
 }
 
-TEST(MergeTree, HasMorePassesWhereDataShrink) {
+TEST(MergeTree, HasMorePassesIfDataShrink) {
   MergeRequest request{.files = 64,
                        .bytes = [](double) { return 1e12; },
                        .memory_bytes = 256 << 20,

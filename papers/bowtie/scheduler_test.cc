@@ -16,7 +16,7 @@
 namespace penstock::papers {
 namespace {
 
-// --- Adversaries: whoever hurts most gets everything. ---
+// --- Adversaries: all bytes go to the stream that hurts most. ---
 
 enum class Spite { emptiest, fullest, one_after_the_other, last_loaded };
 
@@ -29,7 +29,7 @@ class Adversary final : public Workload {
     std::fill(phase.inputs.begin(), phase.inputs.end(), 0.0);
     std::fill(phase.outputs.begin(), phase.outputs.end(), 0.0);
     if (!phase.inputs.empty()) phase.inputs[pick(view)] = 1;
-    // For the outputs it is worst that all grow alike, then one alone.
+    // For outputs it is worst that all grow alike, then one alone.
     if (!phase.outputs.empty()) phase.outputs[random_.below(phase.outputs.size())] = 1;
     phase.bytes = phase_bytes_ * (0.1 + random_.unit());
   }
@@ -113,7 +113,7 @@ void expect_complete(const SimulationResult& result, const Case& made, const Lay
           ? static_cast<double>(options.produced_bytes)
           : static_cast<double>(input) * (1 - options.input_share) / options.input_share;
   ASSERT_FALSE(result.stuck) << what;
-  // The simulator drops what is less than a byte.
+  // The simulator drops fractions of a byte.
   const double slack = 20.0 + static_cast<double>(result.actions);
   ASSERT_NEAR(result.read_bytes, static_cast<double>(input), slack) << what;
   ASSERT_NEAR(result.written_bytes, output, slack / options.input_share) << what;
@@ -154,7 +154,7 @@ TEST(StairScheduler, NoDrainDeadlocksIt) {
   }
 }
 
-// The invariant of input_stairs.h, at every action.
+// Checks the invariant of input_stairs.h at every action.
 TEST(StairScheduler, EveryInputCanAlwaysHaveABlock) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     Random random(seed + 10'000);
@@ -207,8 +207,8 @@ TEST(StairScheduler, NothingToReadNothingToWrite) {
   }
 }
 
-// Uniform, but for a while in the beginning an adversary drains the fullest bucket, until all are
-// alike: the state that section III.C warns of.
+// A uniform workload, but for a while at the beginning an adversary drains the fullest bucket until
+// all are alike: the state of which section III.C warns.
 class LevelledThenUniform final : public Workload {
  public:
   LevelledThenUniform(uint32_t streams, double levelled_bytes)
@@ -241,7 +241,7 @@ TEST(StairScheduler, TheStaircaseStandsAgainAfterAnAdversary) {
     auto scheduler = StairScheduler::open(schedule, {.block_bytes = KiB});
     ASSERT_TRUE(scheduler.has_value());
     EXPECT_GT(run_length_of_theory(**scheduler), 0.98) << n;
-    // "Fill the memory" never finds back.
+    // "Fill the memory" never recovers.
     FillingScheduler filling({.inputs = n, .memory_bytes = b.memory_bytes, .block_bytes = KiB});
     const double filled = run_length_of_theory(filling);
     EXPECT_LT(filled, 0.9) << n;
@@ -348,7 +348,7 @@ class ItemDriver {
       read_[i] += items;
     };
     if (!action.overlapped) {
-      // Whole blocks, but not nothing.
+      // Whole blocks, but at least something.
       const uint64_t items = action.bytes / item_bytes;
       block(std::max<uint64_t>(items / block_items_ * block_items_, std::min(items, block_items_)));
       ASSERT_GT(items, 0u) << "a read of nothing";
@@ -469,8 +469,8 @@ TEST(BlockScheduler, ReadsABlockAtATime) {
   auto workload = uniform_workload({.inputs = 16, .outputs = 1}, 4.0 * MiB, 8);
   const SimulationResult result = simulate(scheduler, *workload, options);
   EXPECT_FALSE(result.stuck);
-  // Every block from another input, all but for chance, and a part of one of each in the beginning;
-  // 1 GiB written 32 MiB at a time.
+  // Every block comes from another input, except by chance, and a part of one of each at the
+  // beginning; 1 GiB is written 32 MiB at a time.
   EXPECT_GE(result.read_switches, 1000u);
   EXPECT_LE(result.read_switches, 1024u + 16);
   EXPECT_EQ(result.write_switches, 32u);

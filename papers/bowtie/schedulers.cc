@@ -43,7 +43,7 @@ Action BlockScheduler::next(const View& view) {
     started_ = true;
     const auto inputs = static_cast<uint32_t>(view.input_bytes.size());
     for (uint32_t i = 0; i < inputs; ++i) {
-      // As if it had been going on for a while: the inputs are at different places of their blocks.
+      // Starts in the middle of a merge: the inputs are at different places of their blocks.
       const uint64_t bytes = std::max<uint64_t>(1, layout_.block_bytes * (i + 1) / inputs);
       queue_.push_back(read_action(i, bytes));
     }
@@ -89,7 +89,7 @@ Action FillingScheduler::next(const View& view) {
   }
   if (view.stall == Stall::finished) return {.kind = Action::Kind::finish};
   Action action = take_from(queue_);
-  // How far the bucket may fill is known when it is its turn.
+  // The room of the bucket is known only at its turn.
   if (action.overlapped)
     action.bytes = view.input_bytes[action.stream] + stairs_.room(view, action.stream);
   return action;

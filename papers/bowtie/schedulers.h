@@ -1,6 +1,6 @@
 #pragma once
 
-// Policies to compare those of src/files/bowtie/scheduler.h with, in simulation and on devices.
+// Policies for comparison with those of src/files/bowtie/scheduler.h, in simulation and on devices.
 
 #include <cstdint>
 #include <deque>
@@ -13,10 +13,9 @@ namespace penstock::papers {
 
 using namespace bowtie;
 
-// The order of block-wise systems (STXXL, nsort): whenever the computation lacks a block it is read,
-// wherever it lies, and outputs are gathered until a batch is full. Read-ahead fetches the blocks
-// sooner but in the same order, the one in which they will be needed, so that the switches are the
-// same.
+// The order of block-wise systems (STXXL, nsort): a block is read when the computation lacks it, at
+// any place, and outputs are gathered until a batch is full. Read-ahead fetches the blocks sooner
+// but in the same order, in which they will be needed, so the number of switches is the same.
 class BlockScheduler final : public Scheduler {
  public:
   struct Options {
@@ -35,7 +34,7 @@ class BlockScheduler final : public Scheduler {
 
 // A3 with the words of the paper (section III.C): the input that was streamed is refilled until the
 // memory is full, not to one stair above the highest. A block is kept free for every other input,
-// without which the first refill would leave nothing for the next one. For inputs alone.
+// because otherwise the first refill would leave nothing for the next one. For inputs only.
 class FillingScheduler final : public Scheduler {
  public:
   struct Options {

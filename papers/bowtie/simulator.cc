@@ -14,9 +14,9 @@ namespace penstock::papers {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
-// Less than a byte is nothing.
+// Fractions of a byte count as nothing.
 constexpr double nothing = 0.5;
-// So many actions in a row that move nothing, and the policy is stuck.
+// A policy is stuck after this many actions in a row that move nothing.
 constexpr int idle_actions_max = 8;
 
 uint64_t whole(double bytes) {
@@ -77,7 +77,7 @@ class Simulation {
 
   bool exhausted(size_t i) const { return in_[i] <= nothing && left_[i] <= nothing; }
 
-  // A new phase, over the inputs that have anything.
+  // Begins a new phase, over the inputs that have anything.
   void next_phase() {
     if (phase_left_ <= nothing) {
       picture();
@@ -91,7 +91,7 @@ class Simulation {
       live += !exhausted(i);
       all += phase_.inputs[i];
     }
-    // The workload may have forgotten those that are left.
+    // The workload may have no shares for the inputs that are left.
     for (size_t i = 0; i < in_.size(); ++i) {
       if (all > 0) {
         phase_.inputs[i] /= all;
@@ -104,8 +104,8 @@ class Simulation {
     phase_stale_ = false;
   }
 
-  // What keeps the computation from running. `except` is the input being read: it is named only
-  // where nothing else is in the way.
+  // Returns the reason for which the computation cannot run. `except` is the input being read: it
+  // is named only if nothing else is in the way.
   Stall stall(uint32_t except = nobody) {
     if (to_do_ <= 1) return Stall::finished;
     if (phase_stale_ || phase_left_ <= nothing) next_phase();
@@ -136,8 +136,8 @@ class Simulation {
     return full ? Stall::outputs : Stall::none;
   }
 
-  // The progress until the next event, where input `fed` gets what it gives and `drained` makes
-  // room for what is produced.
+  // Returns the progress until the next event. Input `fed` gets bytes as they are read; if outputs
+  // are drained, they make room as they are written.
   double progress_to_event(uint32_t fed, bool outputs_drained) const {
     double u = std::min(phase_left_, to_do_);
     for (uint32_t i = 0; i < in_.size(); ++i) {
@@ -205,7 +205,7 @@ class Simulation {
     return moved_ >= options_.steady_from * total_ && moved_ <= options_.steady_to * total_;
   }
 
-  // At the beginning of a run: the window of whole runs in the steady state.
+  // Marks the beginning of a run: the window of whole runs in the steady state.
   void mark_steady() {
     if (!steady()) return;
     if (first_moved_ < 0) {
@@ -256,7 +256,7 @@ class Simulation {
       run_computation();
       if (stall() != Stall::outputs) break;
       if (!action.stay && out_[j] <= nothing) break;
-      // The memory stays full: what leaves bucket j makes room for as much.
+      // The memory stays full: bytes that leave bucket j make room for as many.
       double u = progress_to_event(nobody, true);
       const double falls = (1 - alpha_) * (1 - phase_.outputs[j]);
       if (!action.stay && falls > 0) u = std::min(u, out_[j] / falls);
@@ -297,14 +297,14 @@ class Simulation {
     result_.seconds_computing_alone += std::max(0.0, computing - io);
   }
 
-  // --- What the policy sees, and what is recorded. ---
+  // --- The policy's view, and records. ---
 
-  // The buckets, without what the computation waits for.
+  // Pictures the buckets without the input that the computation waits for.
   void picture() {
     for (size_t i = 0; i < in_.size(); ++i) {
       view_in_[i] = whole(in_[i]);
       view_left_[i] = whole(left_[i]);
-      // What is nothing is dropped, which must not look as if bytes came back.
+      // Fractions of a byte are dropped, which must not look as if bytes came back.
       view_consumed_[i] = std::max(view_consumed_[i], whole(size_[i] - left_[i] - in_[i]));
     }
     for (size_t j = 0; j < out_.size(); ++j) view_out_[j] = whole(out_[j]);
@@ -374,7 +374,7 @@ class Simulation {
   SimulationResult result_;
 };
 
-// A block small enough that reserving one for each input changes nothing that one can measure.
+// A block so small that reserving one for each input changes nothing measurable.
 uint64_t small_block(const Bowtie& bowtie) {
   const uint64_t fair = bowtie.memory_bytes / (uint64_t{bowtie.inputs} + bowtie.outputs + 4);
   return std::clamp<uint64_t>(fair / 256, 1, 64 * KiB);
@@ -385,8 +385,8 @@ struct BlockPass {
   double switches = 0;
 };
 
-// One bowtie of a block-wise merge. It is the same all the time, so that of a long one the
-// beginning stands for the whole.
+// Simulates one bowtie of a block-wise merge. It is the same all the time, so the beginning of a
+// long one represents the whole.
 BlockPass merge_blocks(const BlockMerge& merge, uint32_t fan_in, double bytes) {
   constexpr double blocks_max = 1 << 14;
   const auto block = static_cast<double>(merge.block_bytes);
@@ -403,7 +403,7 @@ BlockPass merge_blocks(const BlockMerge& merge, uint32_t fan_in, double bytes) {
       uniform_workload({.inputs = fan_in, .outputs = 1, .seed = merge.seed}, block * fan_in / 4, 8);
   const SimulationResult result = simulate(scheduler, *workload, options);
   PENSTOCK_CHECK(!result.stuck, "a merge by blocks goes on");
-  // Each input's first, partial block comes once, the rest again and again.
+  // Each input's first, partial block comes once, the rest repeat.
   const double once = fan_in;
   const double switches = static_cast<double>(result.switches());
   return {2 * bytes, once + (switches - once) * (run_bytes / simulated)};

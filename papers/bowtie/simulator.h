@@ -1,21 +1,20 @@
 #pragma once
 
-// Runs a policy on a device that is only imagined: terabytes in seconds, the same every time.
+// Runs a policy on an imagined device: terabytes in seconds, with the same result every time.
 //
-// The naive way moves items, or blocks. But between two events (a bucket runs empty, the memory is
-// full, the workload changes its shares) everything is linear in the bytes that pass: buckets of
+// The simulator moves neither items nor blocks. Between two events (a bucket runs empty, the memory
+// is full, the workload changes its shares) everything is linear in the bytes that pass: buckets of
 // inputs fall by their shares, those of outputs rise by theirs. So the simulator jumps from event
-// to event, at O(n + m) each, and how many events there are depends on the number of runs, not of
-// bytes.
+// to event, at O(n + m) each, and the number of events depends on the number of runs, not of bytes.
 //
-// The computation is imagined infinitely fast, as the paper's theory has it: it runs until it
-// stalls, before the device moves a byte. During an overlapped read it advances with the bytes that
-// arrive, each of which lets it consume 1 / share of the streamed input in all; during an
-// overlapped write with the bytes that leave. For the time it may have a speed: an overlapped
-// action takes the longer of both, others the sum.
+// The computation is infinitely fast, as in the paper's theory: it runs until it stalls, before the
+// device moves a byte. During an overlapped read it advances with the bytes that arrive, each of
+// which lets it consume 1 / share of the streamed input in all; during an overlapped write with the
+// bytes that leave. For times it may have a speed: an overlapped action takes the longer of both,
+// others the sum.
 //
-// A switch is counted when the device goes on to another stream than the one that it moved bytes of
-// last. Within a stream offsets always continue, so that is every seek.
+// A switch is counted when the device moves bytes of another stream than last time. Within a stream
+// offsets always continue, so these are all seeks.
 
 #include <cstdint>
 #include <functional>
@@ -30,18 +29,18 @@
 namespace penstock::papers {
 
 struct SimulationOptions {
-  // The bytes of each input; of all outputs, where there is no input.
+  // Bytes of each input; of all outputs, if there is no input.
   std::vector<uint64_t> input_bytes;
-  uint64_t produced_bytes = 0;  // with inputs: their bytes times (1 - alpha) / alpha
+  uint64_t produced_bytes = 0;  // without inputs; otherwise theirs times (1 - alpha) / alpha
   uint32_t outputs = 0;
   double input_share = 0.5;               // alpha
-  const DeviceProfile* device = nullptr;  // for seconds; none: no seconds
+  const DeviceProfile* device = nullptr;  // for seconds; nullptr: no seconds
   double compute_bytes_per_s = 0;         // consumed and produced; 0: infinitely fast
   // The steady state is what passes between these parts of the whole.
   double steady_from = 0.3;
   double steady_to = 0.9;
   bool record_staircases = false;
-  uint64_t seed = 0;  // the workload's, for the result
+  uint64_t seed = 0;  // the workload's, copied to the result
   // Called with each action before it is carried out.
   std::function<void(const View&, const Action&)> observe;
 };
@@ -57,15 +56,15 @@ struct SimulationResult {
   double steady_run_bytes = 0;  // mean, in the steady state; 0 if that had no two runs
   double run_bytes_min = 0;
   double run_bytes_max = 0;
-  double seconds = 0;                  // equation 1, and what the computation adds
+  double seconds = 0;                  // equation 1, and the computation's additional time
   double seconds_computing_alone = 0;  // the device idle
-  // Mean occupancies in the steady state, largest first: inputs when they were just filled, outputs
-  // when the first write of a step begins.
+  // Mean occupancies in the steady state, largest first: of inputs when they were just filled, of
+  // outputs when the first write of a step begins.
   std::vector<double> input_staircase;
   std::vector<double> output_staircase;
   uint64_t input_bytes_peak = 0;
   uint64_t output_bytes_peak = 0;
-  // The policy asked again and again for what moves nothing. Never, unless it is wrong.
+  // Whether the policy repeated actions that move nothing, which only a wrong one does.
   bool stuck = false;
 
   uint64_t switches() const { return read_switches + write_switches; }
@@ -81,7 +80,7 @@ struct BowtieRun {
   uint64_t seed = 1;
   const DeviceProfile* device = nullptr;
   bool record_staircases = false;
-  // Without the noise of random items: every stream has exactly its share at every time.
+  // No noise of random items: every stream has exactly its share at every time.
   bool exact_shares = false;
 };
 Result<SimulationResult> simulate(const Schedule& schedule, const BowtieRun& run);
@@ -96,18 +95,19 @@ struct PlanSimulation {
 };
 Result<PlanSimulation> simulate(const Plan& plan, const DeviceProfile& device, uint64_t seed);
 
-// A merge as block-wise systems do it (BlockScheduler, schedulers.h), in passes whose inputs are merged at most
-// `fan_in_max` at a time.
+// A merge as in block-wise systems (BlockScheduler, schedulers.h), in passes whose inputs are
+// merged at most `fan_in_max` at a time.
 struct BlockMerge {
-  uint64_t bytes = 0;  // of the input
+  uint64_t bytes = 0;  // bytes of the input
   uint32_t runs = 0;
   uint64_t block_bytes = 0;
   uint64_t write_batch_bytes = 0;
-  // Runs merged at a time, pass by pass: STXXL's rule, or as few passes as the largest allows.
+  // Runs merged at a time, pass by pass: STXXL's rule, or as few passes as the largest fan-in
+  // allows.
   uint32_t fan_in_max = 0;
   enum class Rule {
     equal_passes,  // STXXL: gamma = passes that are needed, runs^(1 / gamma) at a time in each
-    few_first,     // nsort-like: merge just as many as necessary, then all the others with them
+    few_first,     // nsort-like: merge as few as necessary, then all the others with them
   } rule = Rule::equal_passes;
   uint64_t seed = 1;
 };
@@ -124,8 +124,8 @@ BlockMergeResult simulate(const BlockMerge& merge);
 // all of them at once if a block of each fits the memory, else sqrt of them; a quarter of the half
 // that reads ahead, an eighth of the memory, gathers writes.
 BlockMerge stxxl_merge(uint64_t bytes, uint64_t memory_bytes);
-// Something like nsort, whose code is closed: what table I and the first row of table II (178 times
-// ours) say about it, with round numbers. Runs of 98 % of the memory; blocks of 1 MiB; writes
+// Something like nsort, whose code is closed: the statements of table I and the first row of table
+// II (178 times Tuxedo's), with round numbers. Runs of 98 % of the memory; blocks of 1 MiB; writes
 // gathered to 3 MiB for each GiB of memory; 320 MiB for itself and 16 MiB for each run that is
 // being merged, so that large inputs are merged partly twice.
 BlockMerge nsort_like_merge(uint64_t bytes, uint64_t memory_bytes);

@@ -32,8 +32,8 @@ double bytes_for(const Schedule& schedule) {
   return schedule.step_bytes * std::max(300.0, 25 * steps);
 }
 
-// Within one per cent where every stream has its share at every time; within two and a half where
-// items fall at random, which moves the stairs by a part of their height.
+// Within one per cent if every stream has its share at every time; within two and a half if items
+// fall at random, which moves the stairs by a part of their height.
 void expect_run_length(const Schedule& schedule, double theory_bytes) {
   for (bool exact : {true, false}) {
     const auto result =
@@ -94,13 +94,13 @@ void expect_staircase(const std::vector<double>& simulated, const std::vector<do
   for (size_t g = 0; g < theory.size(); ++g) {
     double bytes = 0;
     for (uint32_t i = 0; i < group; ++i) bytes += simulated[g * group + i];
-    // Within 5 % of the step; the last one of theorems 1 and 6 is nothing.
+    // Within 5 % of the step; the last step of theorems 1 and 6 is nothing.
     EXPECT_NEAR(bytes, theory[g], 0.05 * theory[0]) << "stair " << g << " of " << theory.size();
   }
 }
 
 // Theorems 1, 3, 6, 8; figure 5(d).
-TEST(Simulator, StaircasesAreThePapers) {
+TEST(Simulator, StaircasesMatchThePaper) {
   for (uint32_t streams : {4u, 8u, 16u, 64u}) {
     for (uint32_t c = 1; c <= streams / 2; c *= 2) {
       auto of = [&](const Schedule& schedule) {
@@ -126,7 +126,7 @@ TEST(Simulator, StaircasesAreThePapers) {
   }
 }
 
-TEST(Simulator, IsTheSameEveryTime) {
+TEST(Simulator, IsDeterministic) {
   const Schedule schedule = best_schedule({.inputs = 5, .outputs = 30, .memory_bytes = GiB});
   const auto first = simulate(schedule, BowtieRun{1e12, 7, &paper_array()});
   const auto second = simulate(schedule, BowtieRun{1e12, 7, &paper_array()});
@@ -180,7 +180,7 @@ constexpr Row table_1[] = {{1, 8, 1, 1.0, 1},    {2, 128, 1, 1.0, 1}, {2, 1024, 
                            {2, 8192, 2, 2.0, 2}, {8, 512, 1, 1.0, 1}, {8, 4096, 1, 1.1, 1},
                            {20, 1280, 1, 1.0, 1}};
 
-TEST(Simulator, PassesAreThoseOfTableOne) {
+TEST(Simulator, PassesMatchTableOne) {
   for (const Row& row : table_1) {
     SCOPED_TRACE(fmt::format("{} GB, {} GB of input", row.memory, row.input));
     const uint64_t bytes = row.input * GiB;

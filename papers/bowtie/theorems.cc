@@ -74,7 +74,7 @@ double run_bytes_a6_half(const Bowtie& bowtie) {
 }
 
 double run_bytes_a6_best(const Bowtie& bowtie) {
-  // Equation 16, and the same with the reader and the writer exchanged.
+  // Equation 16, with reader and writer as given, or exchanged.
   auto one_way = [&](double near, double far, double alpha) {
     return divided(2 * memory(bowtie), square(std::sqrt((1 - alpha) * far) +
                                               std::sqrt((1 - alpha) + alpha * (near - 1))));

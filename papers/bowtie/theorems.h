@@ -1,7 +1,7 @@
 #pragma once
 
 // The theorems of "On High-Latency Bowtie Data Streaming" that src/files/bowtie/model.h does not need,
-// because one formula gives all of them: as printed, to hold that formula and the simulator against.
+// because one formula gives all of them: as printed, to check that formula and the simulator.
 // REQUIRES of all: as in model.h.
 
 #include <cstdint>
@@ -32,15 +32,15 @@ double run_bytes_a6_half(const Bowtie& bowtie);
 // Theorem 13, equation 16: the better A6 with its best group, every alpha.
 double run_bytes_a6_best(const Bowtie& bowtie);
 
-// What theorem 5 calls the best group: a real number, at least 1.
+// The best group of theorem 5: a real number, at least 1.
 double best_group_a2(uint32_t outputs);
 // Theorem 13: whether A6r beats A6w. Theorem 12 is the case alpha = 1/2: m > n; for m = n both are
-// as good. The rule asks which side's best group is above 1, and that is not the whole story: with
-// alpha other than 1/2 the other algorithm with groups of 1 can be better, by 9 % for 10 x 26 and
-// alpha = 0.8, by 1.8 times for 2 x 2. best_schedule() therefore compares the two.
+// as good. The rule asks which side's best group is above 1, which is not always right: with alpha
+// other than 1/2 the other algorithm with groups of 1 can be better, by 9 % for 10 x 26 and alpha =
+// 0.8, by 1.8 times for 2 x 2. best_schedule() therefore compares the two.
 bool a6r_wins(const Bowtie& bowtie);
 
-// The naive ways that the paper compares with: every output has M / m (section III.A), and M / 2 is
+// The naive ways for the paper's comparison: every output has M / m (section III.A), and M / 2 is
 // read, processed, written (section III.B).
 double run_bytes_a1_naive(const Bowtie& bowtie);
 double run_bytes_a2_naive(const Bowtie& bowtie);
@@ -52,9 +52,9 @@ std::vector<double> staircase_a1(const Bowtie& bowtie);
 // Theorem 3, equation 5: the groups of outputs of A2 when the memory is full. REQUIRES: c divides
 // m.
 std::vector<double> staircase_a2(const Bowtie& bowtie, uint32_t group_outputs);
-// Theorem 6, equation 8: what A3 preloads.
+// Theorem 6, equation 8: the preload of A3.
 std::vector<double> staircase_a3(const Bowtie& bowtie);
-// Theorem 8, equation 10: what A4 preloads, per group. REQUIRES: c divides n.
+// Theorem 8, equation 10: the preload of A4, per group. REQUIRES: c divides n.
 std::vector<double> staircase_a4(const Bowtie& bowtie, uint32_t group_inputs);
 
 }  // namespace penstock::papers

@@ -20,7 +20,7 @@ double sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-TEST(Theorems, RunLengthsAreThePapersWhereItWorksThemOut) {
+TEST(Theorems, RunLengthsMatchThePapersExamples) {
   // Theorem 2 beats the naive M / m by 2 m / (m - 1): four times for two outputs, then twice.
   for (uint32_t m : {2u, 3u, 10u, 1000u}) {
     const Bowtie bowtie{.outputs = m, .memory_bytes = memory};
@@ -42,7 +42,7 @@ TEST(Theorems, RunLengthsAreThePapersWhereItWorksThemOut) {
               0.5);
 }
 
-TEST(Theorems, TheBestGroupGainsWhatThePaperSays) {
+TEST(Theorems, TheBestGroupGainsAsMuchAsThePaperSays) {
   for (auto [m, gain] : {std::pair{16u, 1.36}, {64u, 1.6}, {256u, 1.78}}) {
     const Bowtie bowtie{.inputs = 1, .outputs = m, .memory_bytes = memory};
     const auto c = static_cast<uint32_t>(best_group_a2(m));
@@ -86,7 +86,7 @@ TEST(Theorems, SidesGiveEveryTheorem) {
   }
 }
 
-TEST(Theorems, Alpha12IsWhatTheoremsTenAndElevenPrint) {
+TEST(Theorems, Alpha12MatchesTheoremsTenAndElevenAsPrinted) {
   const Bowtie b{.inputs = 24, .outputs = 60, .memory_bytes = memory};
   EXPECT_NEAR(run_bytes_a5(b, 3, 5), 4 * M / (8 * (8 + 12 + 2)), 1);  // (12)
   EXPECT_NEAR(run_bytes_a6r(b, 5), 4 * M / (6 * (24 + 12)), 1);       // (13), c_r = 1
@@ -124,8 +124,8 @@ TEST(Theorems, TheBestGroupsAreBest) {
   }
 }
 
-// Where theorem 13 is wrong: few streams, and reads and writes of different amounts. What is little
-// should be buffered, even if that side has as many streams; best_schedule compares.
+// Theorem 13 is wrong for few streams with reads and writes of different amounts. The smaller
+// amount should be buffered, even if that side has as many streams; best_schedule compares.
 TEST(Theorems, TheRuleOfTheoremThirteenFailsForFewStreams) {
   const Bowtie b{.inputs = 2, .outputs = 2, .input_share = 0.8, .memory_bytes = memory};
   EXPECT_FALSE(a6r_wins(b));
@@ -157,7 +157,7 @@ TEST(Theorems, StaircasesFillTheMemoryAndDescendEvenly) {
   }
 }
 
-TEST(Theorems, StaircasesOfSchedulesAreTheTheorems) {
+TEST(Theorems, StaircasesOfSchedulesMatchTheTheorems) {
   auto expect_same = [&](const std::vector<double>& stairs, const std::vector<double>& theorem,
                          uint32_t group) {
     ASSERT_EQ(stairs.size(), theorem.size() * group);
@@ -177,8 +177,8 @@ TEST(Theorems, StaircasesOfSchedulesAreTheTheorems) {
       const Schedule a4 = schedule_with(m1, Algorithm::a4, {c, 1});
       EXPECT_TRUE(input_staircase(a2).empty());
       EXPECT_TRUE(output_staircase(a4).empty());
-      // Whether groups divide or not: all of the side's memory, and none larger than the one
-      // before.
+      // Whether or not the groups divide evenly: all of the side's memory, and none larger than the
+      // one before.
       for (const auto& stairs : {output_staircase(a2), input_staircase(a4)}) {
         ASSERT_EQ(stairs.size(), streams);
         EXPECT_NEAR(sum(stairs) / M, 1, 1e-3);

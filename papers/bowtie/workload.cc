@@ -17,7 +17,7 @@ std::vector<double> shares_of(std::vector<double> weights, uint32_t streams) {
   return weights;
 }
 
-// Standard normal, by Box and Muller.
+// A standard normal number, by Box and Muller.
 double normal(Random& random) {
   const double radius = std::sqrt(-2 * std::log(1 - random.unit()));
   return radius * std::cos(2 * 3.14159265358979323846 * random.unit());
@@ -39,7 +39,7 @@ class Uniform final : public Workload {
   }
 
  private:
-  // Counts of k throws: mean k p, variance about k p.
+  // Varies shares like counts of k throws: mean k p, variance about k p.
   void vary(const std::vector<double>& shares, std::vector<double>& out) {
     out = shares;
     if (phase_bytes_ <= 0) return;

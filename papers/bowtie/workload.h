@@ -1,7 +1,7 @@
 #pragma once
 
-// What a simulated computation takes from its inputs and gives to its outputs: shares that hold for
-// some bytes, then other shares. The simulator needs no items, only these.
+// The shares in which a simulated computation consumes its inputs and fills its outputs: they hold
+// for some bytes, then others follow. The simulator needs no items, only these.
 
 #include <cstdint>
 #include <memory>
@@ -15,9 +15,9 @@ namespace penstock::papers {
 
 using namespace bowtie;
 
-// For the next `bytes` (consumed and produced together) input i has inputs[i] of what is consumed
-// and output j has outputs[j] of what is produced. The simulator takes an input that has nothing
-// left out and scales the others up.
+// For the next `bytes` (consumed and produced together) input i has inputs[i] of the bytes consumed
+// and output j has outputs[j] of those produced. The simulator leaves out an input that has nothing
+// left and scales the others up.
 struct Phase {
   std::vector<double> inputs;   // at least one that has not ended is positive
   std::vector<double> outputs;  // at least one is positive
@@ -28,7 +28,7 @@ struct Phase {
 class Workload {
  public:
   virtual ~Workload() = default;
-  // `phase` has the right sizes and holds the last phase. The view's stall is not set.
+  // `phase` has the right sizes and contains the last phase. The view's stall is not set.
   virtual void next(const View& view, Phase& phase) = 0;
 };
 
@@ -36,8 +36,8 @@ struct WorkloadOptions {
   uint32_t inputs = 0;
   uint32_t outputs = 0;
   uint64_t seed = 1;
-  // Shares proportional to these, equal if empty. A merge of files of random keys drains them in
-  // proportion to their sizes.
+  // Shares are proportional to these, equal if empty. A merge of files of random keys drains them
+  // in proportion to their sizes.
   std::vector<double> input_weights;
   std::vector<double> output_weights;
 };
