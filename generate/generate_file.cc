@@ -73,8 +73,7 @@ class Generation {
   }
 
   Status make_block(io::RequestRing& ring, uint64_t block) {
-    // Relaxed: pairs with the store of the signal handler or the test, which publishes nothing
-    // else.
+    // Relaxed: pairs with the store of the signal handler or the test; it publishes nothing.
     if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) {
       return failure(ErrorCode::interrupted, "write all items", file_.path());
     }

@@ -14,8 +14,7 @@
 
 // Each distribution times each numeric type would be more than a hundred loops. Instead an input is
 // made in two steps, over blocks small enough for the cache: the distribution makes 64-bit words,
-// and the type makes numbers of them. The distribution determines the meaning of a word in the
-// second step:
+// and the type makes numbers of them. The meaning of a word depends on the distribution:
 //   bits    the bits of the number; of a float with the exponent of NaN or infinity one exponent
 //           bit is flipped, so that it becomes finite
 //   raw     the bits of the number, whatever they mean

@@ -79,8 +79,7 @@ void write_binary(const std::array<Piece, pieces>& ring, std::byte* out) {
   }
 }
 
-// Writes up to ten records, unrolled so that the ring stays in registers; `count` of them are
-// wanted.
+// Writes `count` records, at most ten, unrolled so that the ring stays in registers.
 template <size_t... oldest>
 void write_round(std::array<Piece, pieces>& ring, __uint128_t& state, uint64_t count,
                  std::byte* out, std::index_sequence<oldest...>) {

@@ -10,8 +10,7 @@
 #include "base/random.h"
 #include "items/crc32.h"
 
-// test/sort_benchmark_oracle.py computes the same records from big integers in Python, for random
-// starts.
+// test/sort_benchmark_oracle.py makes the same records by Python's integers, for random starts.
 
 namespace penstock::generate {
 

@@ -35,8 +35,8 @@ Zipf::Zipf(double exponent, uint64_t ranks)
   build(std::move(weights));
 }
 
-// Builds Walker's alias table by Vose's method: entries lighter than the mean are filled up by
-// heavier ones.
+// Builds Walker's alias table by Vose's method: heavier entries fill up those lighter than the
+// mean.
 void Zipf::build(std::vector<double> weights) {
   const double mean =
       std::accumulate(weights.rbegin(), weights.rend(), 0.0) / static_cast<double>(weights.size());

@@ -11,8 +11,7 @@
 namespace penstock::generate {
 namespace {
 
-// Compares draws, counted in ranges of ranks (1, 2, 3-4, 5-8, ...), with the law summed term by
-// term.
+// Compares draws, in ranges of ranks (1, 2, 3-4, 5-8, ...), with the law summed term by term.
 void expect_law(double exponent, uint64_t ranks) {
   const auto range_of = [](uint64_t rank) { return 64 - __builtin_clzll(2 * rank - 1); };
   std::vector<double> expected(66);

@@ -20,8 +20,7 @@ class BlockReserve {
   BlockReserve(const BlockReserve&) = delete;
   BlockReserve& operator=(const BlockReserve&) = delete;
 
-  // Returns false if the pool lacks blocks: then it has all of them back. REQUIRES: the reserve is
-  // empty.
+  // False if the pool lacks blocks: then it has all of them back. REQUIRES: the reserve is empty.
   bool fill(uint64_t blocks) {
     blocks_.reserve(blocks);
     while (blocks_.size() < blocks) {

@@ -25,8 +25,7 @@ class BucketGroup;
 enum class Reclaim {
   by_faults,  // the paper's rules: guards behind the writer, unmapping on read faults; for code
               // that knows only the pointer
-  by_caller,  // no guards: the reader calls release() for what it has read; for loops of this
-              // library
+  by_caller,  // no guards: the reader calls release() for what it has read
 };
 
 struct BucketGroupOptions {

@@ -73,8 +73,7 @@ class RingGroup final : public StreamHandler {
   // The calling thread writes no more: no other thread waits for it.
   void leave() noexcept;
 
-  // Returns the stream's blocks, in order, all at home; the caller owns them, and the stream is
-  // empty.
+  // Hands the stream's blocks, in order, all at home, to the caller; the stream is then empty.
   std::vector<pool::BlockId> take_blocks(uint32_t stream);
 
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;

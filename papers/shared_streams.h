@@ -36,8 +36,7 @@ class SharedStreams final : public stream::StreamHandler {
   void stop_growing() { registration_ = {}; }
 
   std::byte* begin(uint32_t stream) const { return range_.begin() + stream * stride_bytes_; }
-  // Returns the stream's blocks, in order, all at home; the caller owns them, and the stream is
-  // empty.
+  // Hands the stream's blocks, in order, all at home, to the caller; the stream is then empty.
   std::vector<pool::BlockId> take_blocks(uint32_t stream);
   uint64_t blocks(uint32_t stream) const;
 

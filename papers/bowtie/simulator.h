@@ -102,8 +102,7 @@ struct BlockMerge {
   uint32_t runs = 0;
   uint64_t block_bytes = 0;
   uint64_t write_batch_bytes = 0;
-  // Runs merged at a time, pass by pass: STXXL's rule, or as few passes as the largest fan-in
-  // allows.
+  // Runs merged at a time, pass by pass: STXXL's rule, or the fewest passes.
   uint32_t fan_in_max = 0;
   enum class Rule {
     equal_passes,  // STXXL: gamma = passes that are needed, runs^(1 / gamma) at a time in each

@@ -95,8 +95,7 @@ std::span<const Codec* const> codecs();
 // "gzip, zstd, lz4", in the order of the table.
 std::string codec_names();
 
-// make_decoder for a class with open(window_bytes_max) or open(), and make_encoder for one with
-// open().
+// make_decoder, by open(window_bytes_max) or open() of a class, and make_encoder, by open().
 template <class D>
 std::unique_ptr<Decoder> opened(uint64_t window_bytes_max) {
   auto decoder = std::make_unique<D>();

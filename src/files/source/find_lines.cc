@@ -29,8 +29,7 @@ class LineSearch {
     const char* const end = at + lines.size();
     while (at < end) {
       const char* line = at;
-      // A string is searched in all lines at once; an expression line by line, because it may match
-      // a line's end.
+      // A string is searched in all lines at once; an expression, which may match an end, by line.
       const bool all_at_once = pattern_.candidate_bytes_max() != 0;
       const char* const stop = all_at_once ? end : end_of_line(at, end);
       pattern_.restart();

@@ -24,8 +24,7 @@ SourceOptions within_memory(SourceOptions options, uint64_t memory_bytes);
 
 // The whole input, decompressed as the options say: from the beginning, or, for a pipe, from its
 // present place. A caller's own source is passed on unchanged. `file` may be closed afterwards.
-// Once `cancel` is set, all reads, waiting ones too, end with ErrorCode::cancelled; it outlives the
-// source.
+// Once `cancel`, which outlives the source, is set, all reads end with ErrorCode::cancelled.
 Result<std::unique_ptr<Source>> source_of(const io::File& file, const SourceOptions& options,
                                           const std::atomic<bool>* cancel = nullptr);
 

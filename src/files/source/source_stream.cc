@@ -245,8 +245,7 @@ class ThreadBody final : public StreamBody {
       if (whole) bytes_ = bytes;
       status_ = std::move(status);
     }
-    // Last: a thread that sees the end sees the status. (The consumer may have given up, which does
-    // not matter.)
+    // Last: a thread that sees the end sees the status. (The consumer may be gone.)
     if (up_to_here) {
       (void)stream_.finish(bytes);
     } else {

@@ -198,8 +198,7 @@ TEST(Decompress, HeadsRevealTheFormatAndTheMemory) {
       EXPECT_GE(*bytes, 256 * KiB);
       EXPECT_LE(*bytes, 10 * MiB);
     }
-    // Data that are cut off in the header are damaged compressed data; cut off in the magic number
-    // they are not compressed.
+    // Data cut off in the header count as damaged, cut off in the magic number as not compressed.
     EXPECT_TRUE(asked(compress(text).substr(0, 6)));
     EXPECT_FALSE(asked(compress(text).substr(0, 2)));
   }

@@ -25,8 +25,7 @@ class ZstdDecoder final : public Decoder {
     return ::ZSTD_isError(set) == 0;
   }
 
-  // Memory for the window, blocks of at most 128 KiB, and tables. A skippable frame reveals
-  // nothing.
+  // Memory for the window, blocks of at most 128 KiB, and tables; 0 for a skippable frame.
   static uint64_t memory_bytes(Head head) {
     return byte_at(head, 0) == 0x28 && head.size() > 4 ? window_bytes(head) + 640 * KiB : 0;
   }

@@ -10,8 +10,7 @@ namespace {
 
 TEST(Gate, NobodyIsInsideWhileItIsClosed) {
   Gate gate;
-  uint64_t guarded = 0;  // changed behind the closed gate, read by visitors: for the thread
-                         // sanitizer
+  uint64_t guarded = 0;  // changed behind the gate, read by visitors: for the thread sanitizer
   std::atomic<int> inside = 0;
   std::atomic<bool> stop = false;
   std::atomic<uint64_t> visits = 0;

@@ -138,8 +138,7 @@ class Range {
   uint64_t seams(uint64_t first, uint64_t last) const noexcept;
   uint64_t seams_around(uint64_t slot, uint64_t count, Entry first) const noexcept;
 
-  // No lock in a forked child: it changes nothing, and a thread that held the lock at the fork does
-  // not exist in it.
+  // No lock in a forked child: it changes nothing, and lacks a thread that held it at the fork.
   os::SemaphoreLock locked() const noexcept {
     return os::SemaphoreLock(store_->is_inherited() ? nullptr : &mutex_);
   }

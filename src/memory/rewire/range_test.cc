@@ -202,8 +202,7 @@ void expect_same(const Range& range, const Model& model) {
   ASSERT_EQ(range.mappings(), model.mappings());
 }
 
-// Compares random operations on two ranges of one store with the model; the limit on mappings is
-// sometimes reached.
+// Random operations on two ranges of one store, whose limit on mappings is sometimes reached.
 void compare_with_model(uint64_t seed, size_t page_bytes, uint64_t mappings_max) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
@@ -575,8 +574,7 @@ TEST(Range, AForkedChildReadsAndChangesNothing) {
   for (uint64_t slot = 0; slot < 4; ++slot) EXPECT_EQ(word_at(*range, slot), pages[slot] + 1000);
 }
 
-// A child does not inherit the home view, so its own memory may be mapped there when the store
-// ends.
+// A child does not inherit the home view, so its own memory may be there when the store ends.
 TEST(Range, AStoreThatEndsInAChildTakesNothingFromIt) {
   auto store = store_of(8);
   EXPECT_TRUE(holds_in_child([&] {

@@ -26,8 +26,7 @@
 namespace penstock::rewire {
 namespace {
 
-constexpr uint64_t slots_limit = uint64_t{1} << 25;  // bits of the hash that are left for the
-                                                     // directory
+constexpr uint64_t slots_limit = uint64_t{1} << 25;  // bits of the hash left for the directory
 
 }  // namespace
 

@@ -149,8 +149,7 @@ TEST(RewiredHash, TakesFewMappingsBetweenTwoDoublings) {
   EXPECT_LT(most, 256u);
 }
 
-// A hash by which only the lowest bits differ between buckets: one of them is split again and
-// again.
+// A hash by which only the lowest bits differ between buckets: one is split repeatedly.
 struct OneSided {
   uint64_t operator()(uint64_t key) const {
     return MixedHash<uint64_t>()(key) << 8 | (key % 2 == 0 ? 0 : 0xff);

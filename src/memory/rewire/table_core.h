@@ -48,8 +48,7 @@ class CopyReserve {
 
   pool::PageStore& store_;
   const uint64_t pages_max_;
-  const std::unique_ptr<PageId[]> pages_;  // in descending order, so that neighbours are taken in
-                                           // order
+  const std::unique_ptr<PageId[]> pages_;  // descending, so that neighbours are taken in order
   os::Semaphore mutex_{1};                 // guards the pages and their count
   uint64_t count_ = 0;
 };

@@ -101,8 +101,7 @@ class VectorCore::Holding {
   const std::span<const PageId> pages_;
 };
 
-// Mappings reserved for an undo: nobody else of the store's may claim them until they are needed,
-// or until the end.
+// Mappings reserved for an undo: nobody else may claim them until they are needed.
 class VectorCore::WayBack {
  public:
   WayBack(pool::PageStore& store, uint64_t mappings) noexcept
@@ -361,8 +360,7 @@ std::vector<PageId> VectorCore::pages_in(uint64_t first, uint64_t last) const {
   return pages;
 }
 
-// Shows the pages, or returns an errno and changes nothing. REQUIRES: someone holds the pages shown
-// there now, too.
+// Returns 0, or an errno with no change. REQUIRES: someone holds the pages shown there now, too.
 int VectorCore::show(uint64_t slot, std::span<const PageId> pages) noexcept {
   return pages.empty() ? 0 : range_->map(slot, pages, Protection::read_write);
 }

@@ -67,8 +67,7 @@ class VectorCore final : public stream::StreamHandler {
 
   VectorCore(const Options& options, std::unique_ptr<Range> range);
 
-  // No lock in a forked child: it grows nothing, and a thread that held the lock at the fork does
-  // not exist in it.
+  // No lock in a forked child: it grows nothing, and lacks a thread that held it at the fork.
   os::SemaphoreLock locked() noexcept {
     return os::SemaphoreLock(range_->store().is_inherited() ? nullptr : &mutex_);
   }

@@ -53,8 +53,7 @@ fault::Outcome CachedReader::on_fault(const fault::Fault& fault) noexcept {
   std::span<std::byte> ahead;
   const Served served = serve(fault.address, true, refusal, ahead);
   if (served == Served::refused) give_up(refusal, fault.context);
-  // A failure is harmless, for instance if the stretch was unmapped meanwhile: the next load
-  // faults.
+  // A failure is harmless, such as after an unmapping: the next load faults.
   if (!ahead.empty()) (void)os::populate_read(ahead.data(), ahead.size());
   return served == Served::no ? fault::Outcome::decline : fault::Outcome::retry;
 }
@@ -99,8 +98,7 @@ CachedReader::Stretch CachedReader::next_at(uint64_t block, bool faults) noexcep
   return {block, end};
 }
 
-// Serves an access to a mapped stretch: either another thread mapped it meanwhile, or the page
-// cannot be read.
+// Serves a fault in a mapped stretch: another thread mapped it, or the page cannot be read.
 CachedReader::Served CachedReader::look_again(const Stretch& stretch, const std::byte* address,
                                               WrittenFailure& refusal) noexcept {
   const auto offset =

@@ -5,14 +5,12 @@
 // FileReaderCore would copy each block out of the page cache, which takes longer than most code
 // takes to read it. Here a fault maps the block in place; when memory_blocks are mapped, those
 // mapped first are unmapped. So no more of the file is resident than a FileReaderCore would hold,
-// and none of it is memory of this process. If a page has left the page cache, the kernel reads it,
-// as for any mapping.
+// and none of it is memory of this process. The kernel reads pages that have left the page cache.
 //
 // Each fault with its system calls takes about as long as reading 200 KiB. So a reader that
 // continues where the last stretch ended gets twice as many blocks each time, up to all but the one
 // that it comes from, and their pages are entered into the page table together, which takes half as
-// long as a fault for every huge page. A reader of three places in turn, or at random, gets single
-// blocks.
+// long as a fault for every huge page. A reader of several places gets single blocks.
 //
 // Unlike a copy, a mapping shows what others write to the file meanwhile. A page that cannot be
 // read, because the file is shorter now or its disk fails, is a SIGBUS: with ErrorPolicy::zeros it
@@ -74,8 +72,7 @@ class CachedReader final : public StreamHandler {
   std::byte* begin_of(uint64_t block) const {
     return range_.begin() + std::min(block * options_.block_bytes, pages_end_);
   }
-  // `faults`: a thread has just faulted there. Sets `ahead` to what it will probably read next, if
-  // known.
+  // `faults`: a thread has just faulted there. Sets `ahead` to its next read, if known.
   Served serve(const std::byte* address, bool faults, WrittenFailure& refusal,
                std::span<std::byte>& ahead) noexcept EXCLUDES_LOCK(mutex_);
   Served look_again(const Stretch& stretch, const std::byte* address,
@@ -89,8 +86,7 @@ class CachedReader final : public StreamHandler {
   const io::File& file_;
   const Options options_;
   const uint64_t bytes_;
-  const uint64_t pages_end_;  // end of the whole pages, which are mapped; the bytes behind are
-                              // memory
+  const uint64_t pages_end_;  // end of the whole pages, which are mapped; behind them is memory
   os::Reservation range_;
 
   // Held while a fault is served, which is a few system calls; no user code runs under it.

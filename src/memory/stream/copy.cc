@@ -5,8 +5,7 @@
 
 namespace penstock {
 
-// A memcpy() of one piece stays within one page on either side, and so within one block, in which
-// any order is fine.
+// Each memcpy() stays within a page, and so within a block, on either side: any order is fine.
 std::byte* copy(void* to, const void* from, size_t bytes) {
   constexpr size_t page = 4 * KiB;
   const auto left_in_page = [](const void* at) {

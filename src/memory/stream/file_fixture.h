@@ -38,8 +38,7 @@ inline std::vector<std::byte> random_bytes(size_t bytes, uint64_t seed) {
   return data;
 }
 
-// Drops the file's pages, so that only its disk has them. (If its file system is memory, they stay
-// in the page cache.)
+// Drops the file's pages, so that only its disk has them. (Not if its file system is memory.)
 inline void drop_from_page_cache(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   EXPECT_EQ(::fsync(fd), 0);
@@ -49,8 +48,8 @@ inline void drop_from_page_cache(const std::string& path) {
 
 using Kinds = std::tuple<pool::Mechanism, io::EngineKind>;
 
-// Fixture over pools of every mechanism and engines of every kind. A mechanism that this kernel
-// lacks is skipped.
+// Fixture over all mechanisms of pools and kinds of engines. Mechanisms not in this kernel are
+// skipped.
 class FileStreamTest : public testing::TestWithParam<Kinds> {
  protected:
   ~FileStreamTest() override { close(); }

@@ -19,8 +19,8 @@
 // That is for many readers that share a pool: a block that one does not need is free for the
 // others. A reader that has the pool for itself (keeps_blocks) releases nothing. When it needs
 // memory, it recycles the block that was in the window of a fault longest ago, unless it is in the
-// window of this one. Only faults are seen, so a block that is in use all the time is recycled as
-// well, and read again.
+// window of this one. Only faults are seen, so a block in constant use is recycled as well, and
+// read again.
 //
 // Several threads. The lock is held while a fault is served, including the wait for the disk: other
 // reads are in flight by then, and loads without a fault need no lock. A block may be unmapped
@@ -282,8 +282,7 @@ pool::BlockId FileReaderCore::recycle(const Window& window) noexcept {
   return io_.take();
 }
 
-// Frees the page tables of the piece of addresses (see page_tables.h) around `block` if no block is
-// mapped in it.
+// Frees the page tables of the piece (see page_tables.h) around `block` if it has no mapped block.
 void FileReaderCore::free_page_tables_of(uint64_t block) noexcept {
   constexpr uint64_t piece_bytes = pool::PassedPageTables::piece_bytes;
   const auto address = reinterpret_cast<uintptr_t>(range_.begin()) + block * block_bytes_;

@@ -42,8 +42,7 @@
 
 namespace penstock::stream {
 
-// The place in a file of one block of a stream. All extents of a stream but the last have
-// block_bytes.
+// The place of a stream's block in a file. All extents of a stream but the last have block_bytes.
 struct Extent {
   const io::File* file = nullptr;
   uint64_t offset = 0;

@@ -70,8 +70,7 @@ class StuckPool final : public pool::Pool {
   pool::Pool& pool_;
 };
 
-// Such a block may be inaccessible. A consumer that comes back to it gets an error instead of
-// faulting for ever.
+// Such a block may be inaccessible. A consumer that comes back gets an error, not endless faults.
 TEST_P(FileReaderTest, ABlockThatCannotBeUnmappedIsAnError) {
   open(block_bytes, 3);
   if (IsSkipped()) return;

@@ -182,8 +182,7 @@ pool::BlockId FileWriterCore::bring_home(uint64_t block, int& error) noexcept {
   return id;
 }
 
-// Starts writing `bytes` from the block's start. A block that was never touched is written as
-// zeros.
+// Starts writing `bytes` from the block's start. An untouched block is written as zeros.
 void FileWriterCore::hand_over(uint64_t block, size_t bytes) noexcept {
   const bool touched = find(block) != nullptr;
   int error = ENOMEM;

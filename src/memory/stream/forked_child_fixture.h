@@ -83,8 +83,7 @@ TEST_P(ForkedChild, LearnsWhoseStreamItTouches) {
   EXPECT_TRUE(subject_.goes_on());
 }
 
-// The child has nothing at the address of the parent's block, so its own memory may be mapped
-// there.
+// The child has nothing at the parent's block, so its own memory may be mapped there.
 TEST_P(ForkedChild, EndsTheStreamWithoutHarmToItselfOrTheParent) {
   EXPECT_EXIT(
       {

@@ -147,8 +147,7 @@ int GuardStreamCore::hide(Slot& slot) noexcept {
 }
 
 // Guards the blocks that the producer has completed, and decommits those that it will not complete
-// and those behind both windows. Returns the first error; the next fault tries again what was
-// refused.
+// and those behind both windows. Returns the first error; the next fault tries again.
 int GuardStreamCore::retire(Side side, Position kept, Position complete) noexcept {
   int error = 0;
   if (side == Side::producer) {

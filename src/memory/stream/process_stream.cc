@@ -97,8 +97,7 @@ Shape shape_in(SharedStream& shared) {
           .consumer_comeback_blocks = read(shared.consumer_comeback_blocks)};
 }
 
-// Copies the name once, and terminates the copy, since the other process may have written no
-// terminator.
+// Copies the name once, and terminates the copy, which the other process may not have done.
 std::string name_in(const SharedStream& shared) {
   char name[sizeof shared.name];
   std::memcpy(name, shared.name, sizeof name);
@@ -278,8 +277,7 @@ int ProcessStreamCore::show(Slot& slot, Side, Position position, bool cleared) n
   int error = map();
   if (error == ENOMEM && late_.flush() == 0) error = map();
   if (error != 0) return error;
-  (void)os::exclude_from_fork(at, block_bytes_);  // if refused, a forked child sees blocks that are
-                                                  // not its own
+  (void)os::exclude_from_fork(at, block_bytes_);  // if refused, a forked child sees the block
   std::atomic<Position>& written = shared_.slot_positions()[index];
   if (side_ == Side::producer) {
     written.store(position, std::memory_order_relaxed);

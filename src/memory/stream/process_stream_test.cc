@@ -361,8 +361,7 @@ TEST(ProcessStream, AttachingToADeadProcessIsAnError) {
   for (int open_fd : {fd, pipe_fds[0], pipe_fds[1], sockets[0], sockets[1]}) close(open_fd);
 }
 
-// Nonsense that the other process writes into the shared state may stop or starve this one, and no
-// more.
+// Nonsense that the other process writes into the shared state may only stop or starve this one.
 TEST(ProcessStream, ASharedHeadFullOfNonsenseHarmsNothing) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);

@@ -169,8 +169,7 @@ Verdict PullStreamCore::pull(Position position, bool shown) noexcept {
   return Verdict::present;
 }
 
-// Frees page tables in front of all mapped blocks. A consumer that comes back maps blocks there
-// again.
+// Frees page tables in front of all mapped blocks. A consumer that comes back maps again.
 void PullStreamCore::free_page_tables(Position position) noexcept {
   if (!passed_.reaches(range_.begin(), address_of(position))) return;
   for (const Slot& slot : slots_) {

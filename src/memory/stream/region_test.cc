@@ -296,8 +296,7 @@ TEST_P(RegionOn, HandlersOfDifferentBlocksRunAtTheSameTime) {
 
 TEST_P(RegionOn, ProtectionFindsTheFirstWrite) {
   const BlockPool pool = open_pool(6);
-  std::atomic<uint64_t> dirty = 0;  // a bit per block; atomic, because the handler interrupts this
-                                    // code
+  std::atomic<uint64_t> dirty = 0;  // a bit per block; atomic: the handler interrupts this code
   const Region region = open(pool, {}, [&](Blocks& blocks, const Fault& fault) {
     if (fault.is_present) {
       EXPECT_TRUE(fault.is_write);
@@ -527,8 +526,7 @@ TEST(Region, RefusesInvalidOptions) {
   EXPECT_FALSE(Region::open(*pool, {.bytes = 1}, {}));
 }
 
-// A move needs mappings; without them the block is copied, by a thread that must not fault there
-// itself.
+// A move needs mappings; without them a thread copies the block, and must not fault there.
 TEST(RegionOfMovedBlocks, HidesABlockWhenNoMappingIsLeft) {
   if (os::shadowed) GTEST_SKIP() << "a sanitizer needs mappings of its own";
   auto pool = BlockPool::open({.block_bytes = block, .blocks = 2, .mechanism = Mechanism::mremap});

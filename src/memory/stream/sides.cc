@@ -86,8 +86,7 @@ WrittenFailure written(const Refusal& refusal, const char* name) noexcept {
                    refusal.other_reason);
     case Verdict::behind_window: {
       const Position wanted = refusal.head - refusal.position;
-      // A side that jumped and now goes back over what it skipped usually goes as far as it came
-      // from.
+      // A side that goes back over blocks that it skipped usually goes as far as it came from.
       const Position origin = std::max<Position>(refusal.jump.from, 0);
       char whole[80] = "";
       if (refusal.jump.skipped(refusal.position))

@@ -71,8 +71,7 @@ struct Window {
   Result<Blocks> blocks(const void* address, size_t bytes, const std::string& name) const;
   // Blocks of a piece of the range. REQUIRES: bytes > 0.
   Blocks blocks_of(const void* address, size_t bytes) const;
-  // Returns how many of the bytes from `address` on lie in one window. REQUIRES: `address` is in
-  // the range.
+  // Returns how many of the bytes from `address` on lie in one window. REQUIRES: it is in range.
   size_t fitting(const std::byte* address, size_t bytes) const;
   // Calls Status serve(Position) for the blocks of these bytes until one fails. Returns how many
   // bytes are ready, or the error if the first block fails.
@@ -114,8 +113,7 @@ enum class Verdict : uint8_t {
   past_end,       // the consumer is beyond the end and the zeros behind it
   side_ended,     // this side has finished or failed
   own_wait,       // the thread is the other side as well, and would wait for itself
-  unannounced,    // one address: a load before the first block, by a thread that has not called
-                  // reader()
+  unannounced,    // one address: an early load, by a thread that has not called reader()
   unmapped,       // the system refused to map the block
 };
 

@@ -245,8 +245,7 @@ int TwoSidedCore::come_to(Side side, Position position) noexcept {
   return 0;
 }
 
-// Retires blocks below `kept`, if necessary, before the other side learns that `side` touches them
-// no more.
+// Retires blocks below `kept`, if necessary, before the other side learns of it.
 int TwoSidedCore::leave(Side side, Position kept, Position complete) noexcept {
   return rules_.strict || rules_.one_address ? retire(side, kept, complete) : 0;
 }
@@ -255,7 +254,7 @@ int TwoSidedCore::retire(Side side, Position kept, Position) noexcept {
   const Position begin = retired_[index_of(side)];
   const Position end = std::min(kept, begin + static_cast<Position>(slots_.size()));
   // hide() may give up the lock, and another thread of the side may show a block behind this scan
-  // meanwhile. A scan that hides nothing keeps the lock; a thread moving a block then sees the new
+  // meanwhile. A scan that hides nothing keeps the lock; a thread moving a block sees the new
   // limit.
   for (bool hidden = true; hidden;) {
     hidden = false;
@@ -313,8 +312,7 @@ Verdict TwoSidedCore::judge_consumer(Position position) const noexcept {
   return zeros || position == released() ? Verdict::take_cleared : Verdict::past_end;
 }
 
-// Returns the end of the blocks that the consumer may read. With one address the last of them must
-// have a guard behind it.
+// Returns the end of the blocks that the consumer may read. With one address a guard has to follow.
 Position TwoSidedCore::readable_end(Phase producer) const noexcept {
   const bool guarded = producer == Phase::active || producer == Phase::failing;
   return released() - (rules_.one_address && guarded ? 1 : 0);
@@ -356,8 +354,7 @@ void TwoSidedCore::tell_change() noexcept {
 
 // ---- what cannot be served
 
-// Whether the side may go on with its stores dropped. Not with one address, at which the consumer
-// would see them.
+// Whether the side may go on with its stores dropped. With one address the consumer would see them.
 bool TwoSidedCore::may_go_nowhere(Verdict verdict, Side side) const noexcept {
   if (rules_.policy != ErrorPolicy::zeros || rules_.one_address) return false;
   if (verdict == Verdict::unmapped || goes_nowhere_[index_of(side)]) return true;
@@ -366,8 +363,7 @@ bool TwoSidedCore::may_go_nowhere(Verdict verdict, Side side) const noexcept {
          (verdict == Verdict::behind_window || verdict == Verdict::past_capacity);
 }
 
-// Lets the side fail, unless it has, and maps memory that nobody reads. False if the system gives
-// no memory.
+// Lets the side fail, unless it has, and maps memory that nobody reads. False if there is none.
 bool TwoSidedCore::go_nowhere(Side side, Position position, const Failure& failure) noexcept {
   Phase active = Phase::active;
   if (sides_.phase[index_of(side)].compare_exchange_strong(
@@ -563,8 +559,7 @@ Error TwoSidedCore::failure_of(Side side) const {
   return Error{code, fmt::format("go on: the {} gave up: {}", name_of(side), reason), rules_.name};
 }
 
-// Waits for the thread that is writing the reason, and returns it. REQUIRES: the side's
-// goes_nowhere_.
+// Waits until the reason is written, and returns it. REQUIRES: the side's goes_nowhere_.
 Error TwoSidedCore::failure_that_went_nowhere(Side side) {
   while (phase(side) == Phase::failing) wait(sides_.changes.now());
   return failure_of(side);

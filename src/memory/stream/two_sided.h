@@ -66,8 +66,8 @@ class TwoSidedCore : public StreamHandler {
   virtual Status finish(uint64_t bytes) EXCLUDES_LOCK(mutex_);
   virtual Result<uint64_t> wait_ready(uint64_t offset) EXCLUDES_LOCK(mutex_);
   virtual void fail(Side side, Error error) EXCLUDES_LOCK(mutex_);
-  // Like fail() with ErrorCode::cancelled. For destructors: an exhausted heap costs only the
-  // message.
+  // Like fail() with ErrorCode::cancelled, but an exhausted heap costs only the message: for
+  // destructors.
   virtual void cancel(Side side, const char* attempted) noexcept EXCLUDES_LOCK(mutex_);
   Status status() const EXCLUDES_LOCK(mutex_);
 
@@ -147,8 +147,7 @@ class TwoSidedCore : public StreamHandler {
   Position released() const noexcept { return sides_.released.load(std::memory_order_acquire); }
   // Returns the first position that the side may still touch.
   Position kept_by(Side side) const noexcept REQUIRES_LOCK(mutex_);
-  // Stores the reason and sets the phase to `failed`. REQUIRES: the phase is `failing`, and this
-  // thread made it so.
+  // Stores the reason and sets the phase to `failed`. REQUIRES: this thread has set `failing`.
   void write_failure(Side side, ErrorCode code, const char* reason) noexcept;
   // Copies the other side's reason, and terminates the copy.
   ErrorCode read_failure(Side side, char (&reason)[256]) const noexcept;
@@ -231,8 +230,8 @@ class TwoSidedCore : public StreamHandler {
   // it has two blocks at a time, because a store may straddle two.
   std::array<bool, 2> goes_nowhere_ GUARDED_BY(mutex_) = {};
   std::array<Position, 2> nowhere_ GUARDED_BY(mutex_) = {-1, -1};
-  std::array<std::optional<Error>, 2> error_ GUARDED_BY(mutex_);  // error of a side that is a
-                                                                  // thread
+  std::array<std::optional<Error>, 2> error_ GUARDED_BY(mutex_);  // errors of sides that are
+                                                                  // threads
   int map_errno_ GUARDED_BY(mutex_) = 0;
   std::array<fault::Registration, 2> registrations_;
 };

@@ -17,8 +17,7 @@
 
 namespace penstock::partition_internal {
 
-// A bucket as it was written: blocks in order, all at home, and the holes in them, which contain no
-// items.
+// A bucket as it was written: blocks in order, all at home, and the holes without items in them.
 struct Chain {
   struct Hole {
     uint64_t from, to;  // bytes from the beginning of the first block
@@ -91,8 +90,7 @@ class Method {
     (void)options;
     return 4 * KiB;
   }
-  // `blocks_ahead`: a method that cannot return an error later takes this many blocks from the pool
-  // now.
+  // `blocks_ahead`: a method that cannot return an error later takes this many now.
   virtual Result<std::unique_ptr<BucketMemory>> open(pool::Pool& pool, const MemoryOptions& options,
                                                      uint64_t blocks_ahead) const = 0;
 

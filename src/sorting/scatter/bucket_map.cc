@@ -9,8 +9,7 @@ namespace {
 // Leading bits of a key's position in the range that count: its place. The multiplier of `buckets`
 // buckets is rounded down from buckets * 2^32 / places, which moves the last bound up by places /
 // 2^32 of a bucket; and a bound lies between two places. With 2^32 places the first error would be
-// a whole bucket; with 2^24 it is less than a hundredth, and 2^14 buckets still have 2^10 places
-// each.
+// a whole bucket; with 2^24 it is less than a hundredth, and 2^14 buckets have 2^10 places each.
 constexpr unsigned place_bits = 24;
 
 }  // namespace

@@ -9,8 +9,7 @@
 namespace penstock::scatter {
 namespace {
 
-// Scatters keys of 8 and 16 bits by a look-up for each, which stays in the cache and leaves nothing
-// for vectors.
+// Keys of 8 and 16 bits are looked up in the cache, one by one, without vectors.
 template <class T>
 void scatter_by_table(const T* items, size_t count, const BucketMap& map, const KeyOrder&,
                       Lines& lines, const T*) {

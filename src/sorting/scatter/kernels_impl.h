@@ -159,8 +159,7 @@ template <class T, class Word, class Function>
 
 // Numbers, prefetches and stores items: `number(items, count, numbers)`, `place(number)`, and
 // `put(item, number)`. Three groups are in progress: one is numbered, the places of the next one
-// are prefetched, and one is stored. `ahead` replaces the items behind the last one for reading
-// ahead.
+// are prefetched, and one is stored. `ahead` is read ahead behind the last item.
 template <size_t group, class T, class Number, class Place, class Put>
 [[gnu::always_inline]] inline void for_each_numbered(const T* items, size_t count, const T* ahead,
                                                      Number number, Place place, Put put) {

@@ -121,8 +121,7 @@ bool CacheSort<T>::load_slots(std::span<const Piece<T>> pieces) {
   const size_t mean = ceil_div(count_, map_.buckets);
   slot_items_ = slot_items_for<T>(mean);
   const auto slot_bytes = static_cast<uint32_t>(slot_items_ * sizeof(T));
-  // Few possible keys make few, large slots, which may need more memory than slots of the usual
-  // size.
+  // Few possible keys make few, large slots, which may need more memory than usual ones.
   if (map_.buckets * slot_items_ > slots_for<T>(items_max_) * slot_items_for<T>(slot_items_mean<T>))
     return false;
   for (uint32_t j = 0; j < map_.buckets; ++j) fills_[j] = {j * slot_bytes, (j + 1) * slot_bytes};

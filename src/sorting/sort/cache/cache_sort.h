@@ -1,7 +1,6 @@
 #pragma once
 
-// A sort of items that fit in the caches: one distribution into slots, then leaves. See
-// cache_sort.cc.
+// A sort of items in the caches: one distribution into slots, then leaves. See cache_sort.cc.
 
 #include <cstddef>
 #include <cstdint>
@@ -39,8 +38,7 @@ class CacheSort {
 
   size_t items_max() const { return items_max_; }
 
-  // REQUIRES: the pieces contain `count` items, at most items_max; their encoded keys lie in
-  // `keys`.
+  // REQUIRES: `pieces` has `count` items, at most items_max; their encoded keys lie in `keys`.
   void load(std::span<const Piece<T>> pieces, size_t count, const KeyRange& keys);
   // Stores the items in order. `out` has room for `count` items; it may be written more than once.
   // Allocates nothing.

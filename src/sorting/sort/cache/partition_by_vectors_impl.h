@@ -1,6 +1,5 @@
 // The pass of quick sort by vectors, compiled once for each instruction set: quick_sort_avx2.cc and
-// quick_sort_avx512.cc define PENSTOCK_TIER, the name of their namespace, and a class Vectors in
-// it.
+// quick_sort_avx512.cc define PENSTOCK_TIER, their namespace, with a class Vectors.
 //
 // Vectors are compressed in registers and stored whole. The extra lanes of such a store are
 // overwritten later, or go to memory that has already been read: both write positions are at most

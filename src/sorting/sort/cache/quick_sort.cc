@@ -90,8 +90,7 @@ class QuickSort {
 
   void leaf(T* result, T* other, size_t count, bool in_result, Key least, Key greatest) {
     if constexpr (std::is_same_v<T, uint32_t>)
-      return leaf_(in_result ? result : other, count, 0, 0, result);  // the leaf needs no second
-                                                                      // array
+      return leaf_(in_result ? result : other, count, 0, 0, result);  // needs no second array
     const uint64_t base = N::leading(least);
     const auto bits = static_cast<unsigned>(std::bit_width(N::leading(greatest) - base));
     leaf_(in_result ? result : other, count, base, bits, in_result ? other : result);

@@ -166,8 +166,7 @@ class ChunkSort {
     return item(reinterpret_cast<const std::byte*>(items) + index * plan_.item_bytes);
   }
 
-  // Called before anything is read: throws std::bad_alloc if a large bucket has more pieces than
-  // there is room for.
+  // Called before anything is read: throws std::bad_alloc if a large bucket has too many pieces.
   void list_pieces(Worker& worker, const Bucket& bucket) {
     worker.pieces.clear();
     size_t pieces = 0;

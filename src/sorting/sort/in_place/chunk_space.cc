@@ -147,8 +147,7 @@ void ChunkSpace::list_round(uint32_t round, uint32_t rounds, std::vector<uint32_
 // ---- numbers in lists
 
 uint32_t* ChunkSpace::new_numbers(uint32_t capacity) const {
-  // Relaxed: nobody had the memory before, and the list that contains its address is published
-  // otherwise.
+  // Relaxed: nobody had the memory before, and the list publishes its address.
   const uint64_t at = numbers_used_.fetch_add(capacity, std::memory_order_relaxed);
   PENSTOCK_CHECK(at + capacity <= numbers_.size(),
                  "a sort in place has no room for the numbers of chunks");
@@ -221,8 +220,8 @@ uint32_t ChunkSpace::Numbers::take(uint32_t region) {
     if (uint32_t chunk = pop(wanted); chunk != none) return chunk;
   }
   // Further regions first: their chunks are in nobody's way for longer. Then the nearest region in
-  // front, which will be written last of these: usually when the bucket is finished. Last, the
-  // array's start.
+  // front, which will be written last of these: usually when the bucket is finished. Last,
+  // the array's start.
   uint64_t word = region / 64;
   uint64_t bits = filled_[word] & (~uint64_t{0} << (region % 64));
   while (bits == 0 && ++word < filled_.size()) bits = filled_[word];

@@ -129,8 +129,7 @@ class ChunkSpace {
     // The region behind the last contains the spare chunks.
     void open(uint32_t regions, size_t expected);
     void put(uint32_t region, uint32_t chunk);
-    // Takes a chunk of this region, of the spare ones, of those further on, or any; `none` if there
-    // is none.
+    // Takes a chunk of this region, of the spare ones, of those further on, or any; or `none`.
     uint32_t take(uint32_t region);
     uint32_t pop(uint32_t region);
     uint32_t regions() const { return static_cast<uint32_t>(heads_.size()); }
@@ -178,8 +177,7 @@ class ChunkSpace {
   Condition changed_;  // a state, from reading or moving
   std::vector<Chunk> chunks_;
   Numbers free_ GUARDED_BY(mutex_);  // some listed chunks are output by now
-  // Unused arrays of numbers, by the logarithm of their capacity; each contains the next one's
-  // address.
+  // Unused arrays of numbers, by the logarithm of their capacity; each has the next one's address.
   std::array<uint32_t*, 32> recycled_ GUARDED_BY(mutex_) = {};
   uint64_t moved_ = 0;  // changed under the lock, read when all threads have ended
 };

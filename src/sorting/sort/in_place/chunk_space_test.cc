@@ -160,8 +160,7 @@ TEST(ChunkSpace, ClearWaitsForReaders) {
   EXPECT_EQ(fixture.space->chunks_moved(), 3u);
 }
 
-// One thread moves all chunks, and the other waits for that: large chunks, so that it comes while
-// they are copied.
+// One thread moves all chunks, and the other waits for that: large ones, so that it comes in time.
 TEST(ChunkSpace, TwoThreadsClearTheSameChunks) {
   constexpr uint32_t chunks = 16;  // the most moved at once
   for (int round = 0; round < 50; ++round) {

@@ -19,8 +19,7 @@
 // The table is direct-mapped: a key is in its place or nowhere, so that a vector of keys is looked
 // up by one gather. If keys want the same place, the heaviest has it.
 //
-// Invariant: a place contains a key that belongs there, or one that does not (which nobody finds
-// there).
+// Invariant: a place contains a key that belongs there, or one that does not, and is not found.
 
 namespace penstock::sorting {
 namespace {

@@ -507,8 +507,7 @@ uint64_t mix_of_bytes(const char* at, size_t bytes) {
   return mix_of(sum_of_block(at, bytes), mix);
 }
 
-// Works on eight bytes a round: the zeros behind an end are counted, too, because they stand for
-// it.
+// Works on eight bytes a round: the zeros behind an end stand for it, and count.
 void look_at_keys(std::span<const std::string_view> keys, size_t from, size_t window,
                   SeenBytes& seen) {
   constexpr size_t round = 8;

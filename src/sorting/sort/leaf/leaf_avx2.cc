@@ -18,8 +18,7 @@ namespace {
 using LanesOf = std::array<uint32_t, 8>;
 
 // How the lanes `want` of two sources (8 and up: of the second) come together: by `shuffle_ps` or,
-// for `blocks`, `permute2x128`, with the sources in the order given or swapped; then by a
-// permutation of that.
+// for `blocks`, `permute2x128`, of the sources as given or swapped, and a permutation.
 struct ShuffleWay {
   bool blocks = false;
   bool swapped = false;

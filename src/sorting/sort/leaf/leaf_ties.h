@@ -17,8 +17,7 @@ static_assert((size_t{1} << index_bits) == leaf_items_max);
 // Sorts each run of equal digests by the whole key. REQUIRES: `out` is sorted by digest, and items
 // of one digest are in the order of the input. Time: linear but for runs. A run of a few items is
 // sorted by insertion, a longer one as a separate leaf by the remaining bits, which are fewer by
-// digest_bits each time: for any keys, an item takes part in at most three leaves for each word of
-// its key.
+// digest_bits each time: for any keys, an item is in at most three leaves for each word of its key.
 template <class T>
 void order_ties(T* out, size_t count, uint64_t base, unsigned bits, LeafSort<T> leaf);
 

@@ -13,8 +13,7 @@ namespace penstock::sorting {
 // Least size of a record that one thread sorts like this.
 inline constexpr size_t cycle_record_bytes_min = 2 * KiB;
 
-// Sorts records that share the first `pos` bytes of their keys. Takes 16 bytes for each beside
-// them.
+// Sorts records that share the first `pos` bytes of their keys. Takes 16 more bytes for each.
 Status sort_by_cycles(std::byte* records, size_t count, const Keys& keys, size_t pos,
                       unsigned threads);
 

@@ -9,10 +9,8 @@
 namespace penstock::sorting {
 namespace {
 
-constexpr size_t record_bucket_bytes_wanted =
-    MiB;  // its pairs and slots also fit a second-level cache
-constexpr size_t pair_bytes = 3 * sizeof(KeyValue);  // memory of a record: a pair, and its share of
-                                                     // slots
+constexpr size_t record_bucket_bytes_wanted = MiB;   // also fits a second-level cache with slots
+constexpr size_t pair_bytes = 3 * sizeof(KeyValue);  // a record's pair, and its share of slots
 // Records of up to this many buckets are sorted at once, without a distribution, which does not pay
 // before they are several times the second-level cache.
 constexpr uint64_t gathered_buckets_max = 4;

@@ -51,8 +51,7 @@ class KeyDigits {
   // Forgets all keys. The next ones are alike up to `from`; `zeros`: some have bytes 0 there, so
   // that others may only seem to be.
   void start(size_t from, bool zeros = false);
-  // Looks at keys; every key has to be seen before choose(). Several threads add to a SeenBytes
-  // each.
+  // Looks at keys; every key has to be seen before choose(). Threads have a SeenBytes each.
   void look(std::span<const std::string_view> keys) { look_to(keys, seen_); }
   void look_to(std::span<const std::string_view> keys, SeenBytes& seen) const {
     look_at_keys(keys, from_, window_, seen);

@@ -44,8 +44,7 @@ inline constexpr size_t group_items_min = 128;
 inline constexpr unsigned group_depth_max = 64;
 // Fewer pairs are not worth a thread.
 inline constexpr size_t pairs_of_a_thread_min = 1 << 15;
-// Sampled keys: they give a guess of what all have in common, and how many bytes behind that are
-// needed.
+// Sampled keys: they suggest what all have in common, and the bytes needed behind it.
 inline constexpr size_t sample_keys_min = 16;
 inline constexpr size_t sample_keys_max = 256;
 // Keys that are read in one call.
@@ -60,8 +59,7 @@ inline Status sort_by_number(std::span<KeyValue> pairs, unsigned threads) {
 }
 
 // Calls order_group(group) for each stretch of two pairs or more with one number, and ahead(i)
-// before it comes to pair i. All other pairs' keys become 0. REQUIRES: the pairs are sorted by
-// number.
+// before it comes to pair i. Other pairs' keys become 0. REQUIRES: sorted by number.
 template <class OrderGroup, class Ahead>
 Status order_groups(std::span<KeyValue> pairs, OrderGroup order_group, Ahead ahead) {
   for (size_t i = 0; i < pairs.size();) {
@@ -266,7 +264,7 @@ class StringPairs {
     });
   }
 
-  // Sorts by number; equal numbers become equal keys, for which keys_end() says whether the strings
+  // Sorts by number; equal numbers become equal keys, of which keys_end() knows whether strings
   // end.
   Status sort_numbered(std::span<KeyValue> pairs, unsigned threads, KeysEnd& keys_end) const {
     static_assert(sizeof(Key128) == sizeof(KeyValue));
@@ -393,8 +391,7 @@ class StringPairs {
     return {};
   }
 
-  // Eight bytes from `at` on, as a big-endian number; behind the end are zeros. REQUIRES: at <
-  // key.size().
+  // The eight bytes at `at`, big-endian, with zeros behind the end. REQUIRES: at < key.size().
   static uint64_t word_at(std::string_view key, size_t at) {
     const auto* data = reinterpret_cast<const std::byte*>(key.data());
     const size_t left = key.size() - at;
