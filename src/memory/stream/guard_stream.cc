@@ -103,14 +103,14 @@ namespace penstock::stream {
 // ---- opening
 
 GuardStreamCore::GuardStreamCore(const Options& options)
-    : TwoSidedCore({.shape = Shape::of(options),
+    : TwoSidedCore({.geometry = StreamGeometry::of(options),
                     .name = options.name,
                     .policy = options.policy,
                     .strict = options.strict,
                     .one_address = true}) {}
 
 Result<std::unique_ptr<GuardStreamCore>> GuardStreamCore::open(const Options& options) {
-  if (auto valid = Shape::of(options).check(options.name); !valid)
+  if (auto valid = StreamGeometry::of(options).check(options.name); !valid)
     return std::unexpected(valid.error());
   if (options.read_ahead_blocks == 0)
     return failure(ErrorCode::invalid_argument, "open a stream", options.name,

@@ -21,10 +21,10 @@
 // called fail(). The blocks that it had released can still be read. A side that no process has
 // taken yet is waited for.
 //
-// Trust. The shape is copied and checked when joining, the file's size is sealed, texts are copied
-// with a terminator, and this side's own head is never read back. Nonsense in the other process's
-// numbers can stop or starve this side, or show wrong bytes, as its bytes can; it cannot lead to an
-// address outside of the stream.
+// Trust. The geometry is copied and checked when joining, the file's size is sealed, texts are
+// copied with a terminator, and this side's own head is never read back. Nonsense in the other
+// process's numbers can stop or starve this side, or show wrong bytes, as its bytes can; it cannot
+// lead to an address outside of the stream.
 //
 // Costs: as RemapStream's shared pool, without the interruptions: an unmapping in one process does
 // not concern the other one's core.
@@ -88,7 +88,7 @@ namespace {
 
 // Reads each number once: any process with the descriptor can change it at any moment, and the
 // checked value must be the one used.
-Shape shape_in(SharedStream& shared) {
+StreamGeometry geometry_in(SharedStream& shared) {
   auto read = [](auto& number) { return std::atomic_ref(number).load(std::memory_order_relaxed); };
   return {.bytes = read(shared.bytes),
           .block_bytes = read(shared.block_bytes),
@@ -105,9 +105,9 @@ std::string name_in(const SharedStream& shared) {
 }
 
 // Offset of the blocks: a multiple at which they can be huge pages.
-uint64_t header_bytes(const Shape& shape) {
-  return round_up(sizeof(SharedStream) + shape.live_blocks() * sizeof(std::atomic<Position>),
-                  std::min(shape.block_bytes, os::huge_page_bytes));
+uint64_t header_bytes(const StreamGeometry& geometry) {
+  return round_up(sizeof(SharedStream) + geometry.live_blocks() * sizeof(std::atomic<Position>),
+                  std::min(geometry.block_bytes, os::huge_page_bytes));
 }
 
 Result<os::Reservation> map_header(const os::MemoryFile& file, uint64_t bytes) {
@@ -119,12 +119,12 @@ Result<os::Reservation> map_header(const os::MemoryFile& file, uint64_t bytes) {
 }
 
 // Gives the blocks their memory now, in huge pages if possible, so that no fault waits for it.
-int populate_blocks(const os::MemoryFile& file, uint64_t offset, const Shape& shape) {
-  const uint64_t bytes = shape.live_blocks() * shape.block_bytes;
+int populate_blocks(const os::MemoryFile& file, uint64_t offset, const StreamGeometry& geometry) {
+  const uint64_t bytes = geometry.live_blocks() * geometry.block_bytes;
   auto view = os::Reservation::reserve(bytes);
   if (!view) return ENOMEM;
   if (int error = file.map(view->begin(), bytes, offset, false); error != 0) return error;
-  for (uint64_t at = 0; shape.block_bytes >= os::huge_page_bytes && at < bytes;
+  for (uint64_t at = 0; geometry.block_bytes >= os::huge_page_bytes && at < bytes;
        at += os::huge_page_bytes) {
     // A piece of a file without any page is not collapsed.
     if (int error = os::populate(view->begin() + at, os::page_bytes); error != 0) return error;
@@ -139,34 +139,35 @@ int populate_blocks(const os::MemoryFile& file, uint64_t offset, const Shape& sh
 
 Result<std::unique_ptr<ProcessStreamCore>> ProcessStreamCore::create(const Options& options,
                                                                      Side side) {
-  const Shape shape = Shape::of(options);
-  if (auto valid = shape.check(options.name); !valid) return std::unexpected(valid.error());
-  const uint64_t head_bytes = header_bytes(shape);
-  auto file = os::MemoryFile::create(head_bytes + shape.live_blocks() * shape.block_bytes);
+  const StreamGeometry geometry = StreamGeometry::of(options);
+  if (auto valid = geometry.check(options.name); !valid) return std::unexpected(valid.error());
+  const uint64_t head_bytes = header_bytes(geometry);
+  auto file = os::MemoryFile::create(head_bytes + geometry.live_blocks() * geometry.block_bytes);
   if (!file) return std::unexpected(file.error());
   if (auto sealed = file->seal_size(); !sealed) return std::unexpected(sealed.error());
   auto header = map_header(*file, head_bytes);
   if (!header) return std::unexpected(header.error());
-  if (int error = populate_blocks(*file, head_bytes, shape); error != 0) {
+  if (int error = populate_blocks(*file, head_bytes, geometry); error != 0) {
     return system_error(
-        error, fmt::format("get {} blocks of {} bytes", shape.live_blocks(), shape.block_bytes),
+        error,
+        fmt::format("get {} blocks of {} bytes", geometry.live_blocks(), geometry.block_bytes),
         options.name, "smaller or fewer blocks");
   }
 
   auto* shared = new (header->begin()) SharedStream;
-  shared->bytes = shape.bytes;
-  shared->block_bytes = shape.block_bytes;
-  shared->read_ahead_blocks = shape.read_ahead_blocks;
-  shared->producer_comeback_blocks = shape.producer_comeback_blocks;
-  shared->consumer_comeback_blocks = shape.consumer_comeback_blocks;
+  shared->bytes = geometry.bytes;
+  shared->block_bytes = geometry.block_bytes;
+  shared->read_ahead_blocks = geometry.read_ahead_blocks;
+  shared->producer_comeback_blocks = geometry.producer_comeback_blocks;
+  shared->consumer_comeback_blocks = geometry.consumer_comeback_blocks;
   std::snprintf(shared->name, sizeof shared->name, "%s", options.name.c_str());
-  for (size_t slot = 0; slot < shape.live_blocks(); ++slot) {
+  for (size_t slot = 0; slot < geometry.live_blocks(); ++slot) {
     new (shared->slot_positions() + slot) std::atomic<Position>(-1);
   }
   shared->magic.store(magic_value, std::memory_order_release);
 
   std::unique_ptr<ProcessStreamCore> core(new ProcessStreamCore(
-      std::move(*file), std::move(*header), shape, side,
+      std::move(*file), std::move(*header), geometry, side,
       {.policy = options.policy, .strict = options.strict}, options.attach_ms_max));
   if (auto joined = core->join(); !joined) return std::unexpected(joined.error());
   return core;
@@ -186,16 +187,16 @@ Result<std::unique_ptr<ProcessStreamCore>> ProcessStreamCore::attach(int fd, Sid
   auto* shared = reinterpret_cast<SharedStream*>(header->begin());
   if (shared->magic.load(std::memory_order_acquire) != magic_value)
     return refuse("what ProcessStream::open() of this version made");
-  const Shape shape = shape_in(*shared);
-  if (auto valid = shape.check("the other process's stream"); !valid)
+  const StreamGeometry geometry = geometry_in(*shared);
+  if (auto valid = geometry.check("the other process's stream"); !valid)
     return std::unexpected(valid.error());
-  if (file->bytes() != header_bytes(shape) + shape.live_blocks() * shape.block_bytes)
+  if (file->bytes() != header_bytes(geometry) + geometry.live_blocks() * geometry.block_bytes)
     return refuse("a stream whose size is what its head says");
-  header = map_header(*file, header_bytes(shape));
+  header = map_header(*file, header_bytes(geometry));
   if (!header) return std::unexpected(header.error());
 
   std::unique_ptr<ProcessStreamCore> core(
-      new ProcessStreamCore(std::move(*file), std::move(*header), shape, side, options, 0));
+      new ProcessStreamCore(std::move(*file), std::move(*header), geometry, side, options, 0));
   if (auto joined = core->join(); !joined) return std::unexpected(joined.error());
   return core;
 }
@@ -209,9 +210,9 @@ SharedStream& stream_in(const os::Reservation& header) {
 }  // namespace
 
 ProcessStreamCore::ProcessStreamCore(os::MemoryFile file, os::Reservation header,
-                                     const Shape& shape, Side side, const AttachOptions& options,
-                                     uint32_t attach_ms_max)
-    : TwoSidedCore({.shape = shape,
+                                     const StreamGeometry& geometry, Side side,
+                                     const AttachOptions& options, uint32_t attach_ms_max)
+    : TwoSidedCore({.geometry = geometry,
                     .name = name_in(stream_in(header)),
                     .policy = options.policy,
                     .strict = options.strict,
@@ -221,8 +222,8 @@ ProcessStreamCore::ProcessStreamCore(os::MemoryFile file, os::Reservation header
       shared_(stream_in(header_)),
       side_(side),
       attach_ms_max_(attach_ms_max),
-      blocks_offset_(header_bytes(shape)),
-      late_(shape.block_bytes, options.strict ? 1 : late_views) {}
+      blocks_offset_(header_bytes(geometry)),
+      late_(geometry.block_bytes, options.strict ? 1 : late_views) {}
 
 // Takes the side, after everything else that could fail.
 Status ProcessStreamCore::join() {

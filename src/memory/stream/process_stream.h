@@ -38,7 +38,7 @@ class ProcessStreamCore final : public TwoSidedCore {
   // A process has the pointer of its own side only.
   std::byte* writer() override { return address(side_, 0); }
   std::byte* reader() override { return address(side_, 0); }
-  uint64_t memory_bytes() const override { return rules_.shape.live_blocks() * block_bytes_; }
+  uint64_t memory_bytes() const override { return rules_.geometry.live_blocks() * block_bytes_; }
 
   Status finish(uint64_t bytes) override;
   Result<uint64_t> wait_ready(uint64_t offset) override;
@@ -53,8 +53,8 @@ class ProcessStreamCore final : public TwoSidedCore {
  private:
   static constexpr uint32_t late_views = 32;
 
-  ProcessStreamCore(os::MemoryFile file, os::Reservation header, const Shape& shape, Side side,
-                    const AttachOptions& options, uint32_t attach_ms_max);
+  ProcessStreamCore(os::MemoryFile file, os::Reservation header, const StreamGeometry& geometry,
+                    Side side, const AttachOptions& options, uint32_t attach_ms_max);
   Status join() EXCLUDES_LOCK(mutex_);
 
   int show(Slot& slot, Side side, Position position, bool cleared) noexcept override

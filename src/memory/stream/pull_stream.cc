@@ -46,10 +46,10 @@ namespace penstock::stream {
 namespace {
 
 Status check(const PullStream::Options& options) {
-  const Shape shape{.bytes = options.bytes,
-                    .block_bytes = options.block_bytes,
-                    .consumer_comeback_blocks = options.comeback_blocks};
-  return shape.check(options.name);
+  const StreamGeometry geometry{.bytes = options.bytes,
+                                .block_bytes = options.block_bytes,
+                                .consumer_comeback_blocks = options.comeback_blocks};
+  return geometry.check(options.name);
 }
 
 }  // namespace

@@ -43,18 +43,18 @@ namespace penstock::stream {
 // ---- opening and closing
 
 RemapStreamCore::RemapStreamCore(const Options& options)
-    : TwoSidedCore({.shape = Shape::of(options),
+    : TwoSidedCore({.geometry = StreamGeometry::of(options),
                     .name = options.name,
                     .policy = options.policy,
                     .strict = options.strict}),
       system_calls_(options.system_calls) {}
 
 Result<std::unique_ptr<RemapStreamCore>> RemapStreamCore::open(const Options& options) {
-  const Shape shape = Shape::of(options);
-  if (auto valid = shape.check(options.name); !valid) return std::unexpected(valid.error());
+  const StreamGeometry geometry = StreamGeometry::of(options);
+  if (auto valid = geometry.check(options.name); !valid) return std::unexpected(valid.error());
   std::unique_ptr<RemapStreamCore> core(new RemapStreamCore(options));
 
-  const uint32_t slots = shape.live_blocks();
+  const uint32_t slots = geometry.live_blocks();
   auto pool = pool::Pool::open({.block_bytes = options.block_bytes,
                                 .blocks_max = slots,
                                 .mechanism = options.mechanism,

@@ -15,7 +15,7 @@
 
 namespace penstock::stream {
 
-Status Shape::check(const std::string& name) const {
+Status StreamGeometry::check(const std::string& name) const {
   auto refuse = [&](std::string hint) {
     return failure(ErrorCode::invalid_argument, "open a stream", name, std::move(hint));
   };
@@ -30,11 +30,11 @@ Status Shape::check(const std::string& name) const {
   return {};
 }
 
-Position Shape::blocks() const {
+Position StreamGeometry::blocks() const {
   return static_cast<Position>(ceil_div(bytes, block_bytes));
 }
 
-uint32_t Shape::live_blocks() const {
+uint32_t StreamGeometry::live_blocks() const {
   const Position window =
       Position{1} + read_ahead_blocks + producer_comeback_blocks + consumer_comeback_blocks;
   return static_cast<uint32_t>(std::min(window, blocks() + 1));

@@ -33,7 +33,7 @@ constexpr const char* comeback_option_of(Side side) {
 }
 
 // Geometry with which a stream with two sides was opened.
-struct Shape {
+struct StreamGeometry {
   uint64_t bytes;
   size_t block_bytes;
   uint32_t read_ahead_blocks = 0, producer_comeback_blocks = 0,
@@ -41,7 +41,7 @@ struct Shape {
 
   // Copies the geometry out of the options of any of these streams.
   template <class Options>
-  static Shape of(const Options& options) {
+  static StreamGeometry of(const Options& options) {
     return {.bytes = options.bytes,
             .block_bytes = options.block_bytes,
             .read_ahead_blocks = options.read_ahead_blocks,

@@ -114,13 +114,13 @@ uint64_t this_thread() noexcept {
 
 TwoSidedCore::TwoSidedCore(const Rules& rules)
     : rules_(rules),
-      block_bytes_(rules.shape.block_bytes),
-      ahead_(rules.shape.read_ahead_blocks),
-      comeback_{rules.shape.producer_comeback_blocks, rules.shape.consumer_comeback_blocks},
-      blocks_max_(rules.shape.blocks()),
+      block_bytes_(rules.geometry.block_bytes),
+      ahead_(rules.geometry.read_ahead_blocks),
+      comeback_{rules.geometry.producer_comeback_blocks, rules.geometry.consumer_comeback_blocks},
+      blocks_max_(rules.geometry.blocks()),
       own_(rules.shared == nullptr ? std::make_unique<Sides>() : nullptr),
       sides_(own_ != nullptr ? *own_ : *rules.shared),
-      slots_(rules.shape.live_blocks()) {}
+      slots_(rules.geometry.live_blocks()) {}
 
 Status TwoSidedCore::watch(Side side) {
   const os::Reservation& range = range_of(side);
@@ -418,7 +418,7 @@ WrittenFailure TwoSidedCore::refusal_of(Verdict verdict, Side side,
                   .jump = jump_[index_of(side)],
                   .handed_over = rules_.one_address && rules_.strict && side == Side::producer &&
                                  position < released() && position >= kept_by(Side::consumer),
-                  .capacity_bytes = rules_.shape.bytes,
+                  .capacity_bytes = rules_.geometry.bytes,
                   .end_bytes = sides_.end_bytes.load(std::memory_order_relaxed),
                   .map_errno = map_errno_,
                   .other_reason = reason,
@@ -471,9 +471,9 @@ Status TwoSidedCore::finish(uint64_t bytes) {
     return std::unexpected(failure_that_went_nowhere(Side::producer));
   if (phase(Side::producer) != Phase::active) return refuse("finish once, and not after fail()");
   const uint64_t handed_over = static_cast<uint64_t>(released()) * block_bytes_;
-  if (bytes > rules_.shape.bytes || bytes < handed_over) {
+  if (bytes > rules_.geometry.bytes || bytes < handed_over) {
     return refuse(fmt::format("{} bytes are with the consumer, {} is the capacity", handed_over,
-                              rules_.shape.bytes));
+                              rules_.geometry.bytes));
   }
   const auto last = static_cast<Position>(bytes / block_bytes_);
   const size_t used = bytes % block_bytes_;

@@ -89,7 +89,7 @@ class TwoSidedCore : public StreamHandler {
   };
 
   struct Rules {
-    Shape shape;
+    StreamGeometry geometry;
     std::string name;  // for messages
     ErrorPolicy policy;
     bool strict;
@@ -97,7 +97,7 @@ class TwoSidedCore : public StreamHandler {
     bool one_address = false;
     Sides* shared = nullptr;  // state shared by two processes; nullptr: the sides are threads
   };
-  // REQUIRES: the shape has been checked.
+  // REQUIRES: the geometry has been checked.
   explicit TwoSidedCore(const Rules& rules);
   ~TwoSidedCore() = default;
 
@@ -183,7 +183,7 @@ class TwoSidedCore : public StreamHandler {
   const size_t block_bytes_;
   const Position ahead_;                    // N
   const std::array<Position, 2> comeback_;  // L, M
-  const Position blocks_max_;               // blocks in Shape::bytes
+  const Position blocks_max_;               // blocks in StreamGeometry::bytes
   const std::unique_ptr<Sides> own_;        // owned if the sides are threads
   Sides& sides_;                            // *own_, or the state that two processes share
   // Ranges of producer and consumer; with one address the first is for both.
