@@ -135,7 +135,7 @@ Result<std::unique_ptr<GuardStreamCore>> GuardStreamCore::open(const Options& op
 // Opens a block to the producer, from nowhere; or to the consumer, from guarded, or from nowhere if
 // the producer skipped it.
 int GuardStreamCore::show(Slot& slot, Side side, Position position, bool) noexcept {
-  PENSTOCK_CHECK(slot.position == position || slot.place == Place::nowhere,
+  PENSTOCK_CHECK(slot.position == position || slot.state == BlockState::nowhere,
                  "two live blocks of a stream need one slot");
   const Protection access =
       rules_.strict && side == Side::consumer ? Protection::read : Protection::read_write;
@@ -167,11 +167,11 @@ int GuardStreamCore::guard_until(Position end) noexcept {
   const Position last = std::min(end, begin + static_cast<Position>(slots_.size()));
   for (Position position = begin; position < last; ++position) {
     Slot& slot = slot_of(position);
-    if (slot.position != position || slot.place != Place::producer) continue;
+    if (slot.position != position || slot.state != BlockState::producer) continue;
     if (const int error =
             os::protect(address(Side::producer, position), block_bytes_, Protection::none))
       return error;
-    slot.place = Place::guarded;
+    slot.state = BlockState::guarded;
   }
   return 0;
 }
@@ -182,9 +182,9 @@ int GuardStreamCore::give_back(Position begin, Position end) noexcept {
   const Position last = std::min(end, begin + static_cast<Position>(slots_.size()));
   for (Position position = begin; position < last; ++position) {
     Slot& slot = slot_of(position);
-    if (slot.position != position || slot.place == Place::nowhere) continue;
+    if (slot.position != position || slot.state == BlockState::nowhere) continue;
     if (const int error = hide(slot)) return error;
-    slot.place = Place::nowhere;
+    slot.state = BlockState::nowhere;
   }
   return 0;
 }
@@ -218,8 +218,9 @@ std::byte* GuardStreamCore::reader() {
 uint64_t GuardStreamCore::memory_bytes() const {
   if (is_inherited()) return 0;
   MutexLock lock(mutex_);
-  const auto live = std::count_if(slots_.begin(), slots_.end(),
-                                  [](const Slot& slot) { return slot.place != Place::nowhere; });
+  const auto live = std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) {
+    return slot.state != BlockState::nowhere;
+  });
   return static_cast<uint64_t>(live) * block_bytes_;
 }
 

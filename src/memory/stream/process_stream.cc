@@ -286,8 +286,8 @@ int ProcessStreamCore::show(Slot& slot, Side, Position position, bool cleared) n
     std::memset(at, 0, block_bytes_);
   }
   // The new view stays, whether or not the old one can be unmapped.
-  const Slot before = std::exchange(slot, {.position = position, .place = place_of(side_)});
-  return before.place == Place::nowhere ? 0 : late_.add(address(side_, before.position));
+  const Slot before = std::exchange(slot, {.position = position, .state = state_of(side_)});
+  return before.state == BlockState::nowhere ? 0 : late_.add(address(side_, before.position));
 }
 
 int ProcessStreamCore::hide(Slot& slot) noexcept {

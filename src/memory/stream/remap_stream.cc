@@ -97,7 +97,8 @@ RemapStreamCore::~RemapStreamCore() {
   stop_watching();
   for (size_t i = 0; i < blocks_.size(); ++i) {
     // A block that cannot be unmapped is lost with its range, and the pool after it.
-    if (slots_[i].place != Place::nowhere && pool_->unmap(blocks_[i], address_of(slots_[i])) != 0)
+    if (slots_[i].state != BlockState::nowhere &&
+        pool_->unmap(blocks_[i], address_of(slots_[i])) != 0)
       continue;
     pool_->give(blocks_[i]);
   }
@@ -133,12 +134,12 @@ int RemapStreamCore::without_lock(Slot& slot, Move move) noexcept {
 
 int RemapStreamCore::show(Slot& slot, Side side, Position position, bool cleared) noexcept {
   const bool zeros = cleared || (side == Side::consumer && slot.position != position);
-  if (zeros && slot.place != Place::nowhere) {
+  if (zeros && slot.state != BlockState::nowhere) {
     if (const int error = hide(slot)) return error;
-    slot.place = Place::nowhere;
+    slot.state = BlockState::nowhere;
   }
   const pool::BlockId block = block_of(slot);
-  std::byte* const from = slot.place == Place::nowhere ? nullptr : address_of(slot);
+  std::byte* const from = slot.state == BlockState::nowhere ? nullptr : address_of(slot);
   std::byte* const to = address(side, position);
   return without_lock(slot, [=, this] {
     if (from != nullptr) return pool_->remap(block, from, to);

@@ -16,8 +16,8 @@
 namespace penstock::stream {
 
 // Invariant, beside those of TwoSidedCore: slot i owns the pool's block blocks_[i], which is at
-// exactly one place: at home (Place::nowhere), or at the address of the slot's position on one
-// side. Its contents are always the position's.
+// exactly one place: at home (BlockState::nowhere), or at the address of the slot's position on
+// one side. Its contents are always the position's.
 class RemapStreamCore final : public TwoSidedCore {
  public:
   using Options = RemapStream::Options;
@@ -42,7 +42,8 @@ class RemapStreamCore final : public TwoSidedCore {
   int without_lock(Slot& slot, Move move) noexcept REQUIRES_LOCK(mutex_);
   // REQUIRES: the slot has been used.
   std::byte* address_of(const Slot& slot) const noexcept {
-    return address(slot.place == Place::producer ? Side::producer : Side::consumer, slot.position);
+    return address(slot.state == BlockState::producer ? Side::producer : Side::consumer,
+                   slot.position);
   }
   pool::BlockId block_of(const Slot& slot) const noexcept REQUIRES_LOCK(mutex_) {
     return blocks_[static_cast<size_t>(&slot - slots_.data())];

@@ -30,7 +30,7 @@
 // any more. Nothing is ever put into a queue, so nothing can be lost, counted twice or taken in a
 // wrong order, whatever the sides skip, and whenever a process dies.
 //
-// States of a block (Place of its slot). A producer's fault leads down, the consumer's to the right:
+// States of a block (BlockState). A producer's fault leads down, the consumer's to the right:
 //
 //   nowhere, or anywhere as the slot's older block
 //      |             the producer skipped it: zeros
@@ -194,10 +194,10 @@ Verdict TwoSidedCore::serve(Side side, Position position) noexcept {
     error = show(slot, side, position, verdict == Verdict::take_cleared);
     if (error == 0) {
       slot.position = position;
-      slot.place = place_of(side);
+      slot.state = state_of(side);
       // Another thread of the side moved on meanwhile.
       if (position < retired_[index_of(side)] && (error = hide(slot)) == 0)
-        slot.place = Place::nowhere;
+        slot.state = BlockState::nowhere;
     }
     verdict = error == 0 ? Verdict::present : Verdict::unmapped;
   }
@@ -260,9 +260,9 @@ int TwoSidedCore::retire(Side side, Position kept, Position) noexcept {
     hidden = false;
     for (Position position = begin; position < end; ++position) {
       Slot& slot = slot_of(position);
-      if (slot.position != position || slot.place != place_of(side) || slot.moving) continue;
+      if (slot.position != position || slot.state != state_of(side) || slot.moving) continue;
       if (const int error = hide(slot)) return error;
-      slot.place = Place::nowhere;
+      slot.state = BlockState::nowhere;
       hidden = true;
     }
   }
@@ -275,7 +275,7 @@ Verdict TwoSidedCore::judge(Slot& slot, Side side, Position position) noexcept {
     slot.awaited = true;
     return Verdict::wait;
   }
-  if (slot.position == position && slot.place == place_of(side)) return Verdict::present;
+  if (slot.position == position && slot.state == state_of(side)) return Verdict::present;
   if (phase(side) != Phase::active) return Verdict::side_ended;
   return side == Side::producer ? judge_producer(position) : judge_consumer(position);
 }
@@ -332,7 +332,7 @@ void TwoSidedCore::free_left_behind(Side side) noexcept {
   Position lowest = both ? std::min(kept_by(side), kept_by(other(side))) : kept_by(side);
   if (!passed.reaches(begin, address(side, lowest))) return;
   for (const Slot& slot : slots_) {
-    if (both ? slot.place != Place::nowhere : slot.place == place_of(side))
+    if (both ? slot.state != BlockState::nowhere : slot.state == state_of(side))
       lowest = std::min(lowest, slot.position);
   }
   const std::span<std::byte> tables = passed.pass(begin, address(side, lowest));
@@ -484,7 +484,7 @@ Status TwoSidedCore::finish(uint64_t bytes) {
     wait(sides_.changes.now());
   }
   // The block with the end may have other bytes behind it.
-  if (used != 0 && slot.position == last && slot.place == Place::producer)
+  if (used != 0 && slot.position == last && slot.state == BlockState::producer)
     std::memset(address(Side::producer, last) + used, 0, block_bytes_ - used);
   // If the system refuses, a breach is detected later, or not at all; nothing else suffers.
   const auto end = static_cast<Position>(ceil_div(bytes, block_bytes_));

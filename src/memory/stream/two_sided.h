@@ -76,14 +76,14 @@ class TwoSidedCore : public StreamHandler {
       EXCLUDES_LOCK(mutex_);
 
  protected:
-  // Side at whose address a block can be touched.
-  enum class Place : uint8_t { nowhere, producer, guarded, consumer };
-  static constexpr Place place_of(Side side) {
-    return side == Side::producer ? Place::producer : Place::consumer;
+  // A block is touched at the address of this side, or of none.
+  enum class BlockState : uint8_t { nowhere, producer, guarded, consumer };
+  static constexpr BlockState state_of(Side side) {
+    return side == Side::producer ? BlockState::producer : BlockState::consumer;
   }
   struct Slot {
     Position position = -1;  // position of the block that was there last
-    Place place = Place::nowhere;
+    BlockState state = BlockState::nowhere;
     bool moving = false;   // a thread is moving the block, without the lock
     bool awaited = false;  // a thread waits for the end of that move
   };
