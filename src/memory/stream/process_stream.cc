@@ -245,7 +245,7 @@ Status ProcessStreamCore::join() {
                    fmt::format("process {} is it", process_of(free).pid));
   }
   joined_ = true;
-  tell_change();
+  announce_change();
   // Too late if the other side has stopped waiting for this one, or has ended with nothing left.
   if (phase(side_) == Phase::failed) {
     char reason[sizeof Sides::Reason::text];

@@ -128,7 +128,7 @@ int RemapStreamCore::without_lock(Slot& slot, Move move) noexcept {
   const int error = move();
   mutex_.lock();
   slot.moving = false;
-  if (std::exchange(slot.awaited, false)) tell_change();
+  if (std::exchange(slot.awaited, false)) announce_change();
   return error;
 }
 

@@ -155,7 +155,7 @@ bool TwoSidedCore::serve(const fault::Fault& fault) noexcept {
     if (verdict == Verdict::present) return true;
     if (fault.context == nullptr) return false;
     failure = refusal_of(verdict, side, position);
-    if (may_go_nowhere(verdict, side) && go_nowhere(side, position, failure)) return true;
+    if (may_discard(verdict, side) && discard(side, position, failure)) return true;
   }
   give_up(failure, fault.context);
   return false;
@@ -241,7 +241,7 @@ int TwoSidedCore::come_to(Side side, Position position) noexcept {
   jump_[index].note(head_[index], position);
   head_[index] = position;
   sides_.head[index].store(position, std::memory_order_release);
-  tell_change();
+  announce_change();
   return 0;
 }
 
@@ -348,40 +348,40 @@ void TwoSidedCore::wait(uint32_t seen) noexcept {
   wait_for_process(seen);
   mutex_.lock();
 }
-void TwoSidedCore::tell_change() noexcept {
+void TwoSidedCore::announce_change() noexcept {
   own_ != nullptr ? sides_.changes.announce() : sides_.changes.announce_shared();
 }
 
 // ---- what cannot be served
 
 // Whether the side may go on with its stores dropped. With one address the consumer would see them.
-bool TwoSidedCore::may_go_nowhere(Verdict verdict, Side side) const noexcept {
+bool TwoSidedCore::may_discard(Verdict verdict, Side side) const noexcept {
   if (rules_.policy != ErrorPolicy::zeros || rules_.one_address) return false;
-  if (verdict == Verdict::unmapped || goes_nowhere_[index_of(side)]) return true;
+  if (verdict == Verdict::unmapped || discards_[index_of(side)]) return true;
   // A load that breaks a limit never reads as zeros.
   return side == Side::producer &&
          (verdict == Verdict::behind_window || verdict == Verdict::past_capacity);
 }
 
 // Lets the side fail, unless it has, and maps memory that nobody reads. False if there is none.
-bool TwoSidedCore::go_nowhere(Side side, Position position, const Failure& failure) noexcept {
+bool TwoSidedCore::discard(Side side, Position position, const Failure& failure) noexcept {
   Phase active = Phase::active;
   if (sides_.phase[index_of(side)].compare_exchange_strong(
           active, Phase::failing, std::memory_order_release, std::memory_order_relaxed)) {
     char reason[sizeof Sides::Reason::text];
     std::snprintf(reason, sizeof reason, "%s: cannot %s", failure.subject, failure.attempted);
     // First, because leave() may give up the lock, and other threads of the side fault meanwhile.
-    goes_nowhere_[index_of(side)] = true;
+    discards_[index_of(side)] = true;
     if (side == Side::producer) (void)leave(Side::producer, behind_all(), released());
     write_failure(side, failure.code, reason);
   }
-  if (!goes_nowhere_[index_of(side)]) return false;
+  if (!discards_[index_of(side)]) return false;
   const auto give_back = [&](Position at) { return os::decommit(address(side, at), block_bytes_); };
   // Pages that are only read are all the system's one page of zeros.
   const bool stores = side == Side::producer;
-  if (stores && nowhere_[0] != position && nowhere_[1] != position) {
-    if (nowhere_[0] >= 0 && give_back(nowhere_[0]) != 0) return false;
-    nowhere_ = {nowhere_[1], position};
+  if (stores && discarded_blocks_[0] != position && discarded_blocks_[1] != position) {
+    if (discarded_blocks_[0] >= 0 && give_back(discarded_blocks_[0]) != 0) return false;
+    discarded_blocks_ = {discarded_blocks_[1], position};
   }
   return give_back(position) == 0 &&
          os::protect(address(side, position), block_bytes_,
@@ -393,7 +393,7 @@ void TwoSidedCore::write_failure(Side side, ErrorCode code, const char* reason) 
   shared.code = static_cast<uint32_t>(code);
   std::snprintf(shared.text, sizeof shared.text, "%s", reason);
   sides_.phase[index_of(side)].store(Phase::failed, std::memory_order_release);
-  tell_change();
+  announce_change();
 }
 
 ErrorCode TwoSidedCore::read_failure(Side side, char (&reason)[256]) const noexcept {
@@ -442,8 +442,8 @@ Status TwoSidedCore::prepare(Side side, const void* address, size_t bytes) {
   MutexLock lock(mutex_);
   for (const Position position : blocks->each()) {
     const Verdict verdict = serve(side, position);
-    if (verdict == Verdict::side_ended && goes_nowhere_[index_of(side)])
-      return std::unexpected(failure_that_went_nowhere(side));
+    if (verdict == Verdict::side_ended && discards_[index_of(side)])
+      return std::unexpected(failure_while_discarding(side));
     if (verdict != Verdict::present) return std::unexpected(error_of(verdict, side, position));
   }
   return {};
@@ -467,8 +467,8 @@ Status TwoSidedCore::finish(uint64_t bytes) {
                    rules_.name, std::move(hint));
   };
   MutexLock lock(mutex_);
-  if (goes_nowhere_[index_of(Side::producer)])
-    return std::unexpected(failure_that_went_nowhere(Side::producer));
+  if (discards_[index_of(Side::producer)])
+    return std::unexpected(failure_while_discarding(Side::producer));
   if (phase(Side::producer) != Phase::active) return refuse("finish once, and not after fail()");
   const uint64_t handed_over = static_cast<uint64_t>(released()) * block_bytes_;
   if (bytes > rules_.geometry.bytes || bytes < handed_over) {
@@ -495,7 +495,7 @@ Status TwoSidedCore::finish(uint64_t bytes) {
   Phase active = Phase::active;
   if (!sides_.phase[index_of(Side::producer)].compare_exchange_strong(active, Phase::finished))
     return refuse("finish once, and not after fail()");
-  tell_change();
+  announce_change();
   if (phase(Side::consumer) == Phase::failed)
     return std::unexpected(error_of(Verdict::other_failed, Side::producer, last));
   return {};
@@ -559,8 +559,8 @@ Error TwoSidedCore::failure_of(Side side) const {
   return Error{code, fmt::format("go on: the {} gave up: {}", name_of(side), reason), rules_.name};
 }
 
-// Waits until the reason is written, and returns it. REQUIRES: the side's goes_nowhere_.
-Error TwoSidedCore::failure_that_went_nowhere(Side side) {
+// Waits until the reason is written, and returns it. REQUIRES: the side's discards_.
+Error TwoSidedCore::failure_while_discarding(Side side) {
   while (phase(side) == Phase::failing) wait(sides_.changes.now());
   return failure_of(side);
 }

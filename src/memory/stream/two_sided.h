@@ -134,7 +134,7 @@ class TwoSidedCore : public StreamHandler {
   Result<size_t> prepare_window(Side side, std::byte* address, size_t bytes) EXCLUDES_LOCK(mutex_);
   // Gives up the lock until something may have changed since sides_.changes.now() was `seen`.
   void wait(uint32_t seen) noexcept REQUIRES_LOCK(mutex_);
-  void tell_change() noexcept;
+  void announce_change() noexcept;
   // Makes this thread a consumer's from now on (one address).
   void become_consumer() noexcept REQUIRES_LOCK(mutex_);
   // Notes that this thread may be about to store (one address). If another thread stored last, this
@@ -154,7 +154,7 @@ class TwoSidedCore : public StreamHandler {
   Error error_of(Verdict verdict, Side side, Position position) const REQUIRES_LOCK(mutex_);
   // REQUIRES: the side has failed.
   Error failure_of(Side side) const REQUIRES_LOCK(mutex_);
-  Error failure_that_went_nowhere(Side side) REQUIRES_LOCK(mutex_);
+  Error failure_while_discarding(Side side) REQUIRES_LOCK(mutex_);
 
   size_t slot_index(Position position) const noexcept REQUIRES_LOCK(mutex_) {
     return static_cast<size_t>(position) % slots_.size();
@@ -200,9 +200,8 @@ class TwoSidedCore : public StreamHandler {
       EXCLUDES_LOCK(mutex_);
   Verdict serve(Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
   bool waits_for_itself(Slot& slot, Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
-  bool may_go_nowhere(Verdict verdict, Side side) const noexcept REQUIRES_LOCK(mutex_);
-  bool go_nowhere(Side side, Position position, const Failure& failure) noexcept
-      REQUIRES_LOCK(mutex_);
+  bool may_discard(Verdict verdict, Side side) const noexcept REQUIRES_LOCK(mutex_);
+  bool discard(Side side, Position position, const Failure& failure) noexcept REQUIRES_LOCK(mutex_);
   Side side_of(const fault::Fault& fault) const noexcept REQUIRES_LOCK(mutex_);
   int come_to(Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
   int leave(Side side, Position kept, Position complete) noexcept REQUIRES_LOCK(mutex_);
@@ -228,10 +227,9 @@ class TwoSidedCore : public StreamHandler {
   // Set under ErrorPolicy::zeros when a block could not be mapped for the side, or the producer has
   // broken a limit: loads then find zeros, and the producer's stores go to fresh memory, of which
   // it has two blocks at a time, because a store may straddle two.
-  std::array<bool, 2> goes_nowhere_ GUARDED_BY(mutex_) = {};
-  std::array<Position, 2> nowhere_ GUARDED_BY(mutex_) = {-1, -1};
-  std::array<std::optional<Error>, 2> error_ GUARDED_BY(mutex_);  // errors of sides that are
-                                                                  // threads
+  std::array<bool, 2> discards_ GUARDED_BY(mutex_) = {};
+  std::array<Position, 2> discarded_blocks_ GUARDED_BY(mutex_) = {-1, -1};
+  std::array<std::optional<Error>, 2> error_ GUARDED_BY(mutex_);  // if the sides are threads
   int map_errno_ GUARDED_BY(mutex_) = 0;
   std::array<fault::Registration, 2> registrations_;
 };
