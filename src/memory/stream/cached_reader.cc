@@ -71,35 +71,36 @@ CachedReader::Served CachedReader::serve(const std::byte* address, bool faults,
     return Served::refused;
   }
   if (offset >= pages_end_) return Served::yes;  // the last bytes, which are memory
-  const auto found = std::ranges::find_if(stretches_, [block](const Stretch& stretch) {
+  const auto found = std::ranges::find_if(stretches_, [block](const MappedStretch& stretch) {
     return stretch.begin <= block && block < stretch.end;
   });
   if (found == stretches_.end()) {
-    const Stretch next = next_at(block, faults);
+    const MappedStretch next = next_at(block, faults);
     const Served served = show(next, refusal);
     if (served == Served::yes && step_blocks_ > 1)
       ahead = {begin_of(next.begin), begin_of(next.end)};
     return served;
   }
   if (faults && ++idle_faults_ > idle_faults_max) return Served::no;
-  const Stretch stretch = *found;
+  const MappedStretch stretch = *found;
   // A stretch that a system call is about to use must not be the next to go.
   if (!faults) std::rotate(found, found + 1, stretches_.end());
   return look_again(stretch, address, refusal);
 }
 
 // Chooses the blocks to map for an access to `block`, which is not mapped.
-CachedReader::Stretch CachedReader::next_at(uint64_t block, bool faults) noexcept {
+CachedReader::MappedStretch CachedReader::next_at(uint64_t block, bool faults) noexcept {
   const bool goes_on = faults && !stretches_.empty() && stretches_.back().end == block;
   step_blocks_ = goes_on ? std::min<uint64_t>(2 * step_blocks_, options_.memory_blocks - 1) : 1;
   uint64_t end = std::min(block + step_blocks_, ceil_div(pages_end_, options_.block_bytes));
-  for (const Stretch& other : stretches_)
+  for (const MappedStretch& other : stretches_)
     if (other.begin > block) end = std::min(end, other.begin);
   return {block, end};
 }
 
 // Serves a fault in a mapped stretch: another thread mapped it, or the page cannot be read.
-CachedReader::Served CachedReader::look_again(const Stretch& stretch, const std::byte* address,
+CachedReader::Served CachedReader::look_again(const MappedStretch& stretch,
+                                              const std::byte* address,
                                               WrittenFailure& refusal) noexcept {
   const auto offset =
       round_down(static_cast<uint64_t>(address - range_.begin()), uint64_t{os::page_bytes});
@@ -118,7 +119,8 @@ CachedReader::Served CachedReader::look_again(const Stretch& stretch, const std:
   return Served::refused;
 }
 
-CachedReader::Served CachedReader::show(const Stretch& stretch, WrittenFailure& refusal) noexcept {
+CachedReader::Served CachedReader::show(const MappedStretch& stretch,
+                                        WrittenFailure& refusal) noexcept {
   const uint64_t blocks = stretch.end - stretch.begin;
   while (shown_blocks_ + blocks > options_.memory_blocks)
     drop_first(shown_blocks_ + blocks - options_.memory_blocks);
@@ -147,7 +149,7 @@ CachedReader::Served CachedReader::show(const Stretch& stretch, WrittenFailure& 
 
 // Unmaps at most `blocks` blocks of the stretch that was mapped first.
 void CachedReader::drop_first(uint64_t blocks) noexcept {
-  Stretch& first = stretches_.front();
+  MappedStretch& first = stretches_.front();
   const uint64_t dropped = std::min(blocks, first.end - first.begin);
   std::byte* const begin = begin_of(first.begin);
   first.begin += dropped;
@@ -155,7 +157,7 @@ void CachedReader::drop_first(uint64_t blocks) noexcept {
   std::byte* lowest = begin_of(first.begin);
   (void)os::decommit(begin, static_cast<size_t>(lowest - begin));
   if (first.begin == first.end) stretches_.erase(stretches_.begin());
-  for (const Stretch& other : stretches_) lowest = std::min(lowest, begin_of(other.begin));
+  for (const MappedStretch& other : stretches_) lowest = std::min(lowest, begin_of(other.begin));
   const std::span<std::byte> tables = passed_.pass(range_.begin(), lowest);
   if (!tables.empty()) (void)os::decommit(tables.data(), tables.size());
 }

@@ -62,7 +62,7 @@ class CachedReader final : public StreamHandler {
  private:
   Label label() const noexcept override { return {file_.path().c_str(), options_.policy}; }
 
-  struct Stretch {
+  struct MappedStretch {
     uint64_t begin, end;  // indices of blocks
   };
   enum class Served : uint8_t { yes, no, refused };
@@ -75,10 +75,10 @@ class CachedReader final : public StreamHandler {
   // `faults`: a thread has just faulted there. Sets `ahead` to its next read, if known.
   Served serve(const std::byte* address, bool faults, WrittenFailure& refusal,
                std::span<std::byte>& ahead) noexcept EXCLUDES_LOCK(mutex_);
-  Served look_again(const Stretch& stretch, const std::byte* address,
+  Served look_again(const MappedStretch& stretch, const std::byte* address,
                     WrittenFailure& refusal) noexcept REQUIRES_LOCK(mutex_);
-  Served show(const Stretch& stretch, WrittenFailure& refusal) noexcept REQUIRES_LOCK(mutex_);
-  Stretch next_at(uint64_t block, bool faults) noexcept REQUIRES_LOCK(mutex_);
+  Served show(const MappedStretch& stretch, WrittenFailure& refusal) noexcept REQUIRES_LOCK(mutex_);
+  MappedStretch next_at(uint64_t block, bool faults) noexcept REQUIRES_LOCK(mutex_);
   void drop_first(uint64_t blocks) noexcept REQUIRES_LOCK(mutex_);
   void note(ErrorCode code, int system_errno, const char* what, uint64_t offset) noexcept
       REQUIRES_LOCK(mutex_);
@@ -92,7 +92,7 @@ class CachedReader final : public StreamHandler {
   // Held while a fault is served, which is a few system calls; no user code runs under it.
   mutable Mutex mutex_;
   // Mapped stretches, in the order of mapping; capacity for memory_blocks is reserved.
-  std::vector<Stretch> stretches_ GUARDED_BY(mutex_);
+  std::vector<MappedStretch> stretches_ GUARDED_BY(mutex_);
   uint64_t shown_blocks_ GUARDED_BY(mutex_) = 0;
   uint64_t step_blocks_ GUARDED_BY(mutex_) = 1;  // blocks that the last fault mapped
   uint32_t idle_faults_ GUARDED_BY(mutex_) = 0;  // faults since then on pages that are mapped
