@@ -102,16 +102,16 @@ class VectorCore::Holding {
 };
 
 // Mappings reserved for an undo: nobody else may claim them until they are needed.
-class VectorCore::WayBack {
+class VectorCore::UndoMappings {
  public:
-  WayBack(pool::PageStore& store, uint64_t mappings) noexcept
+  UndoMappings(pool::PageStore& store, uint64_t mappings) noexcept
       : store_(store), mappings_(store.claim_mappings(mappings) ? mappings : 0) {}
-  ~WayBack() { take(); }
-  WayBack(const WayBack&) = delete;
-  WayBack& operator=(const WayBack&) = delete;
+  ~UndoMappings() { release(); }
+  UndoMappings(const UndoMappings&) = delete;
+  UndoMappings& operator=(const UndoMappings&) = delete;
 
   explicit operator bool() const { return mappings_ != 0; }
-  void take() noexcept { store_.return_mappings(std::exchange(mappings_, 0)); }
+  void release() noexcept { store_.return_mappings(std::exchange(mappings_, 0)); }
 
  private:
   pool::PageStore& store_;
@@ -458,10 +458,11 @@ Result<bool> VectorCore::transplant(uint64_t at, uint64_t size, VectorCore& othe
 
   pool::PageStore& store = range_->store();
   const Holding hold_moved(store, moved), hold_before(store, before), hold_follow(store, follow);
-  WayBack way_back(store, 2 * (count_runs(after) + count_runs(before) + count_runs(follow)) + 4);
-  if (!way_back) return false;
+  UndoMappings undo_mappings(store,
+                             2 * (count_runs(after) + count_runs(before) + count_runs(follow)) + 4);
+  if (!undo_mappings) return false;
   const auto undo = [&]() noexcept {
-    way_back.take();
+    undo_mappings.release();
     other.show_again(from, moved);
     other.show_again(from + count, follow);
     show_again(to, before);
@@ -472,7 +473,7 @@ Result<bool> VectorCore::transplant(uint64_t at, uint64_t size, VectorCore& othe
     undo();
     return false;
   }
-  way_back.take();
+  undo_mappings.release();
   mapped_.store(end, std::memory_order_relaxed);
   // Only the end of a range is left, at which no mapping is split.
   const uint64_t kept = from + follow.size();
@@ -491,10 +492,10 @@ bool VectorCore::exchange(uint64_t slot, VectorCore& other, uint64_t other_slot,
     const std::vector<PageId> ours = pages_in(slot, slot + count);
     const std::vector<PageId> theirs = other.pages_in(other_slot, other_slot + count);
     const Holding hold_ours(range_->store(), ours), hold_theirs(range_->store(), theirs);
-    WayBack way_back(range_->store(), 2 * (count_runs(ours) + count_runs(theirs)) + 4);
-    if (!way_back) return false;
+    UndoMappings undo_mappings(range_->store(), 2 * (count_runs(ours) + count_runs(theirs)) + 4);
+    if (!undo_mappings) return false;
     if (show(slot, theirs) == 0 && other.show(other_slot, ours) == 0) return true;
-    way_back.take();
+    undo_mappings.release();
     show_again(slot, ours);
     other.show_again(other_slot, theirs);
   } catch (const std::bad_alloc&) {

@@ -62,7 +62,7 @@ class VectorCore final : public stream::StreamHandler {
   Label label() const noexcept override { return {options_.name.c_str(), options_.policy}; }
 
   class Holding;
-  class WayBack;
+  class UndoMappings;
   enum class Missing : uint8_t { nothing, addresses, pages, mappings, parent };
 
   VectorCore(const Options& options, std::unique_ptr<Range> range);
