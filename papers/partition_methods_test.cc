@@ -9,17 +9,19 @@ namespace {
 
 using papers::Wrap;
 
-const Way private_streams_way{"private_streams", Stable::with_several, &papers::private_streams()};
-const Way shared_streams_way{"shared_streams", Stable::with_one_thread, &papers::shared_streams()};
+const MethodCase private_streams_case{"private_streams", Stable::with_several,
+                                      &papers::private_streams()};
+const MethodCase shared_streams_case{"shared_streams", Stable::with_one_thread,
+                                     &papers::shared_streams()};
 
-std::vector<Way> ways() {
-  std::vector<Way> all = {
-      private_streams_way,
+std::vector<MethodCase> methods() {
+  std::vector<MethodCase> all = {
+      private_streams_case,
       {"private_rings_conditional", Stable::with_several,
        &papers::private_rings(Wrap::conditional)},
       {"private_rings_mask", Stable::with_several, &papers::private_rings(Wrap::mask)},
       {"shared_rings", Stable::with_one_thread, &papers::shared_rings()},
-      shared_streams_way};
+      shared_streams_case};
 #if defined(__x86_64__)
   all.push_back(
       {"private_rings_handler", Stable::with_several, &papers::private_rings(Wrap::handler)});
@@ -27,7 +29,7 @@ std::vector<Way> ways() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, PartitionTest, testing::ValuesIn(ways()), name_of_way);
+INSTANTIATE_TEST_SUITE_P(Methods, PartitionTest, testing::ValuesIn(methods()), name_of_method);
 
 TEST(PartitionMethods, ManyBucketsOfASmallInputTakeLittleMemory) {
   expect_little_memory([]<class T>(std::span<const T> items, const PartitionOptions& how) {
@@ -57,7 +59,8 @@ TEST_P(PartitionDeathTest, NobodyServesAReleasedBucket) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Streams, PartitionDeathTest,
-                         testing::Values(private_streams_way, shared_streams_way), name_of_way);
+                         testing::Values(private_streams_case, shared_streams_case),
+                         name_of_method);
 
 TEST(PartitionMethods, UnsupportedOptionsAreRefused) {
   const std::vector<uint32_t> items(100);

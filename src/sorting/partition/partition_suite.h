@@ -99,16 +99,16 @@ void expect_model(const Partitions<T>& parts, std::span<const T> items,
 }
 
 enum class Stable { with_one_thread, with_several, always };
-struct Way {
+struct MethodCase {
   std::string name;
   Stable stable = Stable::with_one_thread;
   const partition_internal::Method* method = nullptr;  // nullptr: the public calls
 };
-inline std::string name_of_way(const testing::TestParamInfo<Way>& way) {
-  return way.param.name;
+inline std::string name_of_method(const testing::TestParamInfo<MethodCase>& info) {
+  return info.param.name;
 }
 
-class PartitionTest : public testing::TestWithParam<Way> {
+class PartitionTest : public testing::TestWithParam<MethodCase> {
  protected:
   PartitionOptions options(PartitionBy by, unsigned threads = 1, bool stable = false) const {
     return {.by = std::move(by),

@@ -7,9 +7,9 @@ namespace penstock {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(Pieces, PartitionTest,
-                         testing::Values(Way{.name = "shared"},
-                                         Way{.name = "stable", .stable = Stable::always}),
-                         name_of_way);
+                         testing::Values(MethodCase{.name = "shared"},
+                                         MethodCase{.name = "stable", .stable = Stable::always}),
+                         name_of_method);
 
 TEST(Partition, TheTableOfBlocksIsRefusedWithoutACrash) {
   if (os::shadowed) GTEST_SKIP() << "no room for so many addresses";

@@ -101,14 +101,14 @@ class SharedPieces final : public BucketMemory {
   struct alignas(64) Cursor {
     std::atomic<uint64_t> claimed_bytes{0};
   };
-  // The piece that a worker is filling.
-  struct InHand {
+  // The piece that a worker fills.
+  struct ClaimedPiece {
     uint64_t end = 0;  // bytes from the beginning of the bucket
     uint64_t unfilled_bytes = 0;
   };
   struct Worker {
     SharedPieces* all;
-    std::unique_ptr<InHand[]> buckets;
+    std::unique_ptr<ClaimedPiece[]> buckets;
   };
   using Entry = std::atomic<uint32_t>;  // block + 1
   static constexpr uint32_t none_left = ~uint32_t{0};
@@ -125,7 +125,7 @@ class SharedPieces final : public BucketMemory {
     for (uint32_t bucket = 0; bucket < buckets_; ++bucket)
       cursors_[bucket].claimed_bytes.store(start_of(bucket), std::memory_order_relaxed);
     for (unsigned worker = 0; worker < options.workers; ++worker)
-      workers_.push_back({this, std::make_unique<InHand[]>(options.buckets)});
+      workers_.push_back({this, std::make_unique<ClaimedPiece[]>(options.buckets)});
   }
   static void make_room(void* self, uint32_t bucket, Room& room, const std::byte*) {
     auto& worker = *static_cast<Worker*>(self);
@@ -239,7 +239,7 @@ Chain SharedPieces::take(uint32_t bucket) {
     here.store(0, std::memory_order_relaxed);
   }
   for (const Worker& worker : workers_) {
-    const InHand& piece = worker.buckets[bucket];
+    const ClaimedPiece& piece = worker.buckets[bucket];
     if (piece.unfilled_bytes != 0)
       chain.holes.push_back({piece.end - piece.unfilled_bytes, piece.end});
   }
