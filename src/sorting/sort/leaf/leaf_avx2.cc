@@ -19,7 +19,7 @@ using LanesOf = std::array<uint32_t, 8>;
 
 // How the lanes `want` of two sources (8 and up: of the second) come together: by `shuffle_ps` or,
 // for `blocks`, `permute2x128`, of the sources as given or swapped, and a permutation.
-struct ShuffleWay {
+struct ShuffleRecipe {
   bool blocks = false;
   bool swapped = false;
   int control = 0;
@@ -48,17 +48,17 @@ struct ShuffleWay {
   }
 };
 
-constexpr ShuffleWay shuffle_way(const LanesOf& want) {
-  ShuffleWay best;
-  const auto consider = [&](ShuffleWay way) {
+constexpr ShuffleRecipe recipe_for(const LanesOf& want) {
+  ShuffleRecipe best;
+  const auto consider = [&](ShuffleRecipe recipe) {
     for (uint32_t place = 0; place < 8; ++place) {
-      way.then[place] = 8;
+      recipe.then[place] = 8;
       for (uint32_t from = 0; from < 8; ++from)
-        if (way.lane_at(from) == want[place]) way.then[place] = from;
-      if (way.then[place] == 8) return;
+        if (recipe.lane_at(from) == want[place]) recipe.then[place] = from;
+      if (recipe.then[place] == 8) return;
     }
-    way.cost = way.then_nothing() ? 1 : way.then_in_blocks() ? 2 : 3;
-    if (way.cost < best.cost) best = way;
+    recipe.cost = recipe.then_nothing() ? 1 : recipe.then_in_blocks() ? 2 : 3;
+    if (recipe.cost < best.cost) best = recipe;
   };
   for (const bool swapped : {false, true}) {
     // In each 16 bytes: even lanes, odd ones, those of either half; backwards, too.
@@ -95,16 +95,17 @@ struct Vectors {
 
   template <Shuffle, LanesOf lanes>
   [[gnu::always_inline]] static Vector shuffle(Vector a, Vector b) {
-    constexpr ShuffleWay way = shuffle_way(lanes);
-    static_assert(way.cost < 4, "no shuffle of two sources brings these lanes together");
-    const Vector v = two_source<way.blocks, way.control>(way.swapped ? b : a, way.swapped ? a : b);
-    if constexpr (way.then_nothing()) {
+    constexpr ShuffleRecipe recipe = recipe_for(lanes);
+    static_assert(recipe.cost < 4, "no shuffle of two sources brings these lanes together");
+    const Vector v =
+        two_source<recipe.blocks, recipe.control>(recipe.swapped ? b : a, recipe.swapped ? a : b);
+    if constexpr (recipe.then_nothing()) {
       return v;
-    } else if constexpr (way.then_in_blocks()) {
-      constexpr LanesOf t = way.then;
+    } else if constexpr (recipe.then_in_blocks()) {
+      constexpr LanesOf t = recipe.then;
       return _mm256_shuffle_epi32(v, static_cast<int>(t[0] | t[1] << 2 | t[2] << 4 | t[3] << 6));
     } else {
-      alignas(32) static constexpr LanesOf then = way.then;
+      alignas(32) static constexpr LanesOf then = recipe.then;
       return _mm256_permutevar8x32_epi32(
           v, _mm256_load_si256(reinterpret_cast<const __m256i*>(then.data())));
     }

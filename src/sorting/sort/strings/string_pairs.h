@@ -160,7 +160,7 @@ class StringPairs {
 
  private:
   // Properties of groups of equal numbers.
-  struct Known {
+  struct GroupFacts {
     size_t covered = 0;     // their keys are alike up to here
     bool zeros = false;     // some keys have bytes 0 where others end
     bool complete = false;  // their keys are equal
@@ -291,9 +291,9 @@ class StringPairs {
   }
 
   // Divides the pairs among threads, about as many for each, and in whole groups.
-  Status order_in_threads(std::span<KeyValue> pairs, const Known& known) {
+  Status order_in_threads(std::span<KeyValue> pairs, const GroupFacts& facts) {
     const size_t threads = threads_for(pairs.size());
-    if (threads == 1) return order(pairs, known);
+    if (threads == 1) return order(pairs, facts);
     std::vector<size_t> cuts(threads + 1, pairs.size());
     for (size_t i = 0; i < threads; ++i) {
       size_t cut = pairs.size() * i / threads;
@@ -304,7 +304,7 @@ class StringPairs {
     in_threads(threads, [&](size_t i) {
       done[i] = or_out_of_memory([&] {
         return StringPairs(keys_, descending_, 1, value_bits_)
-            .order(pairs.subspan(cuts[i], cuts[i + 1] - cuts[i]), known);
+            .order(pairs.subspan(cuts[i], cuts[i + 1] - cuts[i]), facts);
       });
     });
     for (const Status& status : done) {
@@ -313,13 +313,13 @@ class StringPairs {
     return {};
   }
 
-  Status order(std::span<KeyValue> pairs, const Known& known) {
+  Status order(std::span<KeyValue> pairs, const GroupFacts& facts) {
     auto order_one = [&](std::span<KeyValue> group) {
-      if (known.complete || known.keys_end(group.front().key))
+      if (facts.complete || facts.keys_end(group.front().key))
         return order_equal(group, keys_.equal_are_alike());
-      return order_group(group, known);
+      return order_group(group, facts);
     };
-    if (known.complete) return order_groups(pairs, order_one);
+    if (facts.complete) return order_groups(pairs, order_one);
     auto in_group = [&](size_t i) {
       return i + 1 < pairs.size() &&
              (pairs[i].key == pairs[i - 1].key || pairs[i].key == pairs[i + 1].key);
@@ -328,34 +328,34 @@ class StringPairs {
       if (in_group(i + 2 * prefetch_pairs))
         keys_.prefetch_place(pairs[i + 2 * prefetch_pairs].value);
       if (in_group(i + prefetch_pairs))
-        keys_.prefetch(pairs[i + prefetch_pairs].value, known.covered);
+        keys_.prefetch(pairs[i + prefetch_pairs].value, facts.covered);
     });
   }
 
-  // Orders strings that are alike up to known.covered.
-  Status order_group(std::span<KeyValue> group, const Known& known) {
-    if (group.size() < group_items_min) return order_few(group, known.covered);
-    if (known.depth == group_depth_max) return compare(group, known.covered);
+  // Orders strings that are alike up to facts.covered.
+  Status order_group(std::span<KeyValue> group, const GroupFacts& facts) {
+    if (group.size() < group_items_min) return order_few(group, facts.covered);
+    if (facts.depth == group_depth_max) return compare(group, facts.covered);
     if (digits_ == nullptr) {
       const unsigned more_bits = 64 - value_bits_;
       digits_.reset(new (std::nothrow)
                         KeyDigits(descending_, more_bits < more_bits_min ? 0 : more_bits));
       if (digits_ == nullptr) return out_of_memory();
     }
-    look(group, known.covered, known.zeros);
+    look(group, facts.covered, facts.zeros);
     while (digits_->all_alike() && digits_->bytes_max() > digits_->covered())
       look(group, digits_->covered(), digits_->zeros());
     if (digits_->all_alike())
       return digits_->complete() ? order_equal(group, keys_.equal_are_alike()) : compare(group, 0);
     number(group);
-    Known then{.covered = digits_->covered(),
-               .zeros = digits_->zeros(),
-               .complete = digits_->complete(),
-               .keys_end = digits_->keys_end(),
-               .depth = known.depth + 1};
+    GroupFacts then{.covered = digits_->covered(),
+                    .zeros = digits_->zeros(),
+                    .complete = digits_->complete(),
+                    .keys_end = digits_->keys_end(),
+                    .depth = facts.depth + 1};
     const auto threads = static_cast<unsigned>(threads_for(group.size()));
     if (auto status = sort_numbered(group, threads, then.keys_end); !status) return status;
-    return known.depth == 0 ? order_in_threads(group, then) : order(group, then);
+    return facts.depth == 0 ? order_in_threads(group, then) : order(group, then);
   }
 
   // Orders few strings. Each is read once, for the eight bytes behind those that all have in
