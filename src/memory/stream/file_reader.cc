@@ -212,6 +212,7 @@ FileReaderCore::Slot* FileReaderCore::slot_for(uint64_t block, const Window& win
 // Adds a slot for the block and starts its read, unless an error has ended reading. Whole sectors
 // are requested, so that the end of a file is read directly.
 FileReaderCore::Slot* FileReaderCore::add(uint64_t block, pool::BlockId id) noexcept {
+  PENSTOCK_CHECK(slots_.size() < slots_.capacity(), "a reader has more blocks than its pool");
   slots_.push_back({block, id, false, !failed_, faults_});
   if (!failed_) {
     count(block);

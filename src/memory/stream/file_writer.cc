@@ -113,6 +113,7 @@ std::optional<Failure> FileWriterCore::serve(uint64_t block) noexcept {
   const pool::BlockId id = goes_back ? reopen(block) : take();
   const int error = id == pool::no_block ? ENOMEM : io_.pool().map(id, address_of(block));
   if (error == 0) {
+    PENSTOCK_CHECK(slots_.size() < slots_.capacity(), "a writer has more blocks than its pool");
     slots_.push_back({block, id});
     return {};
   }
