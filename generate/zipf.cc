@@ -35,8 +35,7 @@ Zipf::Zipf(double exponent, uint64_t ranks)
   build(std::move(weights));
 }
 
-// Builds Walker's alias table by Vose's method: heavier entries fill up those lighter than the
-// mean.
+// Builds Walker's alias table by Vose's method: heavier entries fill up the lighter ones.
 void Zipf::build(std::vector<double> weights) {
   const double mean =
       std::accumulate(weights.rbegin(), weights.rend(), 0.0) / static_cast<double>(weights.size());

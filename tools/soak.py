@@ -21,7 +21,7 @@ TRIALS = 400
 # Test programs, their cases that take seeds from the environment, and the number of seeds per round.
 PROGRAMS = [
     (BUILD / "test/test_stream_stress_test", "*", TRIALS),
-    (BUILD / "src/memory/stream/stream_process_stream_test", "*WhateverADeathLeavesIsTrue*", TRIALS // 4),
+    (BUILD / "src/memory/stream/stream_process_stream_test", "*BlocksReleasedBeforeADeathAreRight*", TRIALS // 4),
 ]
 
 

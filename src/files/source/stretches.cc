@@ -1,8 +1,7 @@
 // Stretches of files as a source, read directly: the next buffer is filled while one is consumed.
 //
 // Invariants: files_ contains each file from that of the oldest unconsumed bytes to that of the
-// next request. An error is reported after the bytes in front of it; it closes the ring, like the
-// end.
+// next request. An error comes after the bytes in front of it; it or the end closes the ring.
 
 #include <algorithm>
 #include <atomic>
@@ -121,8 +120,7 @@ Status StretchesSource::take_chunk() {
   return {};
 }
 
-// Closes files and ring: one of many sources is read at a time, and all may live to the end of a
-// run.
+// Closes files and ring, because many read sources may live to the end of a run.
 Result<size_t> StretchesSource::end() {
   ring_.reset();
   files_.clear();

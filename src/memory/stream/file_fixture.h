@@ -48,8 +48,7 @@ inline void drop_from_page_cache(const std::string& path) {
 
 using Kinds = std::tuple<pool::Mechanism, io::EngineKind>;
 
-// Fixture over all mechanisms of pools and kinds of engines. Mechanisms not in this kernel are
-// skipped.
+// Fixture over mechanisms of pools (those of this kernel) and kinds of engines.
 class FileStreamTest : public testing::TestWithParam<Kinds> {
  protected:
   ~FileStreamTest() override { close(); }

@@ -19,8 +19,8 @@
 // That is for many readers that share a pool: a block that one does not need is free for the
 // others. A reader that has the pool for itself (keeps_blocks) releases nothing. When it needs
 // memory, it recycles the block that was in the window of a fault longest ago, unless it is in the
-// window of this one. Only faults are seen, so a block in constant use is recycled as well, and
-// read again.
+// window of this one. Only faults are seen, so even a block in constant use is recycled and read
+// again.
 //
 // Several threads. The lock is held while a fault is served, including the wait for the disk: other
 // reads are in flight by then, and loads without a fault need no lock. A block may be unmapped

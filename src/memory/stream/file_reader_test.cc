@@ -15,7 +15,7 @@ using FileReaderTest = FileStreamTest;
 
 // Another thread may just have mapped the block. But if a mapped block faults again and again, the
 // reader cannot mend it and must decline, or the program would hang.
-TEST_P(FileReaderTest, AFaultInABlockThatIsThereIsNotOursAfterAWhile) {
+TEST_P(FileReaderTest, RepeatedFaultsInAMappedBlockAreDeclined) {
   open(block_bytes, 4);
   if (IsSkipped()) return;
   const auto data = random_bytes(2 * block_bytes, 1);

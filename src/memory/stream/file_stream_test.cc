@@ -912,7 +912,7 @@ TEST_F(PublicFileStreamTest, AStoreThatBreaksARuleMeetsThePolicy) {
   EXPECT_EQ(std::filesystem::file_size(path("file")), 1u);
 }
 
-TEST_F(PublicFileStreamTest, FinishRefusesAnEndThatCannotBe) {
+TEST_F(PublicFileStreamTest, FinishRefusesAnImpossibleEnd) {
   constexpr size_t block = 64 * KiB;
   auto writer = FileWriter::open(
       path("file"), {.bytes_max = 8 * block, .block_bytes = block, .comeback_blocks = 1});

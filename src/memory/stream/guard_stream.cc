@@ -61,10 +61,10 @@
 //
 // The guard. The paper guards a block's first page. Here all of it is guarded, for two reasons. A
 // consumer that jumps into the middle of a block would miss a guard on its first page; so it
-// faults, and the blocks that it jumped over are decommitted. And a 4 KiB page of a huge page cannot
-// be protected without splitting it. Measured over 64 blocks, each committed, filled, guarded,
-// opened, read and decommitted; microseconds, medians; first with one thread, then with the other
-// core computing in the same process:
+// faults, and the blocks that it jumped over are decommitted. And protecting a 4 KiB page splits
+// its huge page. Measured over 64 blocks, each committed, filled, guarded, opened, read and
+// decommitted; microseconds, medians; first with one thread, then with the other core computing in
+// the same process:
 //
 //                        guard one page   guard all    lift one page   lift all   give back
 //   1 MiB, 4 KiB pages      3.5   14       19   30        2.4           19         55    67

@@ -320,7 +320,7 @@ TEST_F(GuardStreamTest, AConsumerThatJumpsBeyondTheProducerWaitsForIt) {
   EXPECT_EQ(look(data + 399 * block), 100);
 }
 
-TEST_F(GuardStreamTest, WaitReadyTellsWhatCanBeReadWithoutWaiting) {
+TEST_F(GuardStreamTest, WaitReadyReturnsTheEndReadableWithoutWaiting) {
   GuardStream pipe =
       open({.bytes = 90 * block, .read_ahead_blocks = 5, .producer_comeback_blocks = 0});
   for (int i = 0; i < 4; ++i) touch(pipe.writer() + i * block);
@@ -626,7 +626,7 @@ TEST_F(GuardStreamTest, StrictFindsStoresToGuardedBlocksAndToThoseOfTheConsumer)
       "finished.*producer in block 5: it said that it was done");
 }
 
-TEST_F(GuardStreamTest, OptionsThatCannotBeAreRefused) {
+TEST_F(GuardStreamTest, InvalidOptionsAreRefused) {
   for (GuardStream::Options options :
        {GuardStream::Options{.bytes = 1, .block_bytes = 2048},
         GuardStream::Options{.bytes = 1, .block_bytes = 12288},

@@ -387,7 +387,7 @@ uint8_t value_at(uint64_t seed, uint64_t offset) {
 
 // Random shapes; the producer is killed at a random moment. All blocks that the consumer sees
 // before the error must be as written.
-TEST(ProcessStream, WhateverADeathLeavesIsTrue) {
+TEST(ProcessStream, BlocksReleasedBeforeADeathAreRight) {
   const Seeds seeds = stress_seeds(trials(60));
   for (uint64_t seed = seeds.first; seed < seeds.end && !HasFailure(); ++seed) {
     SCOPED_TRACE("PENSTOCK_STRESS_SEED=" + std::to_string(seed));

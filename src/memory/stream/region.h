@@ -83,8 +83,7 @@ class RegionCore final : public StreamHandler {
 
   mutable Mutex mutex_;
   os::ZeroedTable<Slot> slots_;                          // guarded by mutex_
-  const std::unique_ptr<uint64_t[]> shown_at_plus_one_;  // each block's index, plus one; 0: not
-                                                         // here
+  const std::unique_ptr<uint64_t[]> shown_at_plus_one_;  // each block's index, plus one; 0: none
   EventCount ended_;                                     // announced when a slot stops being busy
 };
 

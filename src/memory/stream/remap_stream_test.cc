@@ -366,7 +366,7 @@ TEST_P(RemapStreamOn, PrepareRefusesMoreThanOneWindowOfItsSide) {
   EXPECT_TRUE(pipe.prepare_write(nullptr, 0));
 }
 
-TEST_P(RemapStreamOn, WaitReadyTellsWhatIsThereAndTheEnd) {
+TEST_P(RemapStreamOn, WaitReadyReturnsTheReadableEndAndTheEnd) {
   RemapStream pipe = open({.bytes = 90 * block});
   constexpr uint64_t bytes = 77 * block + 3;
   std::jthread producer([&] {
@@ -539,7 +539,7 @@ TEST_F(RemapStreamForSystemCalls, ErrorsReachSystemCallsAndCode) {
       "stopping: cannot serve the producer in block");
 }
 
-TEST(RemapStream, OptionsThatCannotBeAreRefused) {
+TEST(RemapStream, InvalidOptionsAreRefused) {
   for (RemapStream::Options options :
        {RemapStream::Options{.bytes = 1, .block_bytes = 2048},
         RemapStream::Options{.bytes = 1, .block_bytes = 12288},

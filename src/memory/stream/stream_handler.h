@@ -38,8 +38,8 @@ class StreamHandler : public fault::Handler {
   // Makes this the handler of faults in the range.
   Status watch(std::byte* begin, uint64_t bytes);
   bool is_watching() const { return static_cast<bool>(registration_); }
-  // Ends that; no thread is in on_fault() any more. Derived destructors call it first: on_fault()
-  // uses members.
+  // Ends that; no thread is in on_fault() any more. Derived destructors call it first, because
+  // on_fault() uses members.
   void stop_watching() { registration_ = {}; }
 
   // Errors: unsupported, if is_inherited().

@@ -254,8 +254,7 @@ int TwoSidedCore::retire(Side side, Position kept, Position) noexcept {
   const Position begin = retired_[index_of(side)];
   const Position end = std::min(kept, begin + static_cast<Position>(slots_.size()));
   // hide() may give up the lock, and another thread of the side may show a block behind this scan
-  // meanwhile. A scan that hides nothing keeps the lock; a thread moving a block sees the new
-  // limit.
+  // meanwhile. A scan that hides nothing keeps the lock; movers see the new limit.
   for (bool hidden = true; hidden;) {
     hidden = false;
     for (Position position = begin; position < end; ++position) {

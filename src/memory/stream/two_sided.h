@@ -66,8 +66,7 @@ class TwoSidedCore : public StreamHandler {
   virtual Status finish(uint64_t bytes) EXCLUDES_LOCK(mutex_);
   virtual Result<uint64_t> wait_ready(uint64_t offset) EXCLUDES_LOCK(mutex_);
   virtual void fail(Side side, Error error) EXCLUDES_LOCK(mutex_);
-  // Like fail() with ErrorCode::cancelled, but an exhausted heap costs only the message: for
-  // destructors.
+  // Like fail() with ErrorCode::cancelled; an exhausted heap costs only the message.
   virtual void cancel(Side side, const char* attempted) noexcept EXCLUDES_LOCK(mutex_);
   Status status() const EXCLUDES_LOCK(mutex_);
 

@@ -53,8 +53,7 @@ struct ChunkSource {
 //   finish(Worker&, Bucket&, uint64_t start, unsigned depth)  stores a bucket in order from `start`
 //   common_pos(const Worker&, const Bucket&)                  bytes that all keys have in common;
 //                                                             nullopt: all keys are equal
-//   key_at(size_t pos)                                        returns the function from an item to the
-//                                                             number by which it is distributed there
+//   key_at(size_t pos)                                        the function from items to numbers
 template <class Sort, class Item, class Tools, class Scatter>
 class ChunkSort {
  public:

@@ -23,7 +23,7 @@
 // needs no more than one partly filled chunk for each bucket and thread. Then every bucket has to
 // move to its place, which costs nothing if it is there already:
 //
-//   1. A sample tells about where each bucket will end up: its region of the array.
+//   1. A sample predicts the place of each bucket: its region of the array.
 //   2. Input is not read from front to back but from all regions in turn, at the same pace. As the
 //      buckets fill, each finds chunks free in its own region.
 //   3. All regions are moved towards the end by a little more than the sample may be wrong (the
@@ -220,8 +220,8 @@ uint32_t ChunkSpace::Numbers::take(uint32_t region) {
     if (uint32_t chunk = pop(wanted); chunk != none) return chunk;
   }
   // Further regions first: their chunks are in nobody's way for longer. Then the nearest region in
-  // front, which will be written last of these: usually when the bucket is finished. Last,
-  // the array's start.
+  // front, which will be written last of these: usually with the bucket's end. Last, the array's
+  // start.
   uint64_t word = region / 64;
   uint64_t bits = filled_[word] & (~uint64_t{0} << (region % 64));
   while (bits == 0 && ++word < filled_.size()) bits = filled_[word];

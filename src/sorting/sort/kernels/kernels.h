@@ -25,8 +25,7 @@ struct HeavyKeys {
   uint64_t leader = 0;
 
   // A key's halves are multiplied by a number each: if they were added before the multiplication,
-  // keys that differ in one bit of either half would collide. Each bit of a half reaches the bits
-  // taken.
+  // keys that differ in one bit of either half would collide. Each bit of a half affects them.
   static constexpr uint32_t lower_factor = 0x9e3779b1u;
   static constexpr uint32_t upper_factor = 0x85ebca6bu;
   static constexpr uint32_t place_shift = 26;
@@ -63,8 +62,7 @@ struct Kernels {
   // returns their number. REQUIRES: T is a number; in == out, or the two do not overlap.
   size_t (*take_out_heavy)(const T* in, size_t count, const HeavyKeys& heavy, HeavyTally& tally,
                            T* out);
-  // Stores the item `count` times, past the caches: finish_stores() (sorting/scatter/lines.h) before others
-  // read.
+  // Stores the item `count` times, past the caches: others need finish_stores() first.
   void (*fill)(T* out, size_t count, const T& item);
   // Adds all items to the sum.
   void (*add_to_sum)(const T* items, size_t count, ItemSum& sum);
@@ -94,8 +92,7 @@ using LookAtKeys = void (*)(std::span<const std::string_view> keys, size_t from,
                             SeenBytes& seen);
 extern const LookAtKeys look_at_keys;
 
-// The value of each byte at a place. (At distances of a power of two, places would share cache
-// sets.)
+// The value of each byte at a place. (Places at powers of two would share cache sets.)
 struct WorthOfBytes {
   uint64_t of[256 + 8];
 };

@@ -264,8 +264,7 @@ class StringPairs {
     });
   }
 
-  // Sorts by number; equal numbers become equal keys, of which keys_end() knows whether strings
-  // end.
+  // Sorts by number; equal numbers become equal keys, with keys_end() for ends of strings.
   Status sort_numbered(std::span<KeyValue> pairs, unsigned threads, KeysEnd& keys_end) const {
     static_assert(sizeof(Key128) == sizeof(KeyValue));
     if (!digits_->has_more()) return sort_by_number(pairs, threads);
