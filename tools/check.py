@@ -7,6 +7,7 @@ Each build has its purpose:
   asan-ubsan  the tests of the library, under the address and undefined-behaviour sanitizers (`check.py sanitizers`).
   tsan        the tests that run threads against each other, under the thread sanitizer (`check.py threads`).
   package     the users' build, with each file compiled by itself: some tests of the program.
+  slim        only in `check.py full`: the tests of ./check in a build without tracing, report pages and penstock find.
 Continuous integration (`check.py ci`) runs ./check first, then its further parts one by one: tests with the label `ci`, tests
 without rights, the sanitizers, and tests of the users' build. Its time is limited: no part begins after PART_BEGINS_MAX_S, and
 END_MAX_S ends the running one. The last lines name the parts that ran and those that did not; `./check full` runs all. In
@@ -351,6 +352,7 @@ def parts_by_word():
                sanitizers[1], threads[1]]
     full = [Part("everything", "dev", (), (), unprivileged("dev")), Part("sanitizers", "asan-ubsan", (), ()),
             Part("threads", "tsan", ("threads_full_tests",), ("-L", "^threads-full$")),
+            Part("without tracing and find", "slim", ("end_to_end", "unit_tests"), ("-LE", "^(full|ci)$")),
             Part("static analysis", "dev", None, None,
                  lambda tally, clock, deadline: command(tally, "static analysis", "tools/analyze.py"))]
     return {"": check, "sanitizers": sanitizers, "threads": threads, "ci": [*check, *further], "full": full}

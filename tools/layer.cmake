@@ -38,10 +38,13 @@ endfunction()
 # penstock_layer(NAME USES...): a folder of src/, papers/ or generate/ is one layer. Its *.cc files, also in subfolders, are
 # the layer's sources; each *_test.cc is a test program (named NAME_x_test). Folders named target/ are programs under test; a
 # folder with a CMakeLists.txt is a layer of its own. A layer uses the layers after its NAME; src/layers.txt names those of a
-# folder of src/, and its traits.
+# folder of src/, and its traits. The caller may set LEFT_OUT: a regular expression of sources and tests that this build leaves out.
 function(penstock_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   list(FILTER sources EXCLUDE REGEX "/target/")
+  if(LEFT_OUT)
+    list(FILTER sources EXCLUDE REGEX ${LEFT_OUT})
+  endif()
   file(GLOB inner CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
   foreach(list IN LISTS inner)
     get_filename_component(folder ${list} DIRECTORY)

@@ -1,6 +1,9 @@
 # Reports missing Debian packages, by their headers, before anything else fails.
 set(needs liburing.h=liburing-dev fmt/core.h=libfmt-dev nlohmann/json.hpp=nlohmann-json3-dev zlib.h=zlib1g-dev
-  zstd.h=libzstd-dev lz4.h=liblz4-dev lzma.h=liblzma-dev bzlib.h=libbz2-dev pcre2.h=libpcre2-dev)
+  zstd.h=libzstd-dev lz4.h=liblz4-dev lzma.h=liblzma-dev bzlib.h=libbz2-dev)
+if(PENSTOCK_FIND)
+  list(APPEND needs pcre2.h=libpcre2-dev)
+endif()
 if(PENSTOCK_PROGRAM OR PENSTOCK_TESTS OR PENSTOCK_BENCH)
   list(APPEND needs CLI/CLI.hpp=libcli11-dev)
 endif()

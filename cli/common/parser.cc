@@ -73,6 +73,10 @@ constexpr std::pair<std::string_view, const char*> value_names[] = {{"output", "
                                                                     {"a", "FILENUM"},
                                                                     {"v", "FILENUM"}};
 
+bool is_shown(const CLI::App* command) {
+  return !command->get_group().empty();
+}
+
 // The help's name for the option's value.
 std::string value_of(const CLI::Option& option) {
   const std::string name = option.get_type_name();
@@ -261,7 +265,7 @@ std::string unexpected(const CLI::App& app, bool is_program, const std::vector<s
     return fmt::format("no option {}{}", name, did_you_mean(name, names));
   }
   if (!is_program) return fmt::format("unexpected word {}", word);
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+  for (const CLI::App* command : app.get_subcommands(is_shown))
     names.push_back(command->get_name());
   return fmt::format("no command {}{}", word, did_you_mean(word, names));
 }
@@ -393,6 +397,12 @@ void Parser::refuse(const char* names, bool takes_value, const std::string& mess
 
 void Parser::give_up_short_help() {
   app_->set_help_flag("--help", "print this help and exit")->group(usual_group);
+}
+
+void Parser::leave_out() {
+  app_->group("");
+  app_->set_help_flag();
+  app_->allow_extras();
 }
 
 void Parser::group(const char* heading) {
@@ -547,7 +557,7 @@ CommandText text_of(const CLI::App& app, const Declarations& declarations) {
 
 std::vector<CommandText> CommandLine::texts() const {
   std::vector<CommandText> texts = {text_of(*app_, declarations_)};
-  for (const CLI::App* app : app_->get_subcommands({}))
+  for (const CLI::App* app : app_->get_subcommands(is_shown))
     texts.push_back(text_of(*app, declarations_));
   return texts;
 }

@@ -103,6 +103,8 @@ class Parser {
   void refuse(const char* names, bool takes_value, const std::string& message);
   // Keeps "--help" only, for commands in which "-h" is another option.
   void give_up_short_help();
+  // Hides the subcommand from the help, and accepts any words behind its name.
+  void leave_out();
   // The heading above the options that are added from now on, in the help and in the manual.
   void group(const char* heading);
   // The text below the help.

@@ -21,9 +21,9 @@
 #include "cli/common/print.h"
 #include "cli/common/write_file.h"
 #include "cli/sort/debug.h"
-#include "cli/sort/sort_report.h"
 #include "cli/sort/sort_words.h"
 #include "cli/sort/tables.h"
+#include "cli/trace/sort_page.h"
 #include "files/ops/merge/merge_files.h"
 #include "interfaces/api/item_format.h"
 #include "interfaces/api/options.h"
@@ -77,6 +77,9 @@ Status validate(const SortArguments& arguments) {
   if (arguments.sort.resume && !arguments.output_rules.sync)
     return misuse("resume from data that --no-sync leaves in memory", "--resume --no-sync",
                   "one of the two");
+  if (!arguments.report_path.empty()) {
+    if (Status built = check_pages_built(); !built) return built;
+  }
   if (arguments.json && io::output_descriptor(arguments.output) == STDOUT_FILENO) {
     return misuse("print statistics to the same place as the output", "--json",
                   "-o FILE, or --stats FILE");
@@ -130,10 +133,9 @@ int write_statistics(const SortArguments& arguments, const FilesOptions& options
   Status written;
   if (!arguments.stats_path.empty()) written = write_file(arguments.stats_path, json + "\n");
   if (written && !arguments.report_path.empty()) {
-    Result<report::SortRun> sort = sort_run_of(json, options.output);
-    if (!sort) return report("sort", sort.error());
-    written = write_file(arguments.report_path,
-                         report::make_page({}, {&*sort, 1}, {.version = PENSTOCK_VERSION_STRING}));
+    const Result<std::string> page = sort_page(json, options.output);
+    if (!page) return report("sort", page.error());
+    written = write_file(arguments.report_path, *page);
   }
   return written ? exit_ok : report("sort", written.error());
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 // Members of a sort's statistics that describe its memory over time: written by json.cc, read by
-// the report (cli/sort/sort_report.cc).
+// the report (cli/trace/sort_report.cc).
 
 #include <array>
 

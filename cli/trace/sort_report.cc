@@ -1,4 +1,4 @@
-#include "cli/sort/sort_report.h"
+#include "cli/trace/sort_report.h"
 
 #include <fmt/format.h>
 
