@@ -12,11 +12,11 @@
 namespace penstock::report {
 namespace {
 
-// Most numbers are small, and of few kinds: higher levels look long for matches that save 5 %.
+// Most numbers are small and repeat. Higher levels take much longer and save 5 %.
 constexpr int compression_level = 4;
 constexpr uint32_t least_columns = 256;
 constexpr size_t starts_max = 2048;
-constexpr size_t processes_max = 4096;  // whose ids the single requests can tell
+constexpr size_t processes_max = 4096;  // single requests refer to no further processes
 
 std::string compressed(const std::string& plain) {
   uLongf bytes = compressBound(static_cast<uLong>(plain.size()));
@@ -72,7 +72,7 @@ void put_timeline(std::string& to, const Timeline& timeline, uint64_t start_ns) 
   }
 }
 
-// When the requests of the picture's columns began, thinned.
+// Writes the start times of the picture's columns, thinned.
 void put_starts(std::string& to, const TraceSummary& summary) {
   const std::vector<uint64_t>& starts = summary.column_start_ns;
   const size_t stride = std::max<size_t>(1, (starts.size() + starts_max - 1) / starts_max);
@@ -117,8 +117,8 @@ std::string pack_data(const TraceSummary& summary, std::span<const FileFigures> 
   std::string pictures, singles;
   uint64_t picture_count = 0, single_count = 0;
   if (summary.overview && !summary.all_single) {
-    // Half of what there is for the whole, the rest for the places.
-    const size_t share = summary.places.empty() ? bytes_max : bytes_max / 2;
+    // The picture of the whole gets half of the bytes, the close-ups get the rest.
+    const size_t share = summary.close_ups.empty() ? bytes_max : bytes_max / 2;
     const size_t allowed = share > spent_bytes ? share - spent_bytes : 0;
     std::optional<Picture> coarse;
     const Picture* overview = &*summary.overview;
@@ -132,23 +132,23 @@ std::string pack_data(const TraceSummary& summary, std::span<const FileFigures> 
         break;
       }
       if (!coarse) coarse = *summary.overview;
-      // Neighbours are alike, so that half of the columns take more than half of the room.
+      // Neighbouring columns are alike, so half of the columns take more than half of the bytes.
       coarse->halve_columns();
       overview = &*coarse;
     }
     pictures += packed;
     ++picture_count;
   }
-  for (const Place& place : summary.places) {
-    std::string place_pictures, place_singles;
-    for (const Picture& picture : place.pictures) put_picture(place_pictures, picture);
-    put_singles(place_singles, place.singles);
-    const size_t packed_bytes = compressed(place_pictures + place_singles).size();
+  for (const CloseUp& close_up : summary.close_ups) {
+    std::string close_up_pictures, close_up_singles;
+    for (const Picture& picture : close_up.pictures) put_picture(close_up_pictures, picture);
+    put_singles(close_up_singles, close_up.singles);
+    const size_t packed_bytes = compressed(close_up_pictures + close_up_singles).size();
     if (spent_bytes + packed_bytes > bytes_max) continue;  // a smaller one may fit
     spent_bytes += packed_bytes;
-    pictures += place_pictures;
-    singles += place_singles;
-    picture_count += place.pictures.size();
+    pictures += close_up_pictures;
+    singles += close_up_singles;
+    picture_count += close_up.pictures.size();
     ++single_count;
   }
 

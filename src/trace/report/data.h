@@ -6,16 +6,16 @@
 // The order (report.js reads the same; `s` marks put_signed, times are in units of 100 ns):
 //
 //   1 (the version), first request, requests, addresses
-//   files: how many; of each: base address, bytes shown, first offset, in order of the table
-//   processes: how many; the id (s) of each, in order of their first request (the first 4096)
+//   files: count; for each: base address, bytes shown, first offset, in order of the table
+//   processes: count; the id (s) of each, in order of their first request (the first 4096)
 //   time line: bins, the start, nanoseconds of a bin times 1000; per bin, all of one column before
 //     the next column: bytes read, bytes written, seeks; median, 99 % and largest latency in ns of
 //     reads, then of writes
-//   starts: requests between two entries, how many, each time less the one before (s)
-//   pictures: how many; of each: first request, requests, columns, rows, requests per column,
+//   starts: requests between two entries, count, differences between successive times (s)
+//   pictures: count; for each: first request, requests, columns, rows, requests per column,
 //     bytes of its cells, the cells (Picture::cells)
-//   single requests: how many stretches; of each: first request, requests, and five columns
-//     (SingleRequests), each with its bytes in front
+//   close-ups: count; for each: first request, requests, and five columns (SingleRequests), each
+//     after its size in bytes
 
 #include <cstddef>
 #include <span>
@@ -26,8 +26,8 @@
 
 namespace penstock::report {
 
-// At most `bytes_max`, or as little as it can be: the picture of the whole loses columns, and the
-// least important places are left out.
+// Packs a trace into at most `bytes_max`, or as little as possible: the picture of the whole loses
+// columns, and the least important close-ups are left out.
 std::string pack_data(const TraceSummary& summary, std::span<const FileFigures> listed,
                       size_t bytes_max);
 

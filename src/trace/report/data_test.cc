@@ -20,7 +20,7 @@ std::string inflated(const std::string& packed) {
   return plain;
 }
 
-// Reads as the page's script does.
+// Reads numbers as the page's script does.
 class Numbers {
  public:
   explicit Numbers(std::string bytes) : bytes_(std::move(bytes)) {}
@@ -120,7 +120,7 @@ TEST(PageData, SingleRequestsComeBackAsTheyWere) {
 }
 
 TEST(PageData, KeepsToItsRoom) {
-  // Random places everywhere: the worst for a picture.
+  // Random addresses are the worst case for a picture.
   const uint64_t seed = seed_of_run();
   SCOPED_TRACE(seed);
   Random random(seed);

@@ -1,13 +1,13 @@
 # cmake -DOUTPUT=FILE.cc -DFOLDER=page -P embed.cmake: the page's style and script as string constants.
 #
-# The hash is what the page's Content-Security-Policy names the script by: SHA-256 of exactly the bytes between the
-# script's tags, in base64, which CMake has to be taught.
+# The page's Content-Security-Policy names the script by its hash: SHA-256 of exactly the bytes between the script's
+# tags, in base64. CMake has no base64, so it is computed here.
 file(READ ${FOLDER}/report.css style)
 file(READ ${FOLDER}/report.js script)
 foreach(part style script)
   # Neither may end the element that it stands in, nor the string constant.
   if("${${part}}" MATCHES "</(style|script)" OR "${${part}}" MATCHES "\\)part\"")
-    message(FATAL_ERROR "the page's ${part} holds what would end it")
+    message(FATAL_ERROR "the page's ${part} contains the text that ends it")
   endif()
 endforeach()
 

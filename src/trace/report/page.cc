@@ -13,14 +13,14 @@
 #include "trace/report/sort_section.h"
 #include "trace/report/text.h"
 
-// The page is written from top to bottom into one string. Everything that a reader without
-// JavaScript can have stands in it as text: the script adds pictures, and takes the files' names
-// for them from the tables.
+// The page is written from top to bottom into one string. Figures and tables are text, which a
+// reader without JavaScript sees, too. The script adds pictures, and takes the files' names from
+// the tables.
 
 namespace penstock::report {
 namespace {
 
-constexpr size_t file_rows_max = 300;  // rows of a table; the rest is summed up in one
+constexpr size_t file_rows_max = 300;  // rows of a table; one more row sums up the rest
 constexpr size_t process_rows_max = 100;
 constexpr size_t timeline_rows = 16;
 
@@ -36,8 +36,8 @@ double mean_run_bytes(const Figures& figures) {
 
 std::string latency_text(const Latencies& latencies) {
   if (latencies.requests == 0) return "none";
-  if (latencies.max_ns == 0) return "not known";  // of a log that does not tell them
-  // Where there is little room, a line ends between numbers, not within one.
+  if (latencies.max_ns == 0) return "not known";  // the log contains no latencies
+  // A no-break space keeps a number and its unit on one line.
   auto text = [](uint64_t ns) {
     std::string one = duration_text(static_cast<double>(ns) * 1e-9);
     if (const size_t space = one.find(' '); space != one.npos) one.replace(space, 1, "\u00a0");
@@ -118,8 +118,8 @@ void add_glance(Writer& page, std::span<const TraceSummary> traces) {
 
 // --- One trace ---------------------------------------------------------------------------------
 
-// The `rows_max` of them that matter most, by their share of the bytes and of the seeks; the most
-// bytes first. What is left out is summed up in `others`.
+// Returns the `rows_max` most important rows, by their share of the bytes and of the seeks, sorted
+// by bytes in descending order. Adds the figures of all other rows to `others`.
 template <class T>
 std::vector<T> most_important(const std::vector<T>& all, const Figures& totals, size_t rows_max,
                               Figures& others) {
@@ -417,7 +417,7 @@ std::string make_page(std::span<const TraceSummary> traces, std::span<const Sort
   if (!traces.empty()) add_glance(page, traces);
   page.add("<div class=\"traces{}\">\n", traces.size() > 1 ? " several" : "");
 
-  // Tables have their share of the room as well: with many traces, fewer rows each.
+  // Tables share the page's room as well: with many traces, each table has fewer rows.
   const size_t rows_max = std::max<size_t>(20, file_rows_max / std::max<size_t>(1, traces.size()));
   std::vector<std::vector<FileFigures>> listed(traces.size());
   for (size_t i = 0; i < traces.size(); ++i) {
@@ -426,7 +426,7 @@ std::string make_page(std::span<const TraceSummary> traces, std::span<const Sort
     add_trace(page, traces[i], i, traces.size() == 1, listed[i], others);
   }
   page.raw("</div>\n");
-  // Sorts may have all of the room, but for half of it where there are pictures of traces.
+  // Sorts get half of the room if the page has pictures of traces, and all of it otherwise.
   const size_t used_bytes = page.bytes() + page_script.size() + 2000;
   const size_t room_bytes = options.bytes_max > used_bytes ? options.bytes_max - used_bytes : 0;
   add_sorts(page, sorts, traces.empty() && sorts.size() == 1,
@@ -440,7 +440,7 @@ std::string make_page(std::span<const TraceSummary> traces, std::span<const Sort
   size_t left_bytes = options.bytes_max > spent_bytes ? options.bytes_max - spent_bytes : 0;
   for (size_t i = 0; i < traces.size(); ++i) {
     if (traces[i].totals.requests() == 0) continue;
-    // Base64 makes four bytes of three. What one trace leaves, the next ones may have.
+    // Base64 makes four bytes of three. The next traces share the bytes that this one leaves.
     const size_t share_bytes = left_bytes / (traces.size() - i) / 4 * 3;
     const std::string data = pack_data(traces[i], listed[i], share_bytes);
     const std::string text = base64({reinterpret_cast<const uint8_t*>(data.data()), data.size()});

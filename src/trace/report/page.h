@@ -1,12 +1,11 @@
 #pragma once
 
-// The page: one HTML file with all that it needs in it.
+// The page: one complete HTML file.
 //
-// What the page asks of its reader's browser: nothing for the tables, and a script of our own for
-// the pictures. It asks nobody else for anything: a Content-Security-Policy forbids the network,
-// and every script but the one whose hash it names. That is the second wall; the first is that
-// names of files, commands and processes are strangers' text, appear as text of HTML elements
-// alone, escaped, and never in a script or in its data, which are numbers.
+// Tables need nothing of the browser, and pictures need the page's own script. Names of files,
+// commands and processes are untrusted text. Two walls keep them from acting: they appear as
+// escaped text of HTML elements alone, never in a script or in its data, which are numbers; and a
+// Content-Security-Policy forbids the network, and every script but the one whose hash it names.
 
 #include <cstddef>
 #include <span>
@@ -18,8 +17,8 @@
 namespace penstock::report {
 
 struct PageOptions {
-  std::string version;  // of the program
-  // Of the page. Tables of traces have their room in any case.
+  std::string version;  // the program's version
+  // Largest size of the page. Tables of traces are written in full, whatever their size.
   size_t bytes_max = size_t{4'700'000};
 };
 

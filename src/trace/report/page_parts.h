@@ -1,6 +1,6 @@
 #pragma once
 
-// The page's own files, as embed.cmake puts them into the program.
+// The page's style and script, which embed.cmake puts into the program.
 
 #include <string_view>
 
@@ -8,6 +8,6 @@ namespace penstock::report {
 
 extern const std::string_view page_style;        // page/report.css
 extern const std::string_view page_script;       // page/report.js
-extern const std::string_view page_script_hash;  // "sha256-...": of exactly page_script
+extern const std::string_view page_script_hash;  // "sha256-...", the hash of page_script
 
 }  // namespace penstock::report

@@ -42,7 +42,7 @@ TEST(Page, HasAllThatItNeedsAndOnlyOneScript) {
                             page_script_hash)),
       page.npos);
   EXPECT_EQ(count_of(page, "<script>"), 1u);
-  EXPECT_EQ(count_of(page, "<script"), 2u);  // and the data, which is not run
+  EXPECT_EQ(count_of(page, "<script"), 2u);  // the second one is data, which is not run
   for (const char* outside : {"http:", "https:", "src=", "@import", "url(", "fetch(", "<link"}) {
     EXPECT_EQ(page.find(outside), page.npos) << outside;
   }
@@ -87,7 +87,7 @@ TEST(Page, SortsShowPredictionMeasurementAndStairs) {
   EXPECT_NE(page.find("12,345"), page.npos);
   EXPECT_NE(page.find("predicted 2.00 s"), page.npos);
   EXPECT_EQ(count_of(page, "<figure class=\"chart stairs\">"), 1u);
-  EXPECT_EQ(page.find("What held the memory"), page.npos);  // nothing tells
+  EXPECT_EQ(page.find("What held the memory"), page.npos);  // no occupancy was recorded
 }
 
 TEST(Page, ASortShowsItsTimeLineAndWhatToDo) {
@@ -98,7 +98,7 @@ TEST(Page, ASortShowsItsTimeLineAndWhatToDo) {
   sort.phases.push_back({"distribute <b>", {.seconds = 2}, {.seconds = 6}});
   sort.phases.push_back({"sort", {.seconds = 3}, {.seconds = 4}});
   std::string page = make_page({}, std::array{sort}, {.version = "1"});
-  // Phases end to end, on one scale of ten seconds; those that took no time have no bar.
+  // Phases lie end to end, on one scale of ten seconds. A phase that took no time has no bar.
   EXPECT_NE(page.find("style=\"left:0.00%;width:60.00%\" title=\"distribute &lt;b&gt;: 6.00 s\""),
             page.npos);
   EXPECT_NE(page.find("style=\"left:60.00%;width:40.00%\" title=\"sort: 4.00 s\""), page.npos);
@@ -106,7 +106,7 @@ TEST(Page, ASortShowsItsTimeLineAndWhatToDo) {
   EXPECT_EQ(count_of(page, "class=\"track\""), 2u);
   EXPECT_NE(page.find("2.00 times what was predicted"), page.npos);
   EXPECT_NE(page.find("<code>penstock disk DIRECTORY"), page.npos);
-  // Nothing stands out; no figures, no section.
+  // Good figures give no advice, and a sort without figures has no such section.
   sort.predicted_s = 10;
   page = make_page({}, std::array{sort}, {.version = "1"});
   EXPECT_NE(page.find("Nothing stands out"), page.npos);
@@ -132,7 +132,7 @@ TEST(Page, ASortShowsWhatHeldItsMemory) {
   EXPECT_NE(page.find("What held the memory"), page.npos);
   EXPECT_EQ(count_of(page, "<g><title>"), 2u);
   EXPECT_NE(page.find("4 buckets (shown: 2)"), page.npos);
-  // Every stage is drawn in both pictures, but for the one that lasted no time.
+  // Both pictures draw every stage, except one that lasted no time.
   for (const char* stage : {"reading", "waiting", "sorting", "writing"}) {
     EXPECT_EQ(count_of(page, std::string("<path class=\"") + stage + "\""),
               std::string_view(stage) == "waiting" ? 2u : 3u)
@@ -140,7 +140,7 @@ TEST(Page, ASortShowsWhatHeldItsMemory) {
   }
 }
 
-// One that has more than anybody can see.
+// A sort with more buckets, bins and staircases than a page can show.
 SortRun large_sort(int number) {
   SortRun sort{.name = "sort-" + std::to_string(number) + "."};
   Occupancy& all = sort.occupancy;
@@ -186,7 +186,7 @@ TEST(Page, SortsShareItsRoom) {
       }
     }
   }
-  // Beside a trace, whose pictures are still there.
+  // A trace on the same page keeps its pictures.
   const std::string page = page_of({"/data/in.bin"}, std::vector<SortRun>(5, large_sort(1)));
   EXPECT_LE(page.size(), 4'700'000u);
   EXPECT_EQ(count_of(page, "id=\"data-"), 1u);
@@ -214,7 +214,7 @@ TEST(Thinned, KeepsWhatIsThere) {
   EXPECT_EQ(thinned(all, 1200).stage_bytes, all.stage_bytes);
 }
 
-// Statistics are a file, which anybody may have written.
+// The statistics are an untrusted file.
 TEST(Page, NumbersThatCannotBeDrawnLeaveThePictureOut) {
   SortRun sort{.name = "sorted"};
   sort.occupancy.buckets.push_back({~uint64_t{0} / 4, ~uint64_t{0} / 4, 0, 0, 0, 0, 0});

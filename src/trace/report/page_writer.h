@@ -1,6 +1,6 @@
 #pragma once
 
-// What all sections of a page are written with.
+// The writer that all sections of a page share.
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 
 namespace penstock::report {
 
-// A stranger's name as the text of an element.
+// Returns an untrusted name as the text of an element.
 inline std::string shown(std::string_view name, size_t characters_max = 200) {
   return html_escaped(printable(name, characters_max));
 }
@@ -24,7 +24,7 @@ inline const char* plural(uint64_t number) {
   return number == 1 ? "" : "s";
 }
 
-// "run.trace" of "/home/x/run.trace".
+// Returns "run.trace" for "/home/x/run.trace".
 inline std::string_view base_name(std::string_view path) {
   const size_t slash = path.rfind('/');
   return slash == path.npos || slash + 1 == path.size() ? path : path.substr(slash + 1);
@@ -38,21 +38,21 @@ class Writer {
   }
   void raw(std::string_view text) { page_ += text; }
 
-  // A cell with a number: what the script sorts by, what a person reads, and a bar behind it whose
-  // length is its share of the largest in its column.
+  // Writes a cell with a number: the value that the script sorts by, the text that a person reads,
+  // and a bar behind it whose length is the value's share of the column's largest.
   void number_cell(double value, const std::string& text, double largest = 0) {
     add("<td class=\"n\" data-v=\"{:.17g}\">{}", value, text);
     if (largest > 0) add("<i style=\"--w:{:.2f}%\"></i>", 100 * value / largest);
     raw("</td>");
   }
 
-  // To be closed with </table></div>.
+  // Begins a table. The caller ends it with </table></div>.
   void begin_table(const char* css_class, const std::string& label) {
     add("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table "
         "class=\"{}\">\n",
         html_escaped(label), css_class);
   }
-  // The names of columns, and what explains them; all but the first hold numbers.
+  // Writes the columns' names and explanations. All columns but the first contain numbers.
   void heading(std::initializer_list<std::pair<const char*, const char*>> columns) {
     raw("<thead><tr>");
     bool first = true;

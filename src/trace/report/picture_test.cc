@@ -11,7 +11,7 @@
 namespace penstock::report {
 namespace {
 
-// The definition: which cells does each request touch?
+// A model of the definition: the cells that requests touch, by column and row, as reads and writes.
 using Cells = std::map<std::pair<uint32_t, uint32_t>, std::pair<uint64_t, uint64_t>>;
 
 struct One {
@@ -59,7 +59,7 @@ TEST(Picture, CountsWhatItsDefinitionSays) {
                                .addresses = static_cast<double>(1 + random.below(1 << 20))};
     std::vector<One> all;
     for (uint64_t order = 0; order < 500; ++order) {
-      // Some that are missing, some on the edges of rows, some of the whole height.
+      // Some orders are missing, some requests begin or end at the edges of rows.
       if (random.below(10) == 0) continue;
       const double row_bytes = shape.addresses / shape.rows;
       double low = random.unit() * shape.addresses;
@@ -77,7 +77,7 @@ TEST(Picture, CountsWhatItsDefinitionSays) {
     ASSERT_LE(picture.columns(), shape.columns);
     ASSERT_GE(picture.columns() * picture.requests_per_column(), shape.requests);
     ASSERT_EQ(cells_of(picture), cells_of_model(shape, picture.requests_per_column(), all));
-    // Coarser is as if it had been drawn so.
+    // A coarsened picture equals one that was drawn with fewer columns.
     while (picture.columns() > 1) {
       picture.halve_columns();
       ASSERT_EQ(cells_of(picture), cells_of_model(shape, picture.requests_per_column(), all));
@@ -97,7 +97,7 @@ TEST(Picture, EachOfFewRequestsHasAColumn) {
 }
 
 TEST(Picture, CostsNoMoreForLongRequests) {
-  // A million requests of the whole height: rows times requests would take minutes.
+  // A million requests of the whole height. Time of rows times requests would be minutes.
   Picture picture({.requests = 1'000'000, .columns = 16, .rows = 65536, .addresses = 1e15});
   for (uint64_t order = 0; order < 1'000'000; ++order)
     picture.add(order, 0, 1e15, trace::Access::read);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Requests for the report's tests: runs of random lengths over some files, of several processes, as
-// the conversion would give them; and traces of them.
+// Random requests for the report's tests (runs of random lengths over some files, of several
+// processes, as a conversion returns them), and traces that contain them.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 
 namespace penstock::report {
 
-// A trace's file that vanishes with the test.
+// Name of a trace file, which the destructor removes.
 class TraceOnDisk {
  public:
   TraceOnDisk() {
@@ -41,7 +41,7 @@ class TraceOnDisk {
 };
 
 struct MadeRequest {
-  uint32_t file;  // from 0
+  uint32_t file;  // 0-based
   uint64_t offset, bytes;
   trace::Access access;
   int32_t process;
@@ -71,7 +71,7 @@ inline std::vector<MadeRequest> random_requests(Random& random, size_t count, ui
   return requests;
 }
 
-// A trace that converts to exactly these requests: each by an offset of its own.
+// Writes a trace that converts to exactly these requests, each with an explicit offset.
 inline void write_trace(const std::string& path, const std::vector<MadeRequest>& requests,
                         const std::vector<std::string>& names, bool complete = true) {
   auto writer = trace::TraceWriter::create(

@@ -9,47 +9,47 @@
 #include "penstock/base.h"
 #include "trace/report/text.h"
 
-// A sort waits for the disk or for the processors, reads everything so many times, and was
-// predicted well or badly. Each of these has one figure that tells, and a threshold.
+// A sort is limited by the disk or by the processors, makes a number of passes, and was predicted
+// well or badly. One figure with a threshold decides each of these:
 //
-//   the processors   share of the memory whose buckets wait for a sorter. Then the disk is ahead,
-//                    and nothing that is said of it helps.
-//   the disk         share of the time that it alone accounts for, by the prediction; or share of
-//                    the sorters' time in which they wait for reads.
-//   the passes       the plan says which memory would save one.
-//   the prediction   what was measured over what was predicted.
+//   the processors   share of the memory whose buckets wait for a sorter. If it is large, the disk
+//                    is ahead, and advice on the disk does not help.
+//   the disk         share of the time that the prediction attributes to the disk alone; or share
+//                    of the sorters' time in which they wait for reads.
+//   the passes       the plan contains the memory that would save one.
+//   the prediction   measured time over predicted time.
 
 namespace penstock::report {
 namespace {
 
-constexpr double waits_for_sorters_min = 0.35;  // of four stages, one has more than a third
+constexpr double waits_for_sorters_min = 0.35;  // one of four stages has more than a third
 constexpr double disk_share_min = 0.75;
 constexpr double waits_for_reads_min = 0.5;
-// What is off by less is within what one run differs from the next.
+// Smallest ratio of measured to predicted time that gives advice. Runs differ by less.
 constexpr double off_min = 1.33;
-// Of less, starting and ending is too large a part.
+// Shortest run that gets advice. In a shorter one, starting and ending take too large a share.
 constexpr double seconds_min = 1;
 
 std::string percent(double share) {
   return fmt::format("{:.0f} %", 100 * share);
 }
 
-// As -S takes it, never less: "768M", "12G".
+// Returns a size for the option -S, rounded up: "768M", "12G".
 std::string memory_option(double bytes) {
   const double mib = std::ceil(bytes / static_cast<double>(MiB));
   if (mib < 10 * 1024) return fmt::format("{:.0f}M", mib);
   return fmt::format("{:.0f}G", std::ceil(mib / 1024));
 }
 
-// Of the time of all phases that were predicted. The disk can account for no more of a phase than
-// there is.
+// Returns the disk's share of the time of all measured phases, by the prediction. In no phase does
+// the disk account for more than the whole phase.
 std::optional<double> disk_share(const SortRun& sort) {
   double measured = 0, of_the_disk = 0;
   for (const SortRun::Phase& phase : sort.phases) {
     const double seconds = phase.measured.seconds.value_or(0);
     if (!(seconds > 0)) continue;
     measured += seconds;
-    // (Older statistics predict the disk's time alone.)
+    // Older statistics have no disk_seconds: there `seconds` is the disk's time alone.
     const double planned = phase.predicted.seconds.value_or(0);
     const double disk = phase.predicted.disk_seconds.value_or(planned);
     of_the_disk += std::min(seconds, std::max(0.0, disk));

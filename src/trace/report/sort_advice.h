@@ -1,6 +1,6 @@
 #pragma once
 
-// What to do about what the figures of a sort show.
+// Advice to a user, from the figures of a sort.
 
 #include <string>
 #include <vector>
@@ -10,12 +10,13 @@
 namespace penstock::report {
 
 struct Advice {
-  std::string what;  // to do: "Put temporaries on another disk"
-  std::string how;   // the option for it, or the command: "-T DIRECTORY"
-  std::string why;   // a sentence with the figures that say so
+  std::string what;  // the action: "Put temporaries on another disk"
+  std::string how;   // the option or command for it: "-T DIRECTORY"
+  std::string why;   // a sentence with the figures that lead to it
 };
 
-// The most important first. None where the figures give no reason for any, or where there are none.
+// Returns the advice, the most important first. Returns none without figures, or if the figures are
+// good.
 std::vector<Advice> advice_on(const SortRun& sort);
 
 }  // namespace penstock::report

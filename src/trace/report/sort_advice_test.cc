@@ -9,8 +9,8 @@
 namespace penstock::report {
 namespace {
 
-// A sort that went as it should: each half of the time is the disk's, as predicted, and more
-// memory would save nothing.
+// A sort with good figures: the disk takes 60 % of each phase, as predicted, and more memory would
+// save nothing.
 SortRun good_run() {
   SortRun sort{.name = "sorted", .method = "distribute"};
   sort.seconds = 20;
@@ -27,7 +27,7 @@ SortRun good_run() {
   return sort;
 }
 
-// Which advice there is, by a word of each.
+// Returns a characteristic word of each advice.
 std::vector<std::string> kinds_of(const SortRun& sort) {
   std::vector<std::string> kinds;
   for (const Advice& advice : advice_on(sort)) {
@@ -43,28 +43,28 @@ std::vector<std::string> kinds_of(const SortRun& sort) {
 }
 using Kinds = std::vector<std::string>;
 
-TEST(SortAdvice, NoneWhereNothingStandsOut) {
+TEST(SortAdvice, GoodFiguresGiveNone) {
   EXPECT_EQ(kinds_of(good_run()), Kinds());
   EXPECT_EQ(kinds_of({}), Kinds());
 }
 
-TEST(SortAdvice, AnotherDiskWhereTheDiskIsTheLimit) {
+TEST(SortAdvice, AnotherDiskIfTheDiskIsTheLimit) {
   SortRun sort = good_run();
   for (SortRun::Phase& phase : sort.phases) phase.predicted.seconds = 7.4;
   EXPECT_EQ(kinds_of(sort), Kinds());
   for (SortRun::Phase& phase : sort.phases) phase.predicted.seconds = 7.6;
   EXPECT_EQ(kinds_of(sort), Kinds{"-T "});
   EXPECT_NE(advice_on(sort)[0].why.find("76 %"), std::string::npos) << advice_on(sort)[0].why;
-  sort.temp_bytes = 0;  // nothing to put elsewhere
+  sort.temp_bytes = 0;  // no temporaries to put elsewhere
   EXPECT_EQ(kinds_of(sort), Kinds{"-o FILE"});
-  // What was predicted beyond a phase's end is no time of the run.
+  // A phase that was faster than its prediction counts with its measured time.
   sort = good_run();
   sort.phases[0].predicted.seconds = 14;
   sort.phases[1].predicted.seconds = 0.1;
   EXPECT_EQ(kinds_of(sort), Kinds());
 }
 
-TEST(SortAdvice, AnotherDiskWhereSortersWaitForReads) {
+TEST(SortAdvice, AnotherDiskIfSortersWaitForReads) {
   SortRun sort = good_run();
   sort.wait_read_s = 15.9;
   EXPECT_EQ(kinds_of(sort), Kinds());
@@ -75,24 +75,24 @@ TEST(SortAdvice, AnotherDiskWhereSortersWaitForReads) {
   EXPECT_EQ(kinds_of(sort), Kinds());
 }
 
-TEST(SortAdvice, MoreProcessorsWhereBucketsWaitForASorter) {
+TEST(SortAdvice, MoreProcessorsIfBucketsWaitForASorter) {
   SortRun sort = good_run();
   auto wait = [&](double bytes) {
     sort.occupancy.stage_bytes[static_cast<size_t>(external::BucketStage::waiting)].assign(10,
                                                                                            bytes);
   };
-  wait(40);  // of 115
+  wait(40);  // 34.8 %: 40 of 115
   EXPECT_EQ(kinds_of(sort), Kinds());
-  wait(41);  // of 116
+  wait(41);  // 35.3 %: 41 of 116
   EXPECT_EQ(kinds_of(sort), Kinds{"--parallel"});
-  // Then the disk is ahead, and the prediction, which is of the disk, need not hold.
+  // The disk is ahead then, and a prediction of the disk's time need not hold.
   for (SortRun::Phase& phase : sort.phases) phase.predicted.seconds = 9.9;
   sort.wait_read_s = 100;
   sort.predicted_s = 5;
   EXPECT_EQ(kinds_of(sort), Kinds{"--parallel"});
 }
 
-TEST(SortAdvice, TheMemoryThatSavesAPass) {
+TEST(SortAdvice, MoreMemoryIfItSavesAPass) {
   SortRun sort = good_run();
   sort.fewer_passes_bytes = 0;
   EXPECT_EQ(kinds_of(sort), Kinds());
@@ -109,7 +109,7 @@ TEST(SortAdvice, TheMemoryThatSavesAPass) {
   }
 }
 
-TEST(SortAdvice, AMeasurementOfTheDiskWhereThePredictionIsFarOff) {
+TEST(SortAdvice, AMeasurementOfTheDiskIfThePredictionIsFarOff) {
   SortRun sort = good_run();
   const std::vector<std::pair<double, bool>> cases = {
       {15.1, false}, {14.9, true}, {26.5, false}, {26.7, true}, {0, false}};
@@ -120,7 +120,7 @@ TEST(SortAdvice, AMeasurementOfTheDiskWhereThePredictionIsFarOff) {
   }
   sort.predicted_s = 2;
   EXPECT_NE(advice_on(sort)[0].why.find("measured by penstock disk /data"), std::string::npos);
-  sort.emulated = "emulated device";  // which is what it is said to be
+  sort.emulated = "emulated device";  // its profile is exact
   EXPECT_EQ(kinds_of(sort), Kinds());
   sort.emulated.clear();
   sort.seconds = 0.9;  // too short to tell

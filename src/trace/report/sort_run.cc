@@ -25,7 +25,7 @@ std::string value_text(SortRun::Unit unit, std::optional<double> value) {
 
 namespace {
 
-// How many neighbours become one.
+// Returns how many neighbouring values become one.
 size_t stride_of(size_t values, size_t points_max) {
   return std::max<size_t>(1, values / points_max + (values % points_max != 0));
 }
@@ -95,7 +95,7 @@ TimeSpan time_span(const external::Occupancy& occupancy) {
     span.end_s = std::max(span.end_s,
                           occupancy.start_s + static_cast<double>(bytes.size()) * occupancy.bin_s);
   }
-  // The last bin is only begun.
+  // The last bin may be incomplete: the picture ends when the last bucket was written.
   double written_s = 0;
   for (const external::Occupancy::Bucket& bucket : occupancy.buckets)
     written_s = std::max(written_s, bucket.written_s);

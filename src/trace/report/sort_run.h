@@ -1,6 +1,6 @@
 #pragma once
 
-// A run of `penstock sort`, from its statistics: what a page and a terminal show of it.
+// The figures of a run of `penstock sort` that a page and a terminal show.
 
 #include <optional>
 #include <string>
@@ -19,8 +19,8 @@ struct SortRun {
   };
   struct PhaseFigures {
     std::optional<double> seconds, read_bytes, written_bytes, seeks, run_bytes;
-    std::optional<double> processor_seconds;  // of all threads
-    std::optional<double> disk_seconds;       // predicted: what it would take alone
+    std::optional<double> processor_seconds;  // sum over all threads
+    std::optional<double> disk_seconds;       // predicted time of the disk alone
   };
   struct Phase {
     std::string name;
@@ -30,43 +30,43 @@ struct SortRun {
   std::string name;
   std::string method;
   std::string why;
-  std::string emulated;  // the device; empty: a real one
-  // What it did; nothing where the statistics do not tell.
+  std::string emulated;  // the emulated device; empty for a real one
+  // Measured figures; nullopt if the statistics lack one.
   std::optional<double> items, bytes, seconds, peak_bytes, budget_bytes, passes, seeks, run_bytes;
   std::optional<double> temp_bytes;
-  std::optional<double> sorters_s, wait_read_s;  // of all sorters: at work, waiting for reads
+  std::optional<double> sorters_s, wait_read_s;  // time of all sorters at work, waiting for reads
   std::optional<double> predicted_s;
-  std::string device_source;                 // what the prediction was made from; empty: not known
-  std::optional<double> fewer_passes_bytes;  // memory that would save a pass; 0: none would
+  std::string device_source;                 // source of the disk profile; empty if not known
+  std::optional<double> fewer_passes_bytes;  // memory that would save a pass; 0 if none would
   std::vector<Row> rows;
   std::vector<Phase> phases;
   external::Occupancy occupancy;
   std::vector<external::Staircase> staircases;
 };
 
-// "12.3 s", "1.50 GiB", "1,234"; "-" of nothing.
+// Returns the value as text: "12.3 s", "1.50 GiB", "1,234"; "-" for nullopt.
 std::string value_text(SortRun::Unit unit, std::optional<double> value);
 
-// The stages of external::BucketStage as people read them.
+// Names of the stages of external::BucketStage, for people.
 inline constexpr const char* bucket_stage_names[external::bucket_stages] = {
     "being read", "waiting for a sorter", "being sorted", "being written"};
 
-// A picture of at most `points_max` buckets and bins of time: every second bucket, or third, ..., and means of as many
-// neighbouring bins. 0: no picture.
+// Returns at most `points_max` buckets and bins of time: every k-th bucket, and means of k neighbouring bins. Returns
+// an empty picture for 0.
 external::Occupancy thinned(const external::Occupancy& occupancy, size_t points_max);
-// Staircases of at most `points_max` points, which are means of neighbours. 0: none.
+// Returns staircases of at most `points_max` points, which are means of neighbours; none for 0.
 std::vector<external::Staircase> thinned(const std::vector<external::Staircase>& staircases,
                                          size_t points_max);
 
-// What share of the memory's use each stage had; all 0 where nothing was recorded.
+// Returns each stage's share of the memory in use; all 0 if nothing was recorded.
 std::array<double, external::bucket_stages> stage_shares(const external::Occupancy& occupancy);
 
-// When the last bucket was written, and the first one had room: the time that pictures show.
+// The time that pictures show: from the first bucket's memory to the end of the last bucket's write.
 struct TimeSpan {
   double begin_s = 0, end_s = 0;
 };
 TimeSpan time_span(const external::Occupancy& occupancy);
-// Behind the last byte of the output that a bucket shows.
+// Returns the end of the output's part that the listed buckets cover.
 uint64_t output_end_bytes(const external::Occupancy& occupancy);
 
 }  // namespace penstock::report

@@ -8,13 +8,13 @@
 
 #include "trace/report/sort_advice.h"
 
-// One sort on a page, from top to bottom: figures, pictures, tables. Pictures are SVG that needs no
+// A sort on a page, from top to bottom: figures, pictures, tables. Pictures are SVG and need no
 // script: shapes in a box that is stretched to the page's width, with their scales beside the box
 // as text, which is not stretched.
 //
-// Statistics may have pictures of any number of points, and a page any number of sorts. Each sort
-// has its share of the page's room: there it is as fine as it fits, or without pictures. Where even
-// those have no room the last ones are left out.
+// Statistics may contain pictures of any number of points, and a page any number of sorts. Each
+// sort gets an equal share of the page's room, and is drawn as finely as fits there, or without
+// pictures. Sorts that do not fit even without pictures are left out, from the last one on.
 
 namespace penstock::report {
 namespace {
@@ -23,13 +23,13 @@ using external::BucketStage;
 using external::Occupancy;
 using external::Staircase;
 
-// Of the SVG's own coordinates; the page stretches them.
+// Size of a picture in the SVG's own coordinates, which the page stretches.
 constexpr double box_width = 1000;
 constexpr double box_height = 400;
-// What is narrower could not be seen, or pointed at.
+// Smallest height of a bar that can be seen and pointed at.
 constexpr double least_height = 1.5;
 constexpr size_t table_rows = 16;
-// Of a picture: more could not be told apart.
+// Largest number of points of a picture. More could not be told apart.
 constexpr size_t points_max = 1024;
 constexpr size_t points_min = 32;
 
@@ -96,8 +96,7 @@ void add_stage_keys(Writer& page) {
     page.add(" <span class=\"key {}\">{}</span>", stage_classes[stage], bucket_stage_names[stage]);
 }
 
-// The box of a picture and its scales: what stands at its upper end, in the middle and at its foot,
-// and from left to right.
+// Begins a picture's box. `up` are the marks of its vertical scale, from the top to the foot.
 void begin_box(Writer& page, const std::array<std::string, 3>& up, const std::string& label) {
   page.raw("<div class=\"boxed\"><div class=\"up\">");
   for (const std::string& text : up) page.add("<span>{}</span>", text);
@@ -159,11 +158,11 @@ void add_memory_table(Writer& page, const Occupancy& occupancy) {
   page.raw("</tbody></table></div></details>\n");
 }
 
-// ---- The time line: phases end to end, as they came and as they were predicted; and below them,
-// on the same scale, how much of the memory each stage of the buckets held.
+// ---- The time line: phases end to end, measured and predicted; and below them, on the same scale,
+// how much of the memory each stage of the buckets held.
 
 struct Bar {
-  std::string name;  // of the phase
+  std::string name;  // the phase's name
   double begin_s = 0, end_s = 0;
 };
 
@@ -179,7 +178,7 @@ std::vector<Bar> bars_of(const SortRun& sort, SortRun::PhaseFigures SortRun::Pha
   return bars;
 }
 
-// What a phase does most.
+// Returns the CSS class for a phase's main activity.
 const char* bar_class(const std::string& name) {
   if (name == "distribute" || name == "merge") return "moves";
   if (name.starts_with("sort")) return "sorting";
@@ -206,7 +205,7 @@ void add_bars(Writer& page, const char* label, const std::vector<Bar>& bars, dou
   page.raw("</div>\n");
 }
 
-// A lane for each stage; all are as high as the largest of them.
+// Adds a lane for each stage. All lanes have one vertical scale.
 void add_stage_lanes(Writer& page, const Occupancy& occupancy, double end_s) {
   const size_t bins = occupancy.stage_bytes[0].size();
   double most = 0;
@@ -263,7 +262,7 @@ void add_timeline(Writer& page, const SortRun& sort, const Occupancy& occupancy)
   page.raw("</div></div></figure>\n</section>\n");
 }
 
-// Stages upon each other, as steps: those that are nearer to the output lie lower.
+// Adds the picture of the memory: stages stacked as steps, the stage nearest to the output lowest.
 void add_memory(Writer& page, const Occupancy& occupancy) {
   const TimeSpan span = time_span(occupancy);
   const size_t bins = occupancy.stage_bytes[0].size();
@@ -310,7 +309,7 @@ void add_memory(Writer& page, const Occupancy& occupancy) {
   page.raw("</section>\n");
 }
 
-// Time to the right, the output upwards: each bucket is a bar at its place in the output.
+// Adds the picture of buckets: time to the right, the output upwards, a bar for each bucket.
 void add_buckets(Writer& page, const Occupancy& occupancy) {
   const TimeSpan span = time_span(occupancy);
   const auto end_bytes = static_cast<double>(output_end_bytes(occupancy));
@@ -354,14 +353,14 @@ void add_buckets(Writer& page, const Occupancy& occupancy) {
   page.raw("</figure></section>\n");
 }
 
-// Bars as measured, the theorem's stairs as a line over them.
+// Adds a staircase: measured buckets as bars, the theorem's prediction as a line over them.
 void add_staircase(Writer& page, const Staircase& stairs) {
   const size_t points = std::max(stairs.measured_bytes.size(), stairs.predicted_bytes.size());
   double most = 0;
   for (const double bytes : stairs.measured_bytes) most = std::max(most, bytes);
   for (const double bytes : stairs.predicted_bytes) most = std::max(most, bytes);
   if (points == 0 || !(most > 0) || !std::isfinite(most)) return;
-  most *= 1.05;  // so that the line is whole where it is highest
+  most *= 1.05;  // keeps the line's highest step within the box
   const double step = box_width / static_cast<double>(points);
   auto y = [&](double bytes) { return box_height * (1 - std::clamp(bytes / most, 0.0, 1.0)); };
   page.add(
@@ -464,7 +463,7 @@ bool has_pictures(const SortRun& sort) {
          !sort.staircases.empty();
 }
 
-// With pictures of so many points.
+// Adds a sort with pictures of at most `points` points; 0 leaves the pictures out.
 void add_sort(Writer& page, const SortRun& sort, bool alone, size_t points) {
   page.raw("<article class=\"sort\">\n");
   if (!alone) page.add("<h2>{}</h2>\n", shown(base_name(sort.name), 100));

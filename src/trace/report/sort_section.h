@@ -8,8 +8,8 @@
 
 namespace penstock::report {
 
-// What a page has of sorts, in `room_bytes` and a line more. `alone`: the page's title names the
-// only one already.
+// Adds the sections of sorts to a page, in `room_bytes` and one line more. `alone`: the page has a
+// single sort, which its title names.
 void add_sorts(Writer& page, std::span<const SortRun> sorts, bool alone, size_t room_bytes);
 
 }  // namespace penstock::report

@@ -13,12 +13,12 @@ namespace {
 
 constexpr size_t timeline_bins = 1024;
 
-// Finer pictures at a place show 1/32 of what the one before them shows.
+// Each finer picture of a close-up shows 1/32 of the requests of the coarser one.
 constexpr uint64_t zoom_step = 32;
-constexpr uint32_t place_columns = 512;
-constexpr uint32_t place_rows = 512;
+constexpr uint32_t close_up_columns = 512;
+constexpr uint32_t close_up_rows = 512;
 
-// Sums of offsets of hostile traces stay in their type, and their pictures become nonsense.
+// Adds offsets without overflow. Pictures of hostile traces may be nonsense.
 uint64_t saturating_sum(uint64_t a, uint64_t b) {
   constexpr uint64_t most = trace::largest_offset;
   return a > most || b > most - a ? most : a + b;
@@ -30,7 +30,7 @@ class Counting {
            const std::vector<trace::ConvertedFile>* const& files)
       : options_(options), summary_(summary), files_(files) {}
 
-  Status take(std::span<const trace::Request> batch) {
+  Status add(std::span<const trace::Request> batch) {
     for (const trace::Request& request : batch) {
       const uint64_t order = seen_++;
       if (order < options_.first_request || order - options_.first_request >= options_.requests) {
@@ -91,7 +91,7 @@ class Counting {
   }
 
   ProcessFigures& figures_of_process(int32_t process) {
-    // Requests of one process come in a row.
+    // Successive requests are mostly of one process.
     if (summary_.processes.empty() || summary_.processes[last_process_].process != process) {
       auto [known, added] = place_of_process_.try_emplace(process, summary_.processes.size());
       if (added) {
@@ -121,8 +121,7 @@ class Counting {
 
   const SummaryOptions& options_;
   TraceSummary& summary_;
-  const std::vector<trace::ConvertedFile>* const&
-      files_;  // points to them once the conversion runs
+  const std::vector<trace::ConvertedFile>* const& files_;  // set when the conversion begins
   uint64_t seen_ = 0;
   uint64_t run_bytes_ = 0;
   uint64_t slowest_ns_ = 0;
@@ -153,13 +152,13 @@ class Drawing {
                                              .rows = options.rows,
                                              .addresses = summary_.addresses});
     summary_.column_start_ns.reserve(summary_.overview->columns());
-    choose_places(options);
+    choose_close_ups(options);
   }
 
-  Status take(std::span<const trace::Request> batch) {
+  Status add(std::span<const trace::Request> batch) {
     for (const trace::Request& request : batch) {
       const uint64_t order = seen_++;
-      // A trace that is still written may have become longer since it was counted.
+      // A trace that is still being written may have grown since it was counted.
       if (order >= first_ && order < end_) draw(order, request);
     }
     return {};
@@ -168,79 +167,79 @@ class Drawing {
   void finish() {
     summary_.timeline.finish();
     summary_.overview->finish();
-    for (Place& place : summary_.places) {
-      for (Picture& picture : place.pictures) picture.finish();
+    for (CloseUp& close_up : summary_.close_ups) {
+      for (Picture& picture : close_up.pictures) picture.finish();
     }
   }
 
  private:
-  // What takes requests [first, end) beside the overview.
+  // The requests [first, end) that one picture of a close-up shows, or its single requests.
   struct Window {
     uint64_t first, end;
-    size_t place;
-    size_t picture;  // of the place's; their number: its single requests
+    size_t close_up;
+    size_t picture;  // index of the picture, or the number of pictures for the single requests
   };
 
-  void choose_places(const SummaryOptions& options) {
+  void choose_close_ups(const SummaryOptions& options) {
     const uint64_t requests = end_ - first_;
     if (options.single_requests == 0) return;
     if (requests <= options.single_requests) {
       summary_.all_single = true;
-      add_place(first_ + requests / 2, requests);
+      add_close_up(first_ + requests / 2, requests);
       return;
     }
-    const uint64_t stretch = std::min(options.place_requests, requests);
-    add_place(first_, stretch);
-    if (options.places > 1) add_place(summary_.slowest_request, stretch);
-    if (options.places > 2) add_place(end_ - 1, stretch);
-    const uint64_t between = options.places > 3 ? options.places - 3 : 0;
+    const uint64_t singles_wanted = std::min(options.close_up_requests, requests);
+    add_close_up(first_, singles_wanted);
+    if (options.close_ups > 1) add_close_up(summary_.slowest_request, singles_wanted);
+    if (options.close_ups > 2) add_close_up(end_ - 1, singles_wanted);
+    const uint64_t between = options.close_ups > 3 ? options.close_ups - 3 : 0;
     for (uint64_t i = 1; i <= between; ++i) {
-      add_place(first_ + requests / (between + 1) * i, stretch);
+      add_close_up(first_ + requests / (between + 1) * i, singles_wanted);
     }
     std::ranges::sort(windows_, {}, &Window::first);
   }
 
-  // A window of so many requests around `middle`, within the part that is shown.
+  // Returns a window of `requests` requests around `middle`, within the part that is shown.
   Window window(uint64_t middle, uint64_t requests) const {
     const uint64_t first = middle - std::min(middle - first_, requests / 2);
     const uint64_t end = std::min(end_, first + requests);
     return {.first = end - std::min(end - first_, requests), .end = end};
   }
 
-  void add_place(uint64_t middle, uint64_t stretch) {
-    const Window singles = window(middle, stretch);
-    for (const Place& other : summary_.places) {
+  void add_close_up(uint64_t middle, uint64_t singles_wanted) {
+    const Window singles = window(middle, singles_wanted);
+    for (const CloseUp& other : summary_.close_ups) {
       if (other.singles.first < singles.end &&
           singles.first < other.singles.first + other.window_requests) {
-        return;  // it is there already
+        return;  // another close-up shows it
       }
     }
-    Place place;
-    place.middle = middle;
-    place.singles.first = singles.first;
-    place.window_requests = singles.end - singles.first;
-    const size_t index = summary_.places.size();
+    CloseUp close_up;
+    close_up.middle = middle;
+    close_up.singles.first = singles.first;
+    close_up.window_requests = singles.end - singles.first;
+    const size_t index = summary_.close_ups.size();
     auto watch = [&](Window at) {
-      at.place = index;
-      at.picture = place.pictures.size();
+      at.close_up = index;
+      at.picture = close_up.pictures.size();
       windows_.push_back(at);
     };
     for (uint64_t requests = (end_ - first_) / zoom_step;
-         requests > 2 * stretch && requests > place_columns; requests /= zoom_step) {
+         requests > 2 * singles_wanted && requests > close_up_columns; requests /= zoom_step) {
       const Window shown = window(middle, requests);
       watch(shown);
-      place.pictures.emplace_back(Picture::Shape{.first = shown.first,
-                                                 .requests = shown.end - shown.first,
-                                                 .columns = place_columns,
-                                                 .rows = place_rows,
-                                                 .addresses = summary_.addresses});
+      close_up.pictures.emplace_back(Picture::Shape{.first = shown.first,
+                                                    .requests = shown.end - shown.first,
+                                                    .columns = close_up_columns,
+                                                    .rows = close_up_rows,
+                                                    .addresses = summary_.addresses});
     }
     watch(singles);
-    summary_.places.push_back(std::move(place));
+    summary_.close_ups.push_back(std::move(close_up));
   }
 
   void draw(uint64_t order, const trace::Request& request) {
-    if (request.file >= bases_.size()) return;  // came with what the trace has grown by
+    if (request.file >= bases_.size()) return;  // the trace has grown by a new file
     const auto [base, low_offset] = bases_[request.file];
     if (request.offset < low_offset) return;
     const uint64_t address = saturating_sum(base, request.offset - low_offset);
@@ -263,11 +262,11 @@ class Drawing {
         open_.pop_back();
         continue;
       }
-      Place& place = summary_.places[open_[i].place];
-      if (open_[i].picture < place.pictures.size()) {
-        place.pictures[open_[i].picture].add(order, low, high, request.access);
+      CloseUp& close_up = summary_.close_ups[open_[i].close_up];
+      if (open_[i].picture < close_up.pictures.size()) {
+        close_up.pictures[open_[i].picture].add(order, low, high, request.access);
       } else {
-        add_single(place.singles, order, address, request);
+        add_single(close_up.singles, order, address, request);
       }
       ++i;
     }
@@ -293,7 +292,7 @@ class Drawing {
     uint64_t address = 0;
     uint64_t low_offset = 0;
   };
-  // What the next single request is told against. Stretches of single requests do not overlap.
+  // The previous single request, to which the next one is a difference. Close-ups do not overlap.
   struct Last {
     uint64_t end = 0, bytes = 0, start = 0;
   };
@@ -303,9 +302,9 @@ class Drawing {
   uint64_t seen_ = 0;
   std::vector<Base> bases_;  // [file]
   std::unordered_map<int32_t, size_t> place_of_process_;
-  std::vector<Window> windows_;  // by their first request
+  std::vector<Window> windows_;  // sorted by the first request
   size_t next_window_ = 0;
-  std::vector<Window> open_;  // may have one that has ended
+  std::vector<Window> open_;  // windows that have begun; may contain some that have ended
   Last last_;
 };
 
@@ -340,7 +339,7 @@ Result<TraceSummary> summarize(const std::string& path, const SummaryOptions& op
     Counting counting(options, summary, files);
     auto converted = pass(
         path, options, summary.header,
-        [&](std::span<const trace::Request> batch) { return counting.take(batch); }, files);
+        [&](std::span<const trace::Request> batch) { return counting.add(batch); }, files);
     if (!converted) return std::unexpected(converted.error());
     summary.conversion = std::move(*converted);
     counting.finish();
@@ -359,7 +358,7 @@ Result<TraceSummary> summarize(const std::string& path, const SummaryOptions& op
   Drawing drawing(options, summary);
   auto drawn = pass(
       path, options, header,
-      [&](std::span<const trace::Request> batch) { return drawing.take(batch); }, files);
+      [&](std::span<const trace::Request> batch) { return drawing.add(batch); }, files);
   if (!drawn) return std::unexpected(drawn.error());
   drawing.finish();
   return summary;

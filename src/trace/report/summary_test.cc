@@ -61,11 +61,11 @@ TEST(Summary, FiguresAreThoseOfTheConversion) {
   EXPECT_EQ(of_processes.reads, c.reads);
   EXPECT_EQ(of_processes.device_seeks, c.device_seeks);
   EXPECT_TRUE(s.all_single);
-  ASSERT_EQ(s.places.size(), 1u);
-  EXPECT_EQ(s.places[0].singles.requests, c.requests);
+  ASSERT_EQ(s.close_ups.size(), 1u);
+  EXPECT_EQ(s.close_ups[0].singles.requests, c.requests);
 }
 
-TEST(Summary, LongTracesHaveAPictureOfTheWholeAndPlaces) {
+TEST(Summary, LongTracesHaveAPictureOfTheWholeAndCloseUps) {
   const uint64_t seed = seed_of_run();
   SCOPED_TRACE(seed);
   Random random(seed);
@@ -73,16 +73,17 @@ TEST(Summary, LongTracesHaveAPictureOfTheWholeAndPlaces) {
   std::vector<MadeRequest> requests = random_requests(random, 60'000, 5, 2);
   requests[41'234].latency_ns = 1'000'000;
   write_trace(trace.path(), requests, names_of(5));
-  const TraceSummary s = summary_of(trace.path(), {.single_requests = 1000, .place_requests = 200});
+  const TraceSummary s =
+      summary_of(trace.path(), {.single_requests = 1000, .close_up_requests = 200});
   EXPECT_FALSE(s.all_single);
   EXPECT_EQ(s.slowest_request, 41'234u);
-  ASSERT_EQ(s.places.size(), 8u);
+  ASSERT_EQ(s.close_ups.size(), 8u);
 
-  std::map<uint64_t, uint64_t> taken;  // first -> end of single requests: none twice
-  for (const Place& place : s.places) {
-    EXPECT_EQ(place.singles.requests, 200u);
-    EXPECT_EQ(place.pictures.size(), 1u);  // 1/32 of it; 1/1024 is less than a stretch
-    taken[place.singles.first] = place.singles.first + place.singles.requests;
+  std::map<uint64_t, uint64_t> taken;  // first -> end of single requests, which do not overlap
+  for (const CloseUp& close_up : s.close_ups) {
+    EXPECT_EQ(close_up.singles.requests, 200u);
+    EXPECT_EQ(close_up.pictures.size(), 1u);  // of 1/32; 1/1024 is less than the single requests
+    taken[close_up.singles.first] = close_up.singles.first + close_up.singles.requests;
   }
   uint64_t end = 0;
   for (const auto& [first, its_end] : taken) {
@@ -94,9 +95,9 @@ TEST(Summary, LongTracesHaveAPictureOfTheWholeAndPlaces) {
   EXPECT_TRUE(std::ranges::any_of(
       taken, [](const auto& one) { return one.first <= 41'234 && one.second > 41'234; }));
 
-  // The picture of the whole and those of places count the same requests.
-  for (const Place& place : s.places) {
-    const Picture& picture = place.pictures[0];
+  // The picture of the whole and those of close-ups count the same requests.
+  for (const CloseUp& close_up : s.close_ups) {
+    const Picture& picture = close_up.pictures[0];
     Picture wanted(picture.shape());
     for (uint64_t order = 0; order < requests.size(); ++order) {
       const MadeRequest& request = requests[order];

@@ -19,14 +19,14 @@ constexpr size_t picture_lines = 14;
 constexpr size_t files_shown = 10;
 constexpr size_t processes_shown = 6;
 
-// The picture with dots instead of cells: a dot is set where any request was. Braille characters
-// are two dots wide and four high.
+// Returns lines of dots: a dot is set if any request touched its cells. Braille characters are two
+// dots wide and four high.
 std::vector<std::string> dots(const Picture& picture, size_t width, size_t lines, bool unicode) {
   const size_t across = unicode ? 2 : 1, upwards = unicode ? 4 : 1;
   const size_t columns = width * across, rows = lines * upwards;
   std::vector<std::vector<bool>> set(rows, std::vector<bool>(columns));
   const Picture::Shape& shape = picture.shape();
-  // The last column stands for fewer requests than the others, hence not by the number of columns.
+  // The last column may stand for fewer requests, so the scale is by requests, not by columns.
   const double per_dot = static_cast<double>(shape.requests) / static_cast<double>(columns);
   const auto per_column = static_cast<double>(picture.requests_per_column());
   picture.for_each([&](uint32_t column, uint32_t row, uint64_t, uint64_t) {
@@ -39,7 +39,7 @@ std::vector<std::string> dots(const Picture& picture, size_t width, size_t lines
     }
   });
 
-  // The dots of a braille character by their bits, from the top left one.
+  // Bits of a braille character's dots, row by row from the top left.
   static constexpr std::array<std::array<uint32_t, 2>, 4> bits = {
       {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}}};
   std::vector<std::string> picture_text(lines);
@@ -99,7 +99,7 @@ void add_figures(Text& text, const TraceSummary& s, const TerminalOptions& optio
   row("time", plain(duration_text(s.seconds()), options.unicode), "throughput",
       s.seconds() > 0 ? rate_text(bytes / s.seconds()) : "-");
   auto latency = [&](const char* what, const Latencies& latencies) {
-    if (latencies.requests == 0 || latencies.max_ns == 0) return;  // none, or not known
+    if (latencies.requests == 0 || latencies.max_ns == 0) return;  // no requests, or not known
     auto of = [&](uint64_t ns) {
       return plain(duration_text(static_cast<double>(ns) * 1e-9), options.unicode);
     };

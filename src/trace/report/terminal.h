@@ -14,21 +14,23 @@ struct TerminalOptions {
   bool unicode = true;  // whether it can show more than ASCII
 };
 
-// The report's small version: figures, the picture in dots, lines over time as bars, tables of the
-// busiest files and processes. Plain text of whole lines: no colours, no escape codes.
+// Returns the short report of a trace: figures, the picture in dots, lines over time as bars, tables
+// of the busiest files and processes. It is plain text of whole lines, without escape codes.
 std::string terminal_report(const TraceSummary& summary, const TerminalOptions& options = {});
 
-// The same for a sort: predicted against measured, what held the memory over time, bucket by
-// bucket, and how full the executor's were.
+// Returns the short report of a sort: predicted and measured figures, the use of the memory over
+// time, the times of buckets, and how full the executor's buckets were.
 std::string terminal_report(const SortRun& sort, const TerminalOptions& options = {});
 
-// With a width that reports can have.
+// Clamps the width to the range that reports support.
 TerminalOptions bounded(TerminalOptions options);
 
-// Values as a line of bars, one character each; the largest is the tallest, and only 0 is a blank.
+// Returns values as a line of bars, one character each. The largest value has the tallest bar, and
+// only 0 is a blank.
 std::string sparkline(const std::vector<double>& values, bool unicode);
 
-// As many values as `width`, or fewer: each the mean, or the largest, of its share of `values`.
+// Joins neighbours until at most `width` values are left: each is the mean, or the largest, of its
+// share of `values`.
 enum class Join { mean, largest };
 std::vector<double> joined(const std::vector<double>& values, size_t width, Join how);
 

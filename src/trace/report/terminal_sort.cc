@@ -1,4 +1,4 @@
-// The terminal's version of a sort.
+// The short report of a sort.
 
 #include <algorithm>
 #include <iterator>
@@ -17,14 +17,14 @@ using external::Occupancy;
 using Unit = SortRun::Unit;
 
 constexpr size_t bucket_lines = 14;
-// Beside a line of bars: what it is, and a figure.
+// Columns of the label and the figure beside a line of bars.
 constexpr size_t beside_bars = 33;
 
 size_t bars_width(const TerminalOptions& options) {
   return options.width > beside_bars + 18 ? options.width - beside_bars : 18;
 }
 
-// Bars on the scale of others: `most` would be the tallest.
+// Returns bars on a scale whose tallest bar stands for `most`.
 std::string bars(const std::vector<double>& values, double most, const TerminalOptions& options) {
   std::vector<double> scaled = joined(values, bars_width(options), Join::mean);
   scaled.push_back(most);
@@ -63,8 +63,8 @@ void add_phases(Text& text, const SortRun& sort, const TerminalOptions& options)
   }
 }
 
-// A sentence over as many lines as it takes; the first begins with `first`, the others below its
-// text.
+// Adds a sentence, broken into lines. The first line begins with `first`, and the others are
+// indented to match.
 void add_sentence(Text& text, std::string_view first, const std::string& sentence,
                   const TerminalOptions& options) {
   const std::string indent(first.size(), ' ');
@@ -111,9 +111,9 @@ void add_memory(Text& text, const Occupancy& occupancy, const TerminalOptions& o
   }
 }
 
-// The bucket in the middle of the part of the output that a line stands for, or else one that
-// begins in that part. Nothing: no bucket is there, and the line stays blank. Of a list that was
-// thinned the next one below stands for those that it lacks.
+// Returns the bucket in the middle of the part of the output that a line stands for, or else one
+// that begins in that part. In a thinned list, the next bucket below stands for the missing ones.
+// Returns nullptr if no bucket is there: the line stays blank.
 const Occupancy::Bucket* bucket_of_line(const Occupancy& occupancy, size_t line, size_t lines) {
   const double step = static_cast<double>(output_end_bytes(occupancy)) / static_cast<double>(lines);
   const double low = step * static_cast<double>(line), high = low + step;
@@ -130,7 +130,8 @@ const Occupancy::Bucket* bucket_of_line(const Occupancy& occupancy, size_t line,
   return begins_in_it ? &*above : nullptr;
 }
 
-// A letter for what becomes of the bucket for whose place in the output a line stands.
+// Adds lines of letters. A line stands for a part of the output, a column for a time, and the letter
+// for the stage of that part's bucket.
 void add_buckets(Text& text, const Occupancy& occupancy, const TerminalOptions& options) {
   const TimeSpan span = time_span(occupancy);
   const auto end_bytes = static_cast<double>(output_end_bytes(occupancy));
@@ -177,7 +178,7 @@ void add_staircases(Text& text, const std::vector<external::Staircase>& staircas
     }
     any = true;
     text.line("  {}", fitted(stairs.title, options.width - 2, options.unicode));
-    // Both on one scale, also to the right, though one may have fewer values.
+    // Both lines have the same scales, although one may have fewer values.
     const size_t points = std::max(stairs.measured_bytes.size(), stairs.predicted_bytes.size());
     auto line = [&](const char* what, std::vector<double> bytes) {
       if (bytes.empty()) return;

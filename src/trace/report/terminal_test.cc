@@ -34,11 +34,11 @@ std::string report_of(const std::vector<std::string>& names, const TerminalOptio
               names);
   auto summary = summarize(trace.path(), {.single_requests = 0});
   EXPECT_TRUE(summary);
-  EXPECT_TRUE(summary->places.empty());
+  EXPECT_TRUE(summary->close_ups.empty());
   return terminal_report(*summary, options);
 }
 
-// Characters, of UTF-8.
+// Returns the number of characters in UTF-8.
 size_t columns_of(const std::string& line) {
   return static_cast<size_t>(std::ranges::count_if(
       line, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
@@ -52,7 +52,7 @@ TEST(TerminalReport, IsPlainTextOfBoundedWidth) {
         std::ranges::all_of(text, [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
     EXPECT_NE(text.find("/data/a"), text.npos);
     EXPECT_NE(text.find("5,000"), text.npos);
-    if (width < 80) continue;  // tables have a least width
+    if (width < 80) continue;  // tables have a minimal width
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
       if (line.find("penstock-report-") != line.npos) continue;  // the path
@@ -64,15 +64,15 @@ TEST(TerminalReport, IsPlainTextOfBoundedWidth) {
   EXPECT_NE(text.find("█"), text.npos);
 }
 
-// Columns stand where they stand, whatever is cut, and whatever the terminal can show.
-TEST(TerminalReport, OfASortHasStraightColumns) {
+// Columns are aligned, whatever is cut, and whatever the terminal can show.
+TEST(TerminalReport, ASortHasAlignedColumns) {
   const std::string name = "a phase whose name is much longer than any column is wide";
   SortRun sort{.name = "/x/" + std::string(300, 'y'), .method = "distribute", .why = name + name};
   for (const std::string& what : {std::string("Time"), name, std::string("\u00e9\u00e9")}) {
     sort.rows.push_back({what, SortRun::Unit::count, 1.0, 2.0});
     sort.phases.push_back({what, {}, {.seeks = 7.0, .run_bytes = 8.0}});
   }
-  // What our own sorts say is not cut.
+  // The texts of Penstock's own sorts fit.
   for (const char* what : {"All threads: reader waits for writes", "Bytes between two seeks"})
     sort.rows.push_back({what, SortRun::Unit::count, 1.0, 2.0});
   for (const char* what : {"look for sorted stretches", "keep what may be first"})
@@ -103,9 +103,10 @@ TEST(TerminalReport, OfASortHasStraightColumns) {
   }
 }
 
-TEST(TerminalReport, WhereTheOutputHasNoBucketItIsBlank) {
+TEST(TerminalReport, APartOfTheOutputWithoutBucketsIsBlank) {
   SortRun sort{.name = "sorted"};
-  // From below: sorted for the whole time, nothing, a small one that begins in its line, read.
+  // From the foot: a bucket that is sorted all the time, a gap, a small bucket that begins in its
+  // line, a bucket that is read.
   sort.occupancy.buckets.push_back({0, 100, 0, 0, 0, 9, 9});
   sort.occupancy.buckets.push_back({270, 10, 0, 0, 0, 0, 9});
   sort.occupancy.buckets.push_back({300, 50, 0, 9, 9, 9, 9});
@@ -125,7 +126,7 @@ TEST(TerminalReport, WhereTheOutputHasNoBucketItIsBlank) {
   EXPECT_EQ(letters(8), "rsss") << "some of the others may have stood there";
 }
 
-TEST(TerminalReport, OfASortShowsItsMemoryAndItsBuckets) {
+TEST(TerminalReport, ASortShowsItsMemoryAndItsBuckets) {
   SortRun sort{.name = "/x/\x1b[2Jsorted", .method = "distribute", .why = "it does not fit"};
   sort.rows.push_back({"Time", SortRun::Unit::seconds, 10.0, 12.0});
   sort.phases.push_back({"sort", {}, {.seconds = 3.0, .read_bytes = 1e9}});
@@ -155,7 +156,7 @@ TEST(TerminalReport, OfASortShowsItsMemoryAndItsBuckets) {
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), width) << line;
   }
   EXPECT_NE(terminal_report(sort).find("█"), std::string::npos);
-  // Nothing recorded, nothing drawn.
+  // A sort without recorded buckets has no pictures.
   sort.occupancy = {};
   sort.staircases.clear();
   EXPECT_EQ(terminal_report(sort).find("buckets"), std::string::npos);

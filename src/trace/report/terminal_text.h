@@ -1,6 +1,6 @@
 #pragma once
 
-// What the reports for a terminal are written with.
+// The writer of the reports for a terminal.
 
 #include <fmt/format.h>
 
@@ -29,8 +29,8 @@ class Text {
   std::string text_;
 };
 
-// What is in words of ours beyond ASCII, for terminals without it; of what is in others', a
-// question mark for each character.
+// Returns `text` in ASCII unless the terminal has Unicode: replacements for the characters of
+// Penstock's own texts, a question mark for any other.
 inline std::string plain(std::string text, bool unicode) {
   if (unicode) return text;
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 3> instead = {
@@ -47,8 +47,8 @@ inline std::string plain(std::string text, bool unicode) {
   return text;
 }
 
-// A name in so many columns at most, its middle left out if it is longer. printable() does not
-// count the mark for that, which takes one, or three without UTF-8.
+// Returns a name in at most `columns_max` columns, with its middle left out if it is longer.
+// printable() does not count the mark of the gap, which takes one column, or three without UTF-8.
 inline std::string fitted(std::string_view name, size_t columns_max, bool unicode) {
   std::string whole = plain(printable(name, name.npos), unicode);
   const auto columns = static_cast<size_t>(std::ranges::count_if(

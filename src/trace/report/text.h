@@ -1,7 +1,6 @@
 #pragma once
 
-// Names and numbers as people read them: on a page, where a name is a stranger's, and on a
-// terminal.
+// Names and numbers as text for people, on a page or a terminal. Names are untrusted.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,15 +19,16 @@ using penstock::grouped;
 using penstock::printable;
 using penstock::rate_text;
 
-// For the text of an element and for attributes in double or single quotes. Expects what
-// printable() gives, or text of ours.
+// Escapes text for an element or an attribute in double or single quotes. REQUIRES: the text comes
+// from printable(), or is Penstock's own.
 std::string html_escaped(std::string_view text);
 
-std::string share_text(double part, double whole);  // "12 %", "< 1 %", "-" of nothing
+std::string share_text(double part, double whole);  // "12 %", "< 1 %", "-" if `whole` is 0
 
 std::string base64(std::span<const uint8_t> bytes);
 
-// Seven bits a byte, the low ones first, the top bit set on all but the last.
+// Appends a number in bytes of seven bits, the low ones first. The top bit is set on all bytes but
+// the last.
 void put_number(std::string& to, uint64_t number);
 void put_signed(std::string& to, int64_t number);  // 0, -1, 1, -2, ... as 0, 1, 2, 3, ...
 

@@ -18,7 +18,7 @@ TEST(ShareText, IsAPercentage) {
   EXPECT_EQ(share_text(1, 4), "25 %");
 }
 
-TEST(Base64, OfItsDefinition) {
+TEST(Base64, KnownAnswers) {
   auto of = [](std::string_view text) {
     return base64({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
   };

@@ -24,7 +24,7 @@ void LatencyHistogram::add(uint64_t ns) {
 }
 
 Latencies LatencyHistogram::latencies() const {
-  // The middle of the bucket in which the request of this rank lies.
+  // Returns the middle of the bucket that contains the request of this rank.
   auto percentile = [&](uint64_t rank) -> uint64_t {
     uint64_t seen = 0;
     for (size_t k = 0; k < buckets; ++k) {
@@ -59,17 +59,17 @@ void Timeline::add(const trace::Request& request) {
   const auto last_bin = static_cast<size_t>(std::min(end, last));
 
   const bool is_read = request.access == trace::Access::read;
-  auto give = [&](size_t bin, double bytes) {
+  auto add_bytes = [&](size_t bin, double bytes) {
     (is_read ? bins_[bin].read_bytes : bins_[bin].written_bytes) += bytes;
   };
   const auto bytes = static_cast<double>(request.bytes);
   if (first_bin == last_bin || end <= start) {
-    give(first_bin, bytes);
+    add_bytes(first_bin, bytes);
   } else {
     const double bytes_per_bin = bytes / (end - start);
-    give(first_bin, bytes_per_bin * (static_cast<double>(first_bin + 1) - start));
-    for (size_t bin = first_bin + 1; bin < last_bin; ++bin) give(bin, bytes_per_bin);
-    give(last_bin, bytes_per_bin * (end - static_cast<double>(last_bin)));
+    add_bytes(first_bin, bytes_per_bin * (static_cast<double>(first_bin + 1) - start));
+    for (size_t bin = first_bin + 1; bin < last_bin; ++bin) add_bytes(bin, bytes_per_bin);
+    add_bytes(last_bin, bytes_per_bin * (end - static_cast<double>(last_bin)));
   }
   bins_[first_bin].seeks += request.device_seek;
   Histograms& histograms = histograms_[first_bin];

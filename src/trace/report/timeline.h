@@ -1,14 +1,13 @@
 #pragma once
 
-// A trace over time: how fast bytes moved, how long calls took, how often the device had to seek,
-// in a fixed number of equal stretches of time (bins).
+// A trace over time: throughput, latencies and seeks in a fixed number of equal intervals (bins).
 //
 // Bytes are spread evenly over the time from a call's start to its end, so that one long call is a
 // plateau and not a spike. Latencies and seeks belong to the bin in which the call started. For
 // percentiles each bin has a histogram of eight buckets per power of two: a percentile is off by
 // 6 % at most, the largest latency is exact.
 //
-// Memory: some 4 KiB a bin. Time: per request, and per bin that a call lasts.
+// Memory: some 4 KiB per bin. Time: constant per request, and per bin that a call spans.
 
 #include <array>
 #include <cstdint>
@@ -24,7 +23,7 @@ struct Latencies {
   uint64_t median_ns = 0, p99_ns = 0, max_ns = 0;
 };
 
-// Counts of latencies, fine enough for percentiles.
+// A histogram of latencies, fine enough for percentiles.
 class LatencyHistogram {
  public:
   void add(uint64_t ns);
@@ -51,10 +50,10 @@ class Timeline {
   };
 
   Timeline() = default;
-  // Of requests that start and end in [start_ns, end_ns].
+  // Makes a time line for requests that start and end in [start_ns, end_ns].
   Timeline(uint64_t start_ns, uint64_t end_ns, size_t bins);
   void add(const trace::Request& request);
-  void finish();  // the bins' latencies stand after it
+  void finish();  // computes the bins' latencies
 
   uint64_t start_ns() const { return start_ns_; }
   double bin_ns() const { return bin_ns_; }
@@ -67,7 +66,7 @@ class Timeline {
   uint64_t start_ns_ = 0;
   double bin_ns_ = 1;
   std::vector<Bin> bins_;
-  std::vector<Histograms> histograms_;  // [bins], gone after finish()
+  std::vector<Histograms> histograms_;  // [bins], freed by finish()
 };
 
 }  // namespace penstock::report

@@ -10,7 +10,7 @@
 namespace penstock::report {
 namespace {
 
-TEST(LatencyHistogram, BucketsAreInARowAndNarrow) {
+TEST(LatencyHistogram, BucketsAreContiguousAndNarrow) {
   uint64_t last = 0;
   for (size_t k = 1; k < 480; ++k) {
     const uint64_t floor = LatencyHistogram::floor_of(k);
@@ -23,11 +23,11 @@ TEST(LatencyHistogram, BucketsAreInARowAndNarrow) {
     last = floor;
   }
   LatencyHistogram histogram;
-  histogram.add(~uint64_t{0});  // hostile, not out of its arrays
+  histogram.add(~uint64_t{0});  // a hostile value stays within the arrays
   EXPECT_EQ(histogram.latencies().max_ns, ~uint64_t{0});
 }
 
-TEST(LatencyHistogram, PercentilesAreNearTheSortedOnes) {
+TEST(LatencyHistogram, PercentilesAreNearTheExactOnes) {
   const uint64_t seed = seed_of_run();
   SCOPED_TRACE(seed);
   Random random(seed);

@@ -1,11 +1,11 @@
 'use strict';
-// Longer than other files: the page holds it whole, without a loader, and its pictures share their scales.
+// The pictures of the page, in one file: the page contains it without a loader, and pictures share their scales.
 //
-// The pictures of the page. Names come from the tables as text and go to text again; all else that
-// this script reads are numbers (data.h says in which order). Nothing here can reach a network.
+// Names come from the tables as text and go to text again. All other input of this script are
+// numbers (data.h has their order). Nothing here can reach a network.
 (() => {
 
-// --- Numbers as people read them ----------------------------------------------------------------
+// --- Numbers as text ----------------------------------------------------------------------------
 
 const grouped = n => Math.round(n).toLocaleString('en-US');
 const scaled = (value, step, units) => {
@@ -18,10 +18,10 @@ const bytesText = n => scaled(n, 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 
 const rateText = n => scaled(n, 1000, ['B/s', 'kB/s', 'MB/s', 'GB/s', 'TB/s']);
 const nsText = ns => ns < 1000 ? Math.round(ns) + '\u00a0ns' : scaled(ns, 1000, ['ns', 'µs', 'ms', 's']);
 const countText = n => n < 1000 ? (n < 10 && n % 1 ? n.toFixed(1) : grouped(n)) : scaled(n, 1000, ['', 'k', 'M', 'G']);
-// For axes: no more digits than the step between two marks needs.
+// Drops trailing zeros, for the marks of axes.
 const trimmed = text => text.replace(/(\.\d*?)0+(?=\D|$)/, '$1').replace(/\.(?=\D|$)/, '');
 
-// 1, 2 or 5 times a power of ten; or a power of two, for bytes.
+// Returns a step of 1, 2 or 5 times a power of ten; or of a power of two, for bytes.
 const niceStep = (range, marks, base) => {
   const rough = Math.max(range / Math.max(marks, 1), 1e-12);
   if (base === 2) return 2 ** Math.ceil(Math.log2(rough));
@@ -35,7 +35,7 @@ const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 class Numbers {
   constructor(bytes) { this.bytes = bytes; this.at = 0; }
   next() {
-    // Not by shifting: that ends at 32 bits, and this at 53.
+    // Multiplication is exact up to 53 bits; shifts end at 32.
     let value = 0, scale = 1, byte;
     do {
       byte = this.bytes[this.at++];
@@ -50,7 +50,7 @@ class Numbers {
     return n % 2 ? -(n + 1) / 2 : n / 2;
   }
   column(count, signed) {
-    this.next();  // its bytes
+    this.next();  // size of the column in bytes
     const values = new Float64Array(count);
     for (let i = 0; i < count; ++i) values[i] = signed ? this.signed() : this.next();
     return values;
@@ -118,7 +118,7 @@ const readTrace = bytes => {
   const layers = Array.from({length: numbers.next()}, () => readPicture(numbers));
   const singles = Array.from({length: numbers.next()}, () => readSingles(numbers));
   trace.singles = singles.slice().sort((a, b) => a.first - b.first);
-  // Coarse ones first, so that finer ones are drawn in their place.
+  // Coarse layers come first, so that finer ones replace them.
   trace.layers = layers.concat(singles).sort((a, b) => b.per - a.per);
   return trace;
 };
@@ -129,7 +129,7 @@ const unpacked = async text => {
   return new Uint8Array(await new Response(plain).arrayBuffer());
 };
 
-// When a request began, in ns since the trace's first; between those that are known: in proportion.
+// Returns when a request began, in ns since the trace's first. Between known times it interpolates.
 const timeOf = (trace, order) => {
   for (const s of trace.singles) {
     if (order >= s.first && order < s.first + s.requests) return s.start[Math.floor(order - s.first)] * 100;
@@ -140,7 +140,7 @@ const timeOf = (trace, order) => {
   return from + (to - from) * clamp(at - i, 0, 1);
 };
 
-// --- What all plots share -----------------------------------------------------------------------
+// --- The base of all plots ----------------------------------------------------------------------
 
 let colours = {};
 const rgb = text => {
@@ -162,7 +162,7 @@ const element = (tag, properties = {}, ...children) => {
 
 const plots = [];
 
-// A canvas with axes, whose view is a range to the right (and perhaps one upwards) within limits.
+// A canvas with axes. Its view is a horizontal range (and perhaps a vertical one) within limits.
 class Plot {
   constructor(canvas, label) {
     this.canvas = canvas;
@@ -188,7 +188,7 @@ class Plot {
     this.wanted = true;
     requestAnimationFrame(() => { this.wanted = false; this.paint(); });
   }
-  // Pixels of the device; the plot's own area is what the margins leave.
+  // Measures in pixels of the device. The plot's area is the canvas without its margins.
   measure() {
     const box = this.canvas.getBoundingClientRect();
     const scale = Math.min(window.devicePixelRatio || 1, 2);
@@ -219,7 +219,7 @@ class Plot {
   xOf(value) { return (value - this.x.low) / (this.x.high - this.x.low) * this.width; }
   valueAt(px) { return this.x.low + px / this.width * (this.x.high - this.x.low); }
 
-  // A range moved back between its limits, and no narrower than can be told apart.
+  // Returns the range moved into its limits, and no narrower than `limits.least`.
   static within(low, high, limits) {
     const size = clamp(high - low, Math.min(limits.least, limits.high - limits.low), limits.high - limits.low);
     const middle = (low + high) / 2;
@@ -264,7 +264,7 @@ class Plot {
     action();
   }
   onWheel(e) {
-    // The page scrolls, unless somebody works here.
+    // The wheel scrolls the page, unless the plot has the focus.
     if (!e.ctrlKey && document.activeElement !== this.canvas) return;
     e.preventDefault();
     const at = this.position(e), factor = Math.exp(clamp(e.deltaY || e.deltaX, -300, 300) * 0.002);
@@ -400,7 +400,7 @@ class OrderPlot extends Plot {
   yOf(address) { return this.height - (address - this.y.low) / (this.y.high - this.y.low) * this.height; }
   addressAt(py) { return this.y.low + (this.height - py) / this.height * (this.y.high - this.y.low); }
 
-  // The next stretch with single requests to the right or left of the view's middle.
+  // Goes to the next close-up with single requests to the right or left of the view's middle.
   toPlace(way) {
     const middle = (this.x.low + this.x.high) / 2, tolerance = 1;
     const singles = way > 0 ? this.trace.singles : this.trace.singles.slice().reverse();
@@ -483,8 +483,7 @@ class OrderPlot extends Plot {
   draw(c) {
     const {width, height} = this;
     const pick = new Int16Array(width).fill(-1);
-    // From coarse to fine, as far as a finer one shows more than the one before it: one column for
-    // each pixel is enough.
+    // Each pixel shows the coarsest layer that has one column per pixel, or else the finest one.
     const perPixel = (this.x.high - this.x.low) / width;
     this.trace.layers.forEach((layer, index) => {
       const from = clamp(Math.round(this.xOf(layer.first)), 0, width);
@@ -519,7 +518,7 @@ class OrderPlot extends Plot {
     this.drawSelection(c, false);
   }
   addCell(cells, px0, px1, low, high, reads, writes) {
-    // Two pixels high at least: a thread of one is hard to see.
+    // A cell is at least 1.5 CSS pixels high: a line of one pixel is hard to see.
     const thick = Math.ceil(1.5 * this.scale);
     let y0 = Math.floor(this.yOf(high)), y1 = Math.ceil(this.yOf(low));
     if (y1 - y0 < thick) y1 = y0 + thick;
@@ -563,8 +562,8 @@ class OrderPlot extends Plot {
       this.addCell(cells, px0, px1, low, high, 1 - write, write);
     }
   }
-  // Few enough to be seen apart: a bar each, and a thin line from where one ended to where the next
-  // begins, wherever that is a seek.
+  // Draws requests that are few enough to be seen apart: a bar for each, and a thin line for each
+  // seek, from the end of a request to the begin of the next.
   drawSingles(c, layer, from, to) {
     c.save();
     c.beginPath();
@@ -595,8 +594,8 @@ class OrderPlot extends Plot {
     }
     c.restore();
   }
-  // How strong a colour is says which share of the pixel's requests touched it, by its logarithm:
-  // all of them is full colour, one in a thousand is still to be seen.
+  // The strength of a colour is the logarithm of the share of the pixel's requests that touched it:
+  // all of them is full colour, one in a thousand is still visible.
   colour(c, cells) {
     const image = c.createImageData(this.width, this.height), pixels = image.data;
     const read = rgb(colours.read), write = rgb(colours.write);
@@ -612,8 +611,8 @@ class OrderPlot extends Plot {
     }
     c.putImageData(image, this.left, this.top);
   }
-  // Each file's name at its upper end; files that are too thin for one share one: what their names
-  // begin with, and how many they are.
+  // Draws each file's name at its upper end. Files that are too thin for a name share one: the
+  // common beginning of their names, and their number.
   drawFiles(c) {
     const gap = 15 * this.scale;
     let labelled = Infinity, thin = [];
@@ -651,7 +650,7 @@ class OrderPlot extends Plot {
         continue;
       }
       thin.push(file);
-      // Three lines for a name: more of them would be all that one sees.
+      // A shared name gets the height of three lines: denser names would hide the picture.
       if (this.yOf(thin[0].base) - top >= 3 * gap) share();
     }
     share();
@@ -663,7 +662,7 @@ class OrderPlot extends Plot {
     for (const other of names) while (!other.startsWith(common)) common = common.slice(0, -1);
     return `${common}… (${grouped(files.length)} files)`;
   }
-  // Where files have no marks of their own: how many bytes all of them have up to here.
+  // Draws a mark in the left margin: the bytes of all files up to here, for files without own marks.
   drawMargin(c, text, y) {
     c.textAlign = 'right';
     c.fillStyle = colours.quiet;
@@ -683,7 +682,7 @@ class OrderPlot extends Plot {
     c.fillStyle = colours.ink;
     c.fillText(text, this.left + 6 * this.scale, y);
   }
-  // Marks at even offsets of the file, in its part of the left margin.
+  // Draws marks at round offsets of the file, in its part of the left margin.
   drawOffsets(c, file, top, bottom) {
     const room = bottom - top;
     if (room < 22 * this.scale) return;
@@ -695,7 +694,7 @@ class OrderPlot extends Plot {
       c.fillStyle = colours.line;
       c.fillRect(this.left - 4 * this.scale, this.top + Math.round(y), 4 * this.scale, 1);
       const label = this.top + clamp(y, 6 * this.scale, this.height - 6 * this.scale);
-      if (y > bottom - 3 * this.scale && bottom < this.height - 1) continue;  // the file below has its end there
+      if (y > bottom - 3 * this.scale && bottom < this.height - 1) continue;  // the file below ends there
       c.fillStyle = colours.quiet;
       c.fillText(offset === 0 ? '0' : trimmed(bytesText(offset)), this.left - 7 * this.scale, label);
     }
@@ -753,7 +752,7 @@ class TimePlot extends Plot {
     c.rect(this.left, this.top, width, height);
     c.clip();
     c.translate(this.left, this.top);
-    // Bins that are closer than three pixels are joined: what alternates would be a solid block.
+    // Bins closer than three pixels are joined: alternating values would look like a solid block.
     const join = Math.max(1, Math.ceil(3 * this.scale * (this.x.high - this.x.low) / time.ns / width));
     const first = clamp(Math.floor(this.x.low / time.ns / join) - 1, 0, Math.ceil(time.bins / join) - 1);
     const last = clamp(Math.ceil(this.x.high / time.ns / join) + 1, 0, Math.ceil(time.bins / join) - 1);
@@ -776,7 +775,8 @@ class TimePlot extends Plot {
     this.drawXAxis(c, (v, step) => v === 0 ? '0' : trimmed(step >= 1e9 ? scaled(v, 1000, ['ns', 'µs', 'ms', 's']) : nsText(v)), false);
     this.drawSelection(c, true);
   }
-  // Where there is no value there is no line; a value alone is a short one.
+  // Draws a line through the values. It is interrupted if there is no value, and a single value is
+  // a short line.
   drawCurve(c, curve, first, last, join) {
     const {bins} = this.trace.time, ns = this.trace.time.ns * join, gap = v => this.logarithmic && v === 0;
     const valueOf = i => {
@@ -904,7 +904,7 @@ const buildTimePlots = (article, trace, scales) => {
   return group;
 };
 
-// A heading of a table of figures becomes a button that sorts by its column.
+// Makes the headings of a table of figures buttons that sort by their columns.
 const makeSortable = table => {
   const body = table.tBodies[0], headings = [...table.tHead.rows[0].cells];
   if (body.rows.length < 3) return;
@@ -925,7 +925,7 @@ const makeSortable = table => {
 };
 
 const buildTrace = (article, trace, scales) => {
-  // The rows of the table of files are in the order of the data's files, until somebody sorts them.
+  // The rows of the table of files are in the order of the data's files until a user sorts them.
   const names = [...article.querySelectorAll('.files tbody .name')];
   names.forEach((name, i) => { if (trace.files[i]) trace.files[i].name = name.textContent; });
 
@@ -949,7 +949,7 @@ const buildTrace = (article, trace, scales) => {
 const main = async () => {
   readColours();
   const articles = [...document.querySelectorAll('article.trace')].filter(a => document.getElementById('data-' + a.dataset.trace));
-  // Traces side by side have one scale, or they could not be compared.
+  // Traces side by side share their scales, so that they can be compared.
   const scale = () => ({most: 0, least: Infinity});
   const scales = {rate: scale(), latency: scale(), seeks: scale()};
   for (const article of articles) {
