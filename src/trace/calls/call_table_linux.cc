@@ -10,8 +10,8 @@
 namespace penstock::trace {
 namespace {
 
-// The number of a call, from the text that its macro expands to. Newer machines do not have all
-// calls (no open(), only openat()): there the macro is not defined, and its own name is the text.
+// Returns the number of a call, from the text that its macro expands to. Newer machines lack some
+// calls (no open(), only openat()): the macro is not defined then, and the text is its own name.
 consteval int32_t number_in(std::string_view text) {
   int32_t number = 0;
   for (const char c : text) {
@@ -29,9 +29,9 @@ static_assert(number_in(PENSTOCK_EXPANDED(SYS_openat)) == SYS_openat, "numbers a
 #define LOGGED(its_name, its_effect, letters, reason) \
   .name = #its_name, .effect = Effect::its_effect, .at = letters, .not_captured = reason
 
-// Reasons why a reader of calls does without a row.
+// Reasons why a reader of calls does not need a row.
 constexpr std::string_view narrow = "a call of 32-bit programs, which are not captured";
-constexpr std::string_view told = "the kernel tells a capture of processes by itself";
+constexpr std::string_view reported = "the kernel reports processes to a capture by itself";
 constexpr std::string_view looked_up = "a capture asks the kernel which file it is, and how large";
 constexpr std::string_view at_use = "a capture looks what a descriptor is when it is used";
 constexpr std::string_view one_by_one = "the kernel's programs see the ring's requests themselves";
@@ -85,15 +85,15 @@ constexpr CallRow rows[] = {
     {CALL(unlink, unlink, "p")},
     {CALL(unlinkat, unlink, "wpf")},
     {CALL(mmap, map, "-ncfdo")},
-    {LOGGED(mmap2, map, "-ncfdo", narrow)},  // its offset is in pages
+    {LOGGED(mmap2, map, "-ncfdo", narrow)},  // the offset is in pages
     {LOGGED(chdir, change_folder, "p", looked_up)},
     {LOGGED(fchdir, change_folder, "w", looked_up)},
-    {LOGGED(fstat, tell_size, "ds", looked_up), .other_names = "fstat64"},
-    {LOGGED(stat, tell_size, "ps", looked_up), .other_names = "stat64 lstat lstat64"},
-    {LOGGED(newfstatat, tell_size, "wps", looked_up), .other_names = "fstatat64"},
-    {LOGGED(statx, tell_size, "wp--s", looked_up)},
+    {LOGGED(fstat, read_size, "ds", looked_up), .other_names = "fstat64"},
+    {LOGGED(stat, read_size, "ps", looked_up), .other_names = "stat64 lstat lstat64"},
+    {LOGGED(newfstatat, read_size, "wps", looked_up), .other_names = "fstatat64"},
+    {LOGGED(statx, read_size, "wp--s", looked_up)},
 
-    // Requests that are made in memory.
+    // Requests in shared memory.
     {CALL(io_uring_setup, ring_setup, "ns")},
     {CALL(io_uring_enter, ring_enter, "dn-c")},
     {CALL(io_uring_register, ring_register, "dcsn"), .not_by_bpf = one_by_one,
@@ -101,9 +101,9 @@ constexpr CallRow rows[] = {
     {CALL(io_submit, aio_submit, "-ns")},
 
     // Processes, and descriptors of no file.
-    {LOGGED(fork, fork, "", told), .other_names = "vfork clone clone3"},
-    {LOGGED(execve, exec, "p", told)},
-    {LOGGED(execveat, exec, "wp", told)},
+    {LOGGED(fork, fork, "", reported), .other_names = "vfork clone clone3"},
+    {LOGGED(execve, exec, "p", reported)},
+    {LOGGED(execveat, exec, "wp", reported)},
     {LOGGED(socket, make_descriptor, "", at_use),
      .other_names = "accept accept4 epoll_create epoll_create1 eventfd eventfd2 timerfd_create "
                     "signalfd signalfd4 inotify_init inotify_init1 memfd_create userfaultfd "

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "trace/capture/asked_call.h"
 #include "trace/capture/bpf/call_shapes.h"
+#include "trace/capture/decoded_call.h"
 #include "trace/format/format.h"
 #include "trace/import/import.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int8_t none = CallArguments::none;
 
-TEST(CallTable, NamesAndNumbersStandInOneRow) {
+TEST(CallTable, NamesAndNumbersAreUnique) {
   std::set<std::string_view> names;
   std::set<int32_t> numbers;
   for (const CallRow& row : call_table()) {
@@ -33,7 +33,7 @@ TEST(CallTable, NamesAndNumbersStandInOneRow) {
   EXPECT_EQ(captured_call(~uint64_t{0}), nullptr);
 }
 
-// Arguments that make any call one of interest.
+// Returns a call with arguments that make it relevant.
 SystemCall interesting(const CallRow& row) {
   SystemCall call{.number = static_cast<uint64_t>(row.number), .arguments = {3, 3, 3, 3, 3, 3}};
   if (row.commands[0] != row.commands[1]) {
@@ -42,7 +42,7 @@ SystemCall interesting(const CallRow& row) {
   return call;
 }
 
-TEST(CallTable, CapturesHaveEachRowOrTellWhyNot) {
+TEST(CallTable, CapturesHaveEachRowOrAReason) {
   const auto settings = std::make_unique<kernel::Settings>();
   fill_settings(*settings, false);
   for (const CallRow& row : call_table()) {
@@ -61,7 +61,7 @@ TEST(CallTable, CapturesHaveEachRowOrTellWhyNot) {
   }
 }
 
-// The line of strace for a call that succeeds, with values that suit the arguments' letters.
+// Returns strace's line for a call that succeeds, with values that fit the arguments' letters.
 std::string line_of(const CallRow& row, std::string_view name) {
   const CallArguments& at = row.at;
   std::vector<std::string> arguments;
@@ -92,7 +92,7 @@ std::string line_of(const CallRow& row, std::string_view name) {
   return line + (opens ? ") = 5</d/a>\n" : row.effect == Effect::duplicate ? ") = 6\n" : ") = 1\n");
 }
 
-// The calls of the events that a log has behind its first two lines, which make the files known.
+// Returns the calls of a log's events behind its first two lines, which introduce the files.
 std::set<Call> calls_of(const std::string& line) {
   const std::string log = "12 read(3</d/a>, \"\", 1) = 0\n12 read(4</d/b>, \"\", 1) = 0\n" + line;
   std::set<Call> calls;
@@ -105,7 +105,7 @@ std::set<Call> calls_of(const std::string& line) {
   return calls;
 }
 
-TEST(CallTable, LogsHaveEachRowOrTellWhyNot) {
+TEST(CallTable, LogsHaveEachRowOrAReason) {
   for (const CallRow& row : call_table()) {
     EXPECT_EQ(logged_call(row.name), row.not_in_logs.empty() ? &row : nullptr) << row.name;
     std::set<Call> calls = calls_of(line_of(row, row.name));
@@ -122,7 +122,7 @@ TEST(CallTable, LogsHaveEachRowOrTellWhyNot) {
   }
 }
 
-TEST(CallTable, OtherNamesAreOfTheirRow) {
+TEST(CallTable, OtherNamesLeadToTheirRow) {
   EXPECT_EQ(logged_call("dup4"), nullptr);
   EXPECT_EQ(logged_call("pread"), logged_call("pread64"));
   EXPECT_EQ(logged_call("lstat64"), logged_call("stat"));

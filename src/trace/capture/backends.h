@@ -1,7 +1,8 @@
 #pragma once
 
-// The seam between a capture and its backends. Each runs the program (or attaches), tells the
-// recorder when it runs, records until all is over, and gives the program's exit code.
+// The seam between a capture and its backends. A backend runs the program (or attaches to it),
+// reports to the recorder when it runs, records until all processes have ended, and returns the
+// program's exit code.
 
 #include "penstock/base.h"
 #include "penstock/trace.h"
@@ -11,12 +12,12 @@
 
 namespace penstock::trace {
 
-// Error::attempted where the program to trace is not there or cannot be run.
+// Error::attempted if the program to trace does not exist or cannot be run.
 inline constexpr char run_program[] = "run this program";
 
 Result<int> capture_by_ptrace(const CaptureOptions& options, Recorder& recorder);
-// Errors from before the program runs leave the recorder untouched. `attached` is the process to
-// attach to, taken hold of before the watch began, or nullptr.
+// Errors before the program runs leave the recorder untouched. `attached` is the process to attach
+// to, opened before the watch began, or nullptr.
 Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch,
                            WaitedProcess* attached, Recorder& recorder);
 

@@ -28,14 +28,13 @@ std::string command_line(const CaptureOptions& options) {
   return line;
 }
 
-// Where the trace is written. One that is there already is not touched before the program runs: a
-// word that is misspelt must not cost the trace of yesterday. Until then the new one has a name
-// beside it, which nobody else has: neither a file of the user's nor another capture.
+// The file of the trace. An existing trace is not replaced before the program runs: a misspelt
+// program must not cost the previous trace. Until then the new trace has a unique name beside it.
 class Output {
  public:
   explicit Output(const std::string& path) : path_(path) {
     std::error_code error;
-    // "-" is standard output, also where a file has that name.
+    // "-" is standard output, even if there is a file of that name.
     existed_ = path == "-" || std::filesystem::exists(path, error);
     if (path == "-" || !std::filesystem::is_regular_file(path, error)) return;  // pipe, /dev/null
     final_ = std::filesystem::canonical(path, error).string();
@@ -49,12 +48,12 @@ class Output {
   Output& operator=(const Output&) = delete;
 
   Result<TraceWriter> create(const Header& header) {
-    // A folder where nothing can be added may hold a file that can be written.
+    // A folder without write permission may contain a writable file.
     if (!final_.empty() && !make_beside()) path_ = std::exchange(final_, {});
     return TraceWriter::create(path_, header);
   }
 
-  // The program runs.
+  // Replaces the existing trace, when the program runs.
   Status keep() {
     kept_ = true;
     if (final_.empty()) return {};
@@ -75,8 +74,8 @@ class Output {
     }
   }
 
-  std::string path_;   // as it is written
-  std::string final_;  // what it replaces; empty: nothing
+  std::string path_;   // current name of the new trace
+  std::string final_;  // the file that it replaces; empty: none
   bool existed_ = false;
   bool kept_ = false;
 };
@@ -103,7 +102,7 @@ Result<Captured> capture(const CaptureOptions& options) {
     if (opened) {
       watch = std::move(*opened);
       backend = Backend::bpf;
-      // The watch goes by its number, which may have been another one's already when it began.
+      // The watch uses the process's number, which another process may have had when it began.
       if (attached && attached->wait(0)) {
         return failure(ErrorCode::not_found, "trace this process: it has ended",
                        "process " + std::to_string(options.attach), "ps, for another one");
@@ -134,7 +133,7 @@ Result<Captured> capture(const CaptureOptions& options) {
                        ? capture_by_bpf(options, *watch, attached ? &*attached : nullptr, recorder)
                        : capture_by_ptrace(options, recorder);
   if (!exit_code) return std::unexpected(exit_code.error());
-  recorder.program_runs();  // also where that was not seen
+  recorder.program_runs();  // in case the backend did not see it
   auto finished = recorder.finish(*exit_code);
   if (!finished) return std::unexpected(finished.error());
   return Captured{.backend = backend,

@@ -27,14 +27,13 @@
 #include "io/file.h"
 #include "penstock/trace.h"
 
-// Captures of a program whose accesses are known (target/known_pattern.cc), compared with what it
-// says about itself.
+// Captures of a program with known accesses (target/known_pattern.cc), compared with its own record.
 
 namespace penstock::trace {
 namespace {
 
-// A process of its own, which runs `work` and is killed when the test is done with it, if not
-// before. Its work goes on for minutes unless it is stopped: whoever attaches to it may be slow.
+// A child process that runs `work`. The destructor kills it. Works that are attached to run for
+// minutes, because attaching may be slow.
 class Child {
  public:
   template <class Work>
@@ -54,7 +53,7 @@ class Child {
     if (id_ > 0) ::kill(id_, SIGKILL);
     wait();
   }
-  // (Where a tracer has not.)
+  // Waits for the end, unless a tracer has waited already.
   void wait() {
     if (id_ > 0) ::waitpid(id_, nullptr, 0);
     id_ = 0;
@@ -97,7 +96,7 @@ Accesses expected_of(const TemporaryFolder& folder) {
 struct Traced {
   Captured captured;
   Conversion conversion;
-  Accesses accesses;  // under the folder, but for `expected` itself
+  Accesses accesses;  // accesses to files under the folder, except `expected`
 };
 
 Traced trace_of(const TemporaryFolder& folder, const TemporaryFolder& traces,
@@ -126,8 +125,7 @@ Traced trace_of(const TemporaryFolder& folder, const TemporaryFolder& traces,
   return traced;
 }
 
-// Accesses of the threads' own files, apart from the others: only within each file is their order
-// known.
+// Splits accesses by the threads' own files: their order is known only within each file.
 std::map<std::string, Accesses> by_thread(const Accesses& all) {
   std::map<std::string, Accesses> parts;
   for (const KnownAccess& access : all) {
@@ -150,7 +148,7 @@ void expect_known(const Traced& traced, const TemporaryFolder& folder) {
   }
 }
 
-// Why a backend cannot be used here; empty: it can.
+// Returns why a backend cannot be used here; empty if it can.
 std::string why_not(Backend backend) {
   TemporaryFolder folder;
   const auto captured = capture({.output = folder / "t", .backend = backend, .command = {"true"}});
@@ -176,7 +174,7 @@ uint64_t unseen(const Traced& traced, Unseen what) {
   return traced.captured.totals.unseen[static_cast<size_t>(what)];
 }
 
-TEST_P(EachBackend, SequenceIsTheOneThatTheProgramKnows) {
+TEST_P(EachBackend, SequenceEqualsTheProgramsOwnRecord) {
   TemporaryFolder folder, traces;
   const Traced traced = trace_of(
       folder, traces, {.backend = GetParam(), .command = {PENSTOCK_KNOWN_PATTERN, folder.path()}});
@@ -221,7 +219,7 @@ TEST(Capture, OtherCallsDoNotStopUnderPtrace) {
   const auto switches = [] {
     rusage usage = {};
     ::getrusage(RUSAGE_CHILDREN, &usage);
-    return usage.ru_nvcsw;  // a stop is one
+    return usage.ru_nvcsw;  // each stop is a voluntary switch
   };
   const long before = switches();
   const auto captured =
@@ -232,7 +230,7 @@ TEST(Capture, OtherCallsDoNotStopUnderPtrace) {
   EXPECT_LT(switches() - before, calls / 10);
 }
 
-// What a script prints under ptrace.
+// Returns the output of a script under ptrace.
 std::string printed_by(const std::string& script) {
   TemporaryFolder folder;
   const std::string output = folder / "printed";
@@ -251,15 +249,15 @@ TEST(PtraceCapture, ProgramThatIsKeptOnOneProcessorFindsAllOfThem) {
   if (processors < 2) GTEST_SKIP() << "one processor is all there is";
   const std::string all = std::to_string(processors) + "\n";
 
-  // In /proc as well, also after many calls.
+  // /proc shows all of them as well, also after many calls.
   EXPECT_NE(printed_by("dd if=/proc/self/exe of=/dev/null bs=64 2> /dev/null; "
                        "exec grep Cpus_allowed_list /proc/self/status")
                 .find_first_of(",-"),
             std::string::npos);
-  // Itself, programs that it starts, what those start, and once more when it is alone again.
+  // The program itself, its children and their children see all of them, and so does a last child.
   EXPECT_EQ(printed_by("exec nproc"), all);
   EXPECT_EQ(printed_by("nproc; (nproc; true) & wait; nproc; exec nproc"), all + all + all + all);
-  // What it chooses holds, and comes to its children; so does what it takes back.
+  // Its own choice holds, and passes on to its children; so does its withdrawal.
   std::string first, list;
   for (int i = 0; i < CPU_SETSIZE; ++i) {
     if (!CPU_ISSET(i, &before)) continue;
@@ -269,10 +267,10 @@ TEST(PtraceCapture, ProgramThatIsKeptOnOneProcessorFindsAllOfThem) {
   const std::string choose = "taskset -c " + first + " ";
   EXPECT_EQ(printed_by("exec " + choose + "sh -c 'nproc; exec nproc'"), "1\n1\n");
   EXPECT_EQ(printed_by("exec " + choose + "taskset -c " + list + " nproc"), all);
-  // Chosen by another process.
+  // The choice of another process holds.
   EXPECT_EQ(printed_by("taskset -cp " + first + " $$ >/dev/null; nproc; exec nproc"), "1\n1\n");
 
-  // One of several threads, those that it makes, and one that looks at another.
+  // One of several threads, the threads that it makes, and a thread that looks at another.
   TemporaryFolder folder;
   const auto captured =
       capture({.output = folder / "t",
@@ -285,7 +283,7 @@ TEST(PtraceCapture, ProgramThatIsKeptOnOneProcessorFindsAllOfThem) {
   EXPECT_TRUE(CPU_EQUAL(&before, &after));
 }
 
-TEST_P(EachBackend, ExitCodesAndSignalsAreHandedThrough) {
+TEST_P(EachBackend, ExitCodesAndSignalsPassThrough) {
   TemporaryFolder traces;
   const auto code_of = [&](const std::string& script) {
     const auto captured =
@@ -294,7 +292,7 @@ TEST_P(EachBackend, ExitCodesAndSignalsAreHandedThrough) {
   };
   EXPECT_EQ(code_of("exit 3"), 3);
   EXPECT_EQ(code_of("kill -TERM $$"), 128 + SIGTERM);
-  // A signal that the program handles reaches it; a stopped program goes on when told to.
+  // A signal that the program handles reaches it; a stopped program goes on after SIGCONT.
   EXPECT_EQ(code_of("trap 'exit 5' USR1; kill -USR1 $$; exit 6"), 5);
   const std::string went_on = "'" + (traces / "went on") + "'";
   EXPECT_EQ(code_of("(until [ -e " + went_on +
@@ -304,7 +302,7 @@ TEST_P(EachBackend, ExitCodesAndSignalsAreHandedThrough) {
             7);
 }
 
-TEST_P(EachBackend, ProgramThatIsNotThereIsAnError) {
+TEST_P(EachBackend, MissingProgramIsAnError) {
   TemporaryFolder traces;
   const auto captured = capture(
       {.output = traces / "t", .backend = GetParam(), .command = {"/nonexistent/program", "x"}});
@@ -329,7 +327,7 @@ TEST_P(EachBackend, InheritedStandardInputIsKnownWithItsPosition) {
   EXPECT_EQ(end, 5000u);
 }
 
-TEST_P(EachBackend, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
+TEST_P(EachBackend, AttachedProcessIsFollowedUntilTheStopAndRunsOn) {
   TemporaryFolder folder, traces;
   const std::string path = folder / "grown";
   Child child([&] {
@@ -347,7 +345,7 @@ TEST_P(EachBackend, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
   const Traced traced =
       trace_of(folder, traces, {.backend = GetParam(), .attach = child.id(), .stop = &stop});
   stopper.join();
-  // Contiguous from where it stood when we came.
+  // Accesses are contiguous from the position at which the capture attached.
   ASSERT_GT(traced.accesses.size(), 10u);
   uint64_t end = traced.accesses.front().offset;
   EXPECT_GT(end, 0u);
@@ -366,13 +364,13 @@ TEST_P(EachBackend, ChildrenOfAnAttachedProcessAreFollowedToTheirEnd) {
   const std::string path = folder / "grown";
   Child child([&] {
     const int fd = ::open(path.c_str(), O_RDWR | O_CREAT, 0600);
-    // Until somebody traces us: `go` is there once the trace is.
+    // The child works until `go` exists, which the test makes when the trace has begun.
     for (int i = 0; i < 300'000 && !std::filesystem::exists(traces / "go"); ++i) {
       (void)!::write(fd, "0123456789", 10);
       ::usleep(1000);
     }
     if (::fork() == 0) {
-      ::usleep(100'000);  // its parent is gone
+      ::usleep(100'000);  // its parent has ended by then
       const int own = ::open((folder / "late").c_str(), O_RDWR | O_CREAT, 0600);
       for (int i = 0; i < 20; ++i) {
         (void)!::write(own, "0123456789", 10);
@@ -403,14 +401,14 @@ Accesses of_file(const Traced& traced, const std::string& name) {
   return accesses;
 }
 
-TEST_P(EachBackend, ThreadsWhoseFirstOneHasEndedAreSeenAsAnyOther) {
+TEST_P(EachBackend, ThreadsAreSeenAfterTheEndOfTheFirstOne) {
   TemporaryFolder folder, traces;
   const Traced traced = trace_of(
       folder, traces,
       {.backend = GetParam(), .command = {PENSTOCK_ODD_PROCESSES, "no-leader", folder.path()}});
   EXPECT_EQ(traced.captured.totals.exit_code, 0);
   Accesses wanted = {{"from", 'w', 0, 65536}, {"from", 'r', 4096, 1000}};
-  // The program reads by an io_uring where it can have one. (Linux 6.9 and later let us watch it.)
+  // The program reads by an io_uring if it can open one. (It can be watched on Linux 6.9 and later.)
   if (std::filesystem::exists(folder / "by-ring") && unseen(traced, Unseen::polled_rings) == 0) {
     wanted.push_back({"from", 'r', 8192, 2000});
   }
@@ -421,7 +419,7 @@ TEST_P(EachBackend, ThreadsWhoseFirstOneHasEndedAreSeenAsAnyOther) {
             1);
 }
 
-TEST_P(EachBackend, ProcessHasTheFilesOfTheOneThatMadeIt) {
+TEST_P(EachBackend, ProcessHasTheFilesOfItsParent) {
   TemporaryFolder folder, traces;
   const Traced traced = trace_of(
       folder, traces,
@@ -432,7 +430,7 @@ TEST_P(EachBackend, ProcessHasTheFilesOfTheOneThatMadeIt) {
             (Accesses{{"second", 'w', 0, 4096}, {"second", 'r', 1000, 500}}));
 }
 
-// In a process of its own: one that waits for ever is ended.
+// The capture runs in a child process, which can be killed if it waits for ever.
 TEST_P(EachBackend, FileSystemThatATracedProcessServesIsNotWaitedFor) {
   TemporaryFolder folder, traces;
   const std::string output = traces / "run.trace";
@@ -477,7 +475,7 @@ TEST_P(EachBackend, FileSystemThatATracedProcessServesIsNotWaitedFor) {
   EXPECT_EQ(conversion->unseen[static_cast<size_t>(Unseen::unknown_names)], 0u);
 }
 
-TEST_P(EachBackend, TraceBesideAnotherOneTakesNobodysName) {
+TEST_P(EachBackend, NewTraceBesideAnOldOneTakesAFreeName) {
   TemporaryFolder folder;
   for (const char* name : {"run.trace", "run.trace.starting"}) {
     std::ofstream(folder / name) << "mine";
@@ -499,8 +497,8 @@ TEST_P(EachBackend, ManyChildrenAndThreadsComeToTheirEnd) {
   const auto traced =
       trace_of(folder, traces, {.backend = GetParam(), .command = {"bash", "-c", script}});
   EXPECT_EQ(traced.captured.totals.exit_code, 12);
-  // Appended by twelve processes at once: together without a hole. (Which came first is known to
-  // the kernel alone.)
+  // Twelve processes append at once: together their accesses leave no hole. (Only the kernel knows
+  // their order.)
   std::vector<std::pair<uint64_t, uint64_t>> written;
   for (const KnownAccess& access : traced.accesses) {
     if (access.file == "all" && access.access == 'w') {
@@ -516,7 +514,7 @@ TEST_P(EachBackend, ManyChildrenAndThreadsComeToTheirEnd) {
   EXPECT_EQ(written.size(), 12u);
 }
 
-TEST_P(EachBackend, TraceOfYesterdayStaysWhenTheProgramCannotRun) {
+TEST_P(EachBackend, OldTraceStaysIfTheProgramCannotRun) {
   TemporaryFolder folder;
   std::ofstream(folder / "run.trace") << "yesterday";
   const auto traced = [&](const std::string& output, const std::string& program) {
@@ -537,7 +535,7 @@ TEST_P(EachBackend, TraceOfYesterdayStaysWhenTheProgramCannotRun) {
   EXPECT_TRUE(convert_file(folder / "run.trace", {}, {}));
 }
 
-// Each file by the order in which it was first accessed: temporary files have names by chance.
+// Returns accesses with files numbered by their first access: temporary files have random names.
 std::vector<std::tuple<size_t, char, uint64_t, uint64_t>> without_names(const Accesses& all) {
   std::vector<std::tuple<size_t, char, uint64_t, uint64_t>> accesses;
   std::map<std::string, size_t> numbers;
@@ -548,7 +546,7 @@ std::vector<std::tuple<size_t, char, uint64_t, uint64_t>> without_names(const Ac
   return accesses;
 }
 
-TEST_P(EachBackend, SeesOfGnuSortWhatPtraceSees) {
+TEST_P(EachBackend, SeesTheSameOfGnuSortAsPtrace) {
   SKIP_WITHOUT(Backend::ptrace);
   TemporaryFolder folder, traces;
   {
@@ -571,7 +569,7 @@ TEST_P(EachBackend, SeesOfGnuSortWhatPtraceSees) {
   for (size_t i = 0; i < by_ptrace.size(); ++i) ASSERT_EQ(by_ptrace[i], by_other[i]) << i;
 }
 
-// What comes of a command line, in a folder of its own.
+// Traces a shell script.
 Traced trace_of_script(const TemporaryFolder& folder, Backend backend, const std::string& script) {
   TemporaryFolder traces;
   return trace_of(
@@ -581,7 +579,7 @@ Traced trace_of_script(const TemporaryFolder& folder, Backend backend, const std
 
 TEST_P(EachBackend, PositionsStaySharedOverForksAndPrograms) {
   TemporaryFolder folder;
-  // Each program inherits the descriptor; the last word is the shell's own again.
+  // Each program inherits the descriptor; the shell itself writes the last word.
   const Traced traced =
       trace_of_script(folder, GetParam(),
                       "exec 5> out; printf 12 >&5; /bin/echo 345 >&5; (/bin/echo 6 >&5); "
@@ -593,7 +591,7 @@ TEST_P(EachBackend, PositionsStaySharedOverForksAndPrograms) {
                                        {"out", 'w', 11, 1}}));
 }
 
-TEST_P(EachBackend, KilledProgramLeavesWhatItDid) {
+TEST_P(EachBackend, KilledProgramLeavesItsAccesses) {
   TemporaryFolder folder;
   const Traced traced = trace_of_script(
       folder, GetParam(), "echo one > a; echo two > b; kill -KILL $$; echo three > c");
@@ -602,7 +600,7 @@ TEST_P(EachBackend, KilledProgramLeavesWhatItDid) {
   EXPECT_TRUE(traced.conversion.complete);
 }
 
-// The daemon goes on when the program has ended, which closes its end of the pipe.
+// The program closes its end of the pipe when it ends, and the daemon goes on.
 TEST_P(EachBackend, DaemonIsFollowedToItsEnd) {
   TemporaryFolder folder;
   const Traced traced = trace_of_script(folder, GetParam(),
@@ -612,7 +610,7 @@ TEST_P(EachBackend, DaemonIsFollowedToItsEnd) {
   EXPECT_EQ(traced.accesses, (Accesses{{"late", 'w', 0, 5}}));
 }
 
-// Its processes have numbers that are others outside: the first is 1.
+// Processes of a container have other numbers inside: the first one is 1.
 TEST(Capture, ContainerWithNumbersOfItsOwnIsFollowedToItsEnd) {
   SKIP_WITHOUT(Backend::ptrace);
   if (std::system("unshare -pf true 2> /dev/null") != 0)
@@ -646,7 +644,7 @@ TEST(Capture, ClosedRingsDoNotStayWithThePtracer) {
   EXPECT_LE(mapped_most, 30u);
 }
 
-TEST(BpfCapture, LostRecordsAreCountedAndPositionsAreRightBehindThem) {
+TEST(BpfCapture, LostRecordsAreCountedAndLaterPositionsAreRight) {
   SKIP_WITHOUT(Backend::bpf);
   TemporaryFolder folder, traces;
   constexpr uint64_t reads = 20000, read_bytes = 512;
@@ -686,7 +684,7 @@ TEST(BpfCapture, PolledRingsAndRegisteredFilesAreSeen) {
   EXPECT_EQ(unseen(traced, Unseen::ring_unconfirmed), 0u);
 }
 
-TEST(BpfCapture, RingsThatAreOlderThanTheTraceAreSeen) {
+TEST(BpfCapture, RingsOlderThanTheTraceAreSeen) {
   SKIP_WITHOUT(Backend::bpf);
   TemporaryFolder folder, traces;
   const std::string path = folder / "ring";
@@ -730,7 +728,7 @@ TEST(BpfCapture, RingsThatAreOlderThanTheTraceAreSeen) {
   }
 }
 
-// The number of a process that has ended goes to another one some day.
+// The system reuses the number of a process that has ended.
 TEST(BpfCapture, ProcessThatGetsTheNumberOfAnAttachedOneIsNotTraced) {
   SKIP_WITHOUT(Backend::bpf);
   TemporaryFolder folder, traces;
@@ -747,7 +745,7 @@ TEST(BpfCapture, ProcessThatGetsTheNumberOfAnAttachedOneIsNotTraced) {
   Child attached([&] {
     wait_until_there("go");
     write_file(first);
-    // Keeps the capture going when the process has ended.
+    // This child keeps the capture going after the end of its parent.
     if (::fork() == 0) wait_until_there("end");
   });
   const pid_t number = attached.id();
@@ -779,8 +777,8 @@ TEST(BpfCapture, ProcessThatGetsTheNumberOfAnAttachedOneIsNotTraced) {
   EXPECT_EQ(of_file(traced, "second"), Accesses{});
 }
 
-// File systems on which the number and the generation of an inode do not say which file it is.
-// `script` mounts one on "m"; what it mounts is gone with it.
+// Returns the files that are seen on a file system where number and generation of an inode do not
+// identify a file. `script` mounts it on "m" in a namespace of its own.
 std::vector<std::string> files_of_mounted(const TemporaryFolder& folder,
                                           const std::string& script) {
   TemporaryFolder traces;
@@ -807,7 +805,7 @@ TEST(BpfCapture, FilesOfAnOverlayAreToldApart) {
   }
   std::ofstream(folder / "lower/low") << "low\n";
   std::ofstream(folder / "other/lower") << "lower\n";
-  // A file that is removed leaves its number to the next one.
+  // The next file gets the number of a removed one.
   const auto names = files_of_mounted(
       folder,
       "mount -t overlay overlay -o lowerdir=lower:other,upperdir=upper,workdir=work m;"
@@ -829,7 +827,7 @@ TEST(BpfCapture, FilesOfSubvolumesAreToldApart) {
   EXPECT_EQ(names, (std::vector<std::string>{"a1", "a2", "a3"}));
 }
 
-TEST(Capture, BackendThatIsLeftOpenIsToldWithItsReason) {
+TEST(Capture, AutomaticBackendIsReportedWithItsReason) {
   TemporaryFolder folder;
   const auto captured = capture({.output = folder / "t", .command = {"true"}});
   if (!captured) GTEST_SKIP() << captured.error().message();

@@ -1,19 +1,19 @@
 #pragma once
 
 // A traced thread and its tracer take turns: one waits whenever the other runs. On two processors
-// each turn wakes a processor that has gone to sleep, and the scheduler, to which an idle processor
-// looks better than a busy one, brings that about each time anew. On one processor a turn is a
-// switch. So a thread that makes many calls, one soon after the other, is kept on the tracer's
-// processor until it makes none for a while: one that computes may be wanted elsewhere.
+// each turn wakes a sleeping processor, because the scheduler prefers an idle processor to a busy
+// one. On one processor a turn is a context switch. So a thread that makes many calls in quick
+// succession is kept on the tracer's processor until it makes none for a while: a thread that
+// computes may be better elsewhere.
 //
-// The program shall not notice. What could show it, hand it on, or depend on it, is asked of the
-// kernel by the calls of `let_go_before()`: they find things as they were. A file of /proc tells,
-// too (libnuma looks there): it is let go when one is opened, and not kept again before it has made
-// many more calls. What is left: such a file that was opened long before; others who look at the
-// thread from outside; a cpuset that grows meanwhile. If somebody moves the thread meanwhile
-// (taskset -p), that stands.
+// The program must not notice. The calls of `let_go_before()` could show the changed affinity, pass
+// it on, or depend on it: the thread is let go before each of them. Files of /proc show it, too
+// (libnuma reads them): the thread is let go when it opens one, and not kept again before many more
+// calls. Remaining gaps: such a file that was opened long before; other processes that look at the
+// thread; a cpuset that grows meanwhile. If another process moves the thread meanwhile (taskset -p),
+// that choice stays.
 //
-// Whoever is kept computes beside us, so he has to give way to us: real-time threads are not kept.
+// A kept thread shares our processor and has to give way to us: real-time threads are not kept.
 
 #include <chrono>
 #include <cstdint>
@@ -25,33 +25,33 @@
 
 namespace penstock::trace {
 
-// Thread safety: one thread, the tracer's own. One of ours watches that nobody is kept in vain.
-// Invariants: while no thread is kept, it and the tracer may run where they could before.
+// Thread safety: one thread, the tracer's own. A watching thread lets go of a calm thread.
+// Invariants: while no thread is kept, threads and tracer have their original affinity.
 class OneProcessor {
  public:
-  // How many calls of one thread, without another's between, and how soon each after the one
-  // before.
+  // A thread is kept after `calls_min` calls without another thread's between, each at most
+  // `pause_ns_max` after the previous one.
   static constexpr uint32_t calls_min = 64;
   static constexpr uint64_t pause_ns_max = 1'000'000;
 
-  // `calm`: without a call for so long nobody is kept.
+  // `calm`: a thread without calls for this time is let go.
   explicit OneProcessor(std::chrono::milliseconds calm = std::chrono::milliseconds(10));
-  ~OneProcessor();  // lets go
+  ~OneProcessor();  // lets the thread go
   OneProcessor(const OneProcessor&) = delete;
   OneProcessor& operator=(const OneProcessor&) = delete;
 
-  // A thread makes a call, and is stopped. Where there is no processor for both, or no right to
-  // choose, nothing is changed.
+  // Reports a call of a thread, which is stopped. Changes nothing if there is no processor for both,
+  // or no right to choose one.
   void called(int32_t thread, uint64_t now_ns) EXCLUDES_LOCK(mutex_);
-  // And counts calls from 0 again.
+  // Restores the kept thread's affinity, and counts calls from 0 again.
   void let_go() EXCLUDES_LOCK(mutex_);
-  // A thread has ended. Its number may be another's by now.
+  // Reports the end of a thread. Another thread may have its number by now.
   void ended(int32_t thread) EXCLUDES_LOCK(mutex_);
-  // A thread was made: perhaps by one that is kept, in a way that we did not see.
+  // Reports a new thread, which may have inherited the affinity of a kept one.
   void made(int32_t thread) EXCLUDES_LOCK(mutex_);
   bool keeps(int32_t thread) EXCLUDES_LOCK(mutex_);
 
-  // Numbers of system calls.
+  // Returns the numbers of the system calls before which the thread is let go.
   static std::span<const uint32_t> let_go_before();
 
  private:
@@ -66,11 +66,11 @@ class OneProcessor {
   Mutex mutex_;
   Condition changed_;
   std::unique_ptr<Places> places_ GUARDED_BY(mutex_);
-  int32_t thread_ GUARDED_BY(mutex_) = 0;  // that is kept; 0: none
+  int32_t thread_ GUARDED_BY(mutex_) = 0;  // the kept thread; 0: none
   int32_t caller_ GUARDED_BY(mutex_) = 0;
-  uint32_t calls_ GUARDED_BY(mutex_) = 0;  // of the caller
+  uint32_t calls_ GUARDED_BY(mutex_) = 0;  // successive calls of caller_
   uint64_t called_ns_ GUARDED_BY(mutex_) = 0;
-  bool called_since_ GUARDED_BY(mutex_) = false;  // the watcher looked
+  bool called_since_ GUARDED_BY(mutex_) = false;  // a call came since the watcher's last look
   bool ends_ GUARDED_BY(mutex_) = false;
   std::jthread watcher_;
 };

@@ -11,10 +11,10 @@
 namespace penstock::trace {
 namespace {
 
-// So many times calm_: even one who calls is let go, so that the scheduler may find a better place.
+// Longest time for which a thread is kept, in units of calm_: then the scheduler may move it.
 constexpr unsigned looks_max = 100;
 
-// As many processors as a kernel can be built for; it tells how many of them it means.
+// Largest number of processors that a kernel can be built for.
 constexpr size_t processors_max = 8192;
 constexpr size_t word_bits = CHAR_BIT * sizeof(unsigned long);
 using Mask = std::array<unsigned long, processors_max / word_bits>;
@@ -30,7 +30,7 @@ bool holds(const Mask& mask, size_t processor) {
   return (mask[processor / word_bits] >> (processor % word_bits) & 1) != 0;
 }
 
-// Where we are, if the thread may be there, too; otherwise the first for both.
+// Returns our processor if the thread may run there, too; otherwise the first one allowed to both.
 int common_processor(const Mask& ours, const Mask& theirs) {
   const int here = ::sched_getcpu();
   if (here >= 0 && holds(theirs, static_cast<size_t>(here))) return here;
@@ -40,7 +40,7 @@ int common_processor(const Mask& ours, const Mask& theirs) {
   return -1;
 }
 
-// If nobody has changed it since.
+// Restores a thread's mask `before`, unless its mask is not `one` any more.
 void restore_mask(int32_t thread, const Mask& one, const Mask& before) {
   Mask now;
   if (before != one && read_mask(thread, now) && now == one) (void)write_mask(thread, before);
@@ -54,7 +54,7 @@ bool gives_way(int32_t thread) {
 }  // namespace
 
 struct OneProcessor::Places {
-  Mask ours, theirs;  // before
+  Mask ours, theirs;  // masks before the change
   Mask one;
 };
 
@@ -124,7 +124,7 @@ void OneProcessor::keep(int32_t thread) {
 }
 
 void OneProcessor::restore(bool thread_is_there) {
-  calls_ = 0;  // so many again until the next try
+  calls_ = 0;  // the next try comes after calls_min more calls
   if (thread_ == 0) return;
   if (thread_is_there) restore_mask(thread_, places_->one, places_->theirs);
   restore_mask(tracer_, places_->one, places_->ours);
@@ -147,13 +147,13 @@ void OneProcessor::watch() {
 
 std::span<const uint32_t> OneProcessor::let_go_before() {
   static constexpr auto numbers = std::to_array<uint32_t>({
-      // It asks or says where it may run.
+      // Calls that read or set the affinity.
       SYS_sched_getaffinity,
       SYS_sched_setaffinity,
-      // A deadline is granted to those who may run anywhere; real-time threads are not kept.
+      // A deadline needs a thread that may run anywhere; real-time threads are not kept.
       SYS_sched_setattr,
       SYS_sched_setscheduler,
-      // Whom it makes, or becomes, may run where it may.
+      // New threads and programs inherit the affinity.
       SYS_clone,
       SYS_clone3,
       SYS_execve,
@@ -162,7 +162,7 @@ std::span<const uint32_t> OneProcessor::let_go_before() {
       SYS_fork,
       SYS_vfork,
 #endif
-      // Another user's thread may not be ours to move.
+      // We may lack the right to move another user's thread.
       SYS_setuid,
       SYS_setreuid,
       SYS_setresuid,

@@ -28,7 +28,7 @@ void set_mask(int32_t thread, const cpu_set_t& mask) {
 bool same(const cpu_set_t& one, const cpu_set_t& other) {
   return CPU_EQUAL(&one, &other);
 }
-// Of the mask's processors, the one of this number, counted from 0.
+// Returns the mask's processor of this 0-based index.
 int processor(const cpu_set_t& mask, int number) {
   for (int i = 0; i < CPU_SETSIZE; ++i) {
     if (CPU_ISSET(i, &mask) && number-- == 0) return i;
@@ -36,7 +36,7 @@ int processor(const cpu_set_t& mask, int number) {
   return -1;
 }
 
-// Its numbers are all that the class sees of a thread: one of ours does.
+// A thread of the test that sleeps. The class under test sees only its number.
 class Sleeper {
  public:
   Sleeper() : thread_([this] { run(); }) { id_.wait(0); }
@@ -81,7 +81,7 @@ class OneProcessorTest : public testing::Test {
   uint64_t now_ns_ = 0;
 };
 
-TEST_F(OneProcessorTest, ThreadThatCallsOftenIsWhereWeAreUntilItIsLetGo) {
+TEST_F(OneProcessorTest, ThreadThatCallsOftenIsOnOurProcessorUntilItIsLetGo) {
   call(OneProcessor::calls_min - 1);
   EXPECT_FALSE(one_.keeps(sleeper_.id()));
   EXPECT_TRUE(same(mask_of(sleeper_.id()), before_));
@@ -98,7 +98,7 @@ TEST_F(OneProcessorTest, ThreadThatCallsOftenIsWhereWeAreUntilItIsLetGo) {
   EXPECT_FALSE(one_.keeps(sleeper_.id()));
 }
 
-TEST_F(OneProcessorTest, CallsOfOthersAndPausesComeBetween) {
+TEST_F(OneProcessorTest, CallsOfOthersAndPausesRestartTheCount) {
   for (int i = 0; i < 5; ++i) {
     call(OneProcessor::calls_min - 1);
     one_.called(1, now_ns_ += 1000);
@@ -121,7 +121,7 @@ TEST_F(OneProcessorTest, ThreadThatCallsNoMoreIsLetGo) {
   EXPECT_TRUE(same(mask_of(0), before_));
 }
 
-TEST_F(OneProcessorTest, WhatOthersChangeMeanwhileStands) {
+TEST_F(OneProcessorTest, ChangesByOthersStay) {
   be_kept();
   cpu_set_t other = only(processor(before_, 0));
   if (same(other, mask_of(0))) other = only(processor(before_, 1));
@@ -130,7 +130,7 @@ TEST_F(OneProcessorTest, WhatOthersChangeMeanwhileStands) {
   EXPECT_TRUE(same(mask_of(sleeper_.id()), other));
   EXPECT_TRUE(same(mask_of(0), before_));
 
-  // Kept where it has to be: nothing of its own is changed, nor put back.
+  // A thread that may run on our processor alone is not changed, and nothing is restored.
   be_kept();
   EXPECT_TRUE(same(mask_of(0), other));
   set_mask(0, before_);

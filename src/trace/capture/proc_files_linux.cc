@@ -22,7 +22,7 @@
 namespace penstock::trace {
 namespace {
 
-// As statfs() and as the list of mounts name them.
+// Pseudo file systems, by their names for statfs() and in the list of mounts.
 constexpr std::array<uint64_t, 9> pseudo_systems = {
     PROC_SUPER_MAGIC, SYSFS_MAGIC,      CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC,
     TRACEFS_MAGIC,    SECURITYFS_MAGIC, BPF_FS_MAGIC,       PIPEFS_MAGIC};
@@ -38,7 +38,7 @@ std::string link_text(const char* path) {
 FileKind kind_of(const struct statx& found, const std::string& name, int32_t thread,
                  PseudoDevices& pseudo) {
   const uint32_t mode = found.stx_mode;
-  if (name.starts_with("/memfd:")) return FileKind::pseudo;  // memory, by a file's name
+  if (name.starts_with("/memfd:")) return FileKind::pseudo;  // memory with a file's name
   if (S_ISDIR(mode)) return FileKind::directory;
   if (S_ISBLK(mode)) return FileKind::block_device;
   if (S_ISCHR(mode)) return FileKind::character_device;
@@ -54,8 +54,8 @@ FileKind kind_of(const struct statx& found, const std::string& name, int32_t thr
   return name == "anon_inode:[io_uring]" ? FileKind::ring : FileKind::other;
 }
 
-// What a link of /proc leads to, or what `descriptor` is where `path` is empty. No file system is
-// asked on the way, nor (DONT_SYNC) for what it knows better than the kernel.
+// Returns the file that a link of /proc leads to, or the file of `descriptor` if `path` is empty.
+// No file system is contacted on the way, nor (DONT_SYNC) for attributes newer than the kernel's.
 std::optional<FileRecord> record_at(int descriptor, const char* path, const std::string& name,
                                     int32_t thread, PseudoDevices& pseudo) {
   struct statx found = {};
@@ -69,7 +69,7 @@ std::optional<FileRecord> record_at(int descriptor, const char* path, const std:
       record.kind == FileKind::block_device || record.kind == FileKind::character_device;
   record.device = is_device ? makedev(found.stx_rdev_major, found.stx_rdev_minor)
                             : makedev(found.stx_dev_major, found.stx_dev_minor);
-  record.inode = is_device ? 0 : found.stx_ino;  // one device may have several names
+  record.inode = is_device ? 0 : found.stx_ino;  // a device may have several names
   if ((found.stx_mask & STATX_BTIME) != 0 && is_storage(record.kind) && !is_device) {
     record.birth_ns =
         static_cast<uint64_t>(found.stx_btime.tv_sec) * 1'000'000'000u + found.stx_btime.tv_nsec;
@@ -79,7 +79,7 @@ std::optional<FileRecord> record_at(int descriptor, const char* path, const std:
   return record;
 }
 
-// A small file of /proc, whole.
+// Reads a small file of /proc.
 std::string contents(const char* path) {
   const os::Fd fd(::open(path, O_RDONLY | O_CLOEXEC));
   if (!fd) return {};
@@ -88,7 +88,7 @@ std::string contents(const char* path) {
   return length <= 0 ? std::string() : std::string(text.data(), static_cast<size_t>(length));
 }
 
-// Of any size, from its beginning.
+// Reads a file of any size, from its beginning.
 std::string all_contents(int fd) {
   std::string text;
   std::array<char, 16384> piece;
@@ -101,8 +101,8 @@ std::string all_contents(int fd) {
   }
 }
 
-// A line of a list of mounts: "36 35 98:0 /root /mount/point options [more...] - type source more".
-// Blanks in names stand as \040.
+// Adds the pseudo file systems of a list of mounts, whose lines are
+// "36 35 98:0 /root /mount/point options [more...] - type source more". Blanks in names are \040.
 void add_pseudo_devices(std::string_view mounts, std::unordered_set<uint64_t>& devices) {
   while (!mounts.empty()) {
     const std::string_view line = mounts.substr(0, mounts.find('\n'));
@@ -141,7 +141,7 @@ PathText proc_path(const char* form, int32_t thread, int32_t descriptor) {
   return path;
 }
 
-// Where a path begins: its thread's root, its current directory, or a descriptor of it.
+// Opens the start of a path: its thread's root, its current directory, or one of its descriptors.
 int open_start(int32_t thread, int32_t directory, bool absolute) {
   const PathText start = absolute                ? proc_path("/proc/%d/root", thread, 0)
                          : directory == AT_FDCWD ? proc_path("/proc/%d/cwd", thread, 0)
@@ -149,9 +149,9 @@ int open_start(int32_t thread, int32_t directory, bool absolute) {
   return ::open(start.data(), O_PATH | O_CLOEXEC);
 }
 
-// Opens a name that the kernel's cache knows, as a place alone; a negative errno otherwise. EAGAIN:
-// the file system would have to be asked. The same is said where somebody changes names meanwhile,
-// so it is tried some times.
+// Opens a name from the kernel's cache with O_PATH. Returns a negative errno otherwise: EAGAIN if the
+// file system would have to be contacted. EAGAIN also comes if names change meanwhile, so there are
+// some tries.
 int open_cached(int start, const char* path, uint64_t flags, uint64_t resolve) {
   constexpr int tries = 16;
   open_how how = {};
@@ -170,7 +170,7 @@ std::string name_of_descriptor(int descriptor) {
   return link_text(proc_path("/proc/self/fd/%d", descriptor, 0).data());
 }
 
-// kcmp() may be forbidden (by a container), or not be built into the kernel.
+// Converts an answer of kcmp(), which a container may forbid and a kernel may lack.
 std::optional<bool> compared(long answer) {
   if (answer < 0 && (errno == EPERM || errno == ENOSYS)) return {};
   return answer == 0;
@@ -197,7 +197,7 @@ bool PseudoDevices::contain(int32_t thread, uint64_t device) {
     add_pseudo_devices(all_contents(own_mounts_.get()), own_);
   }
   if (space_at(proc_path("/proc/%d/ns/mnt", thread, 0).data()) != own_space_) {
-    // To keep such a list open would keep the mounts of a container that has ended.
+    // The list is not kept open: that would keep the mounts of a container that has ended.
     const os::Fd mounts(
         ::open(proc_path("/proc/%d/mountinfo", thread, 0).data(), O_RDONLY | O_CLOEXEC));
     std::unordered_set<uint64_t> devices;

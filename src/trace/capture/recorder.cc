@@ -23,7 +23,7 @@ uint64_t Recorder::now_ns() {
 }
 
 uint32_t Recorder::file(const FileRecord& record, uint32_t generation) {
-  // Pipes and their like are told apart by their inode alone: they have no time of birth.
+  // Pipes and their like have no time of birth: their inode alone identifies them.
   const Identity identity{record.device, record.inode, record.birth_ns, generation, record.kind};
   const auto [place, is_new] = numbers_.try_emplace(identity, 0);
   if (is_new) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the backends of a capture share: files get their numbers here, events their trace, and what
-// could not be seen is counted.
+// The part of a capture that all backends share: it numbers files, writes events to the trace, and
+// counts everything that could not be seen.
 
 #include <cstdint>
 #include <functional>
@@ -13,32 +13,32 @@
 
 namespace penstock::trace {
 
-// Thread safety: none. An error of writing is kept for finish(): a traced program goes on, whatever
-// happens to its trace.
+// Thread safety: none. finish() returns errors of writing: a traced program goes on, whatever happens
+// to its trace.
 class Recorder {
  public:
-  // `on_run` is called once when the program runs; an error of it is one of writing.
+  // `on_run` is called once when the program runs; its error is an error of writing.
   Recorder(TraceWriter writer, uint64_t zero_ns, std::function<Status()> on_run)
       : writer_(std::move(writer)), zero_ns_(zero_ns), on_run_(std::move(on_run)) {}
 
-  // The clock that events have, CLOCK_MONOTONIC.
+  // Returns the time of the events' clock, CLOCK_MONOTONIC.
   static uint64_t now_ns();
   uint64_t zero_ns() const { return zero_ns_; }
   uint64_t since_zero(uint64_t ns) const { return ns > zero_ns_ ? ns - zero_ns_ : 0; }
 
-  // The number of a file: equal (kind, device, inode, birth, generation) are one file.
+  // Returns the number of a file. Equal (kind, device, inode, birth, generation) are one file.
   uint32_t file(const FileRecord& record, uint32_t generation = 0);
   FileKind kind(uint32_t file) const { return kinds_[file - 1]; }
   bool is_storage(uint32_t file) const { return trace::is_storage(kinds_[file - 1]); }
   uint32_t string(std::string_view text) { return writer_.add_string(text); }
 
-  // The program that is to be traced runs now. Before that nothing is recorded, and what is called
-  // an error is the launch's.
+  // Reports that the program to trace runs. Nothing is recorded before, and errors before are errors
+  // of the launch.
   void program_runs();
 
   void add(const Event& event) { (void)writer_.add(event); }
   void missed(Unseen what, uint64_t times = 1) { unseen_[static_cast<size_t>(what)] += times; }
-  // Brings what there is to the disk now and then, so that little is lost with a killed capture.
+  // Flushes the trace now and then, so that a killed capture loses little.
   void flush_sometimes(uint64_t now);
 
   struct Finished {
@@ -63,7 +63,7 @@ class Recorder {
   std::function<Status()> on_run_;
   Status ran_;
   std::unordered_map<Identity, uint32_t, Hash> numbers_;
-  std::vector<FileKind> kinds_;  // by number - 1
+  std::vector<FileKind> kinds_;  // [number - 1]
   UnseenCounts unseen_{};
   uint64_t flushed_ns_ = 0;
 };

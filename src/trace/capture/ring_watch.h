@@ -5,12 +5,11 @@
 // A submission is no system call: the program writes it into memory that it shares with the kernel,
 // and then enters the kernel once for many. Completions come back the same way, with no call at
 // all. Reading the program's memory at each entry would show submissions, but miss the last
-// completions: a program that is done unmaps its rings and goes. So we take a duplicate of the
-// ring's descriptor (pidfd_getfd) and map the same memory: it stays readable for as long as we
-// like.
+// completions: a program unmaps its rings before it exits. So we duplicate the ring's descriptor
+// (pidfd_getfd) and map the same memory, which stays readable for as long as we need it.
 //
-// What cannot be seen: rings whose submissions a kernel thread takes (SQPOLL) and rings in memory
-// of the program's own (NO_MMAP).
+// Two kinds of rings cannot be watched: a kernel thread takes the submissions (SQPOLL), or the ring
+// is in memory of the program's own (NO_MMAP).
 
 #include <cstddef>
 #include <cstdint>
@@ -21,15 +20,15 @@
 #include <unordered_map>
 #include <vector>
 
-#include "trace/capture/asked_call.h"
+#include "trace/capture/decoded_call.h"
 
 struct io_uring_params;
 
 namespace penstock::trace {
 
 struct RingRequest {
-  AskedCall asked;
-  bool registered = false;  // its descriptor is an index into the ring's table of files
+  DecodedCall decoded;
+  bool registered = false;  // the descriptor is an index into the ring's table of files
   uint64_t user_data = 0;
   uint64_t start_ns = 0;
   int32_t thread = 0;
@@ -37,29 +36,30 @@ struct RingRequest {
 
 struct RingCompletion {
   RingRequest request;
-  int64_t result = 0;  // or a negative errno
+  int64_t result = 0;  // result, or a negative errno
 };
 
 // Thread safety: none.
 class RingWatch {
  public:
-  // `parameters` as io_uring_setup filled them in, at that address. nullptr: it cannot be watched.
-  // Another thread of the program may have written over them: what they say is checked.
+  // Opens a ring with the parameters that io_uring_setup() has filled in at `parameters_at`. Returns
+  // nullptr if it cannot be watched. The parameters are checked, because another thread of the
+  // program may have overwritten them.
   static std::unique_ptr<RingWatch> open(int32_t thread, int32_t descriptor, uint64_t parameters_at,
                                          bool& polled);
   ~RingWatch();
   RingWatch(const RingWatch&) = delete;
   RingWatch& operator=(const RingWatch&) = delete;
 
-  // At the entry of io_uring_enter(): what stands in the queue, at most `count`.
+  // Reads up to `count` submissions from the queue, at the entry of io_uring_enter().
   void look_at_submissions(uint32_t count, int32_t thread, uint64_t start_ns);
-  // At its exit: the kernel took the first `count` of them.
+  // Marks the first `count` of them as submitted, at its exit.
   void submitted(uint32_t count);
-  // Adds what has completed since the last time to `into`.
+  // Appends the completions since the last call to `into`.
   void harvest(std::vector<RingCompletion>& into);
-  // Requests whose completion was never seen.
+  // Returns the requests whose completion was never seen.
   std::vector<RingRequest> rest();
-  // Requests under way, for a descriptor that is about to change its meaning.
+  // Visits the requests under way, before a descriptor changes its meaning.
   template <class Visit>
   void each_under_way(const Visit& visit) {
     for (auto& [user_data, requests] : under_way_) {
@@ -67,13 +67,14 @@ class RingWatch {
     }
   }
 
-  // The first of 65536 numbers that no descriptor of the system has, for one ring's table of files.
+  // Returns the first of 65536 numbers for one ring's table of files. No descriptor of the system
+  // has such a number.
   static int32_t numbers_for_new_ring();
 
-  // Whether no answer is owed.
+  // Returns whether no request is under way.
   bool is_idle() const { return under_way_.empty(); }
 
-  // Where the files that are registered with the ring stand among the process's descriptors.
+  // Returns the number that stands for a registered file among the process's descriptors.
   int32_t registered_descriptor(uint32_t index) const {
     return first_registered_ + static_cast<int32_t>(index & 0xffff);
   }
@@ -83,7 +84,7 @@ class RingWatch {
   struct Mapped {
     std::byte* data = nullptr;
     size_t bytes = 0;
-    // Whether `count` such numbers or entries lie in it.
+    // Returns whether `count` numbers or entries at `at` are within the map.
     bool holds(uint64_t at, uint64_t count, size_t each_bytes) const {
       return at % alignof(uint32_t) == 0 && at <= bytes && count <= (bytes - at) / each_bytes;
     }
@@ -100,11 +101,11 @@ class RingWatch {
   uint32_t completion_tail_at_ = 0, completion_mask_ = 0, completions_at_ = 0;
   size_t entry_bytes_ = 64, completion_bytes_ = 16;
   bool has_array_ = true;
-  uint32_t seen_ = 0;  // completions
+  uint32_t seen_ = 0;  // completions seen so far
   int32_t first_registered_ = 0;
 
   std::vector<RingRequest> pending_;
-  // Two requests may have the same user data; then the first one is taken to be the first done.
+  // If requests have the same user data, the first one is assumed to complete first.
   std::unordered_map<uint64_t, std::deque<RingRequest>> under_way_;
 };
 

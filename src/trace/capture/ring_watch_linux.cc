@@ -18,7 +18,7 @@
 #include "trace/capture/ring_watch.h"
 #include "trace/capture/tracee.h"
 
-// Newer than the headers of Debian 12.
+// Constants that are newer than the headers of Debian 12.
 #ifndef IORING_SETUP_NO_MMAP
 #define IORING_SETUP_NO_MMAP (1U << 14)
 #endif
@@ -29,27 +29,26 @@
 namespace penstock::trace {
 namespace {
 
-// Descriptors from here on stand for entries of a ring's table, and are no descriptors of the
-// system: those end below 2^30.
+// First number that stands for an entry of a ring's table. The system's descriptors are below 2^30.
 constexpr int32_t registered_base = 1 << 30;
 constexpr int32_t registered_per_ring = 1 << 16;
 std::atomic<int32_t> rings_made{0};
 
 RingRequest decode(const io_uring_sqe& entry) {
   const bool allocates = entry.opcode == IORING_OP_FALLOCATE;
-  const AskedCall range{.descriptor = entry.fd,
-                        .offset = entry.off,
-                        .bytes = allocates ? entry.addr : entry.len,
-                        // The flags of an openat2() stand in the program's memory.
-                        .structure_at = entry.opcode == IORING_OP_OPENAT2 ? entry.off : 0};
+  const DecodedCall range{.descriptor = entry.fd,
+                          .offset = entry.off,
+                          .bytes = allocates ? entry.addr : entry.len,
+                          // The flags of an openat2() are in the program's memory.
+                          .structure_at = entry.opcode == IORING_OP_OPENAT2 ? entry.off : 0};
   const uint64_t flags = allocates ? entry.len : static_cast<uint32_t>(entry.rw_flags);
-  return {.asked = decode_request(entry.opcode, range, flags),
+  return {.decoded = decode_request(entry.opcode, range, flags),
           .registered = (entry.flags & IOSQE_FIXED_FILE) != 0,
           .user_data = entry.user_data};
 }
 
-// Whether the last bytes of a map can be read. (A map of a ring may be longer than the ring: then a
-// touch of the rest is SIGBUS.) This call copies them before it finds that there is no such `how`.
+// Returns whether the last bytes of a map can be read. (A map may be longer than its ring, and a
+// touch of the rest is SIGBUS.) sigprocmask() copies them before it rejects its argument `how`.
 bool has_end(const std::byte* data, size_t bytes) {
   constexpr int no_how = -1;
   constexpr size_t set_bytes = 8;
@@ -58,7 +57,8 @@ bool has_end(const std::byte* data, size_t bytes) {
          errno != EFAULT;
 }
 
-// Not a file that has taken the ring's number meanwhile: that may become shorter under our map.
+// Returns whether a descriptor is a ring, and not a file that got its number meanwhile: a file could
+// become shorter under our map.
 bool is_ring(int fd) {
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   std::array<char, 64> name;
@@ -80,8 +80,8 @@ std::unique_ptr<RingWatch> RingWatch::open(int32_t thread, int32_t descriptor,
   if (!parameters) return nullptr;
   polled = (parameters->flags & IORING_SETUP_SQPOLL) != 0;
   if (polled || (parameters->flags & IORING_SETUP_NO_MMAP) != 0) return nullptr;
-  // By the thread itself (PIDFD_THREAD, 6.9), since the first one may have ended; older kernels
-  // know that one alone.
+  // The thread itself is opened (PIDFD_THREAD, Linux 6.9), since the process's first thread may have
+  // ended. Older kernels open the first thread alone.
   os::Fd process(::syscall(SYS_pidfd_open, thread, O_EXCL));
   if (!process && errno == EINVAL)
     process = os::Fd(::syscall(SYS_pidfd_open, process_of(thread), 0));
@@ -95,7 +95,7 @@ std::unique_ptr<RingWatch> RingWatch::open(int32_t thread, int32_t descriptor,
 }
 
 bool RingWatch::map(int fd, const io_uring_params& parameters) {
-  // The masks below keep every index in the maps where these are powers of two.
+  // The masks below keep every index within the maps only if these are powers of two.
   if (!std::has_single_bit(parameters.sq_entries) || !std::has_single_bit(parameters.cq_entries)) {
     return false;
   }
@@ -150,8 +150,8 @@ RingWatch::~RingWatch() {
   }
 }
 
-// The kernel's and the program's own stores are releases: what lies behind a tail that we have read
-// is there.
+// Reads a number of the ring. The kernel and the program store with release, so entries in front of a
+// tail that we have read are complete.
 uint32_t RingWatch::number(const Mapped& ring, uint32_t at) const {
   return __atomic_load_n(reinterpret_cast<const uint32_t*>(ring.data + at), __ATOMIC_ACQUIRE);
 }
@@ -184,7 +184,7 @@ void RingWatch::submitted(uint32_t count) {
 
 void RingWatch::harvest(std::vector<RingCompletion>& into) {
   const uint32_t tail = number(completion_ring_, completion_tail_at_);
-  // More than the ring holds cannot be read any more: those stay unconfirmed.
+  // Completions that the ring has overwritten cannot be read: their requests stay unconfirmed.
   if (tail - seen_ > completion_mask_ + 1) seen_ = tail - (completion_mask_ + 1);
   for (; seen_ != tail; ++seen_) {
     io_uring_cqe completion;
@@ -193,7 +193,7 @@ void RingWatch::harvest(std::vector<RingCompletion>& into) {
         completion_ring_.data + completions_at_ + (seen_ & completion_mask_) * completion_bytes_,
         sizeof completion);
     const auto found = under_way_.find(completion.user_data);
-    if (found == under_way_.end()) continue;  // submitted before we looked, or one of many answers
+    if (found == under_way_.end()) continue;  // submitted before the watch, or a further completion
     into.push_back({found->second.front(), completion.res});
     found->second.pop_front();
     if (found->second.empty()) under_way_.erase(found);

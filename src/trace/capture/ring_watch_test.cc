@@ -14,7 +14,7 @@
 namespace penstock::trace {
 namespace {
 
-// A ring of this program, watched as if it were another one's.
+// A ring of this process, watched as if it were another process's.
 class RingOfOurs : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -44,8 +44,8 @@ TEST_F(RingOfOurs, IsWatched) {
   EXPECT_TRUE(completions.empty());
 }
 
-// Another thread of the program can write there before we read.
-TEST_F(RingOfOurs, PlacesOutsideOfItAreNotBelieved) {
+// Another thread of the program can overwrite the parameters before we read them.
+TEST_F(RingOfOurs, OffsetsOutsideOfItAreRefused) {
   if (watch(parameters_) == nullptr) GTEST_SKIP() << "descriptors of others cannot be taken here";
   constexpr uint32_t far = 1u << 30;
   const std::vector<std::pair<std::string, std::function<void(io_uring_params&)>>> changes = {

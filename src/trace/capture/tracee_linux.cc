@@ -35,7 +35,7 @@ namespace {
 
 #if defined(__x86_64__)
 constexpr uint32_t native = AUDIT_ARCH_X86_64;
-constexpr uint32_t foreign_bit = 0x40000000;  // x32: numbers of another table
+constexpr uint32_t foreign_bit = 0x40000000;  // marks numbers of x32's table of calls
 #elif defined(__aarch64__)
 constexpr uint32_t native = AUDIT_ARCH_AARCH64;
 constexpr uint32_t foreign_bit = 0x80000000;
@@ -45,12 +45,12 @@ constexpr uint32_t foreign_bit = 0x80000000;
 
 constexpr long attach_options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
                                 PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC;
-// Without its tracer, a filtered program's calls would fail one after the other: better none.
+// EXITKILL: a filtered program ends with its tracer, since its calls would fail without one.
 constexpr long launch_options = attach_options | PTRACE_O_TRACESECCOMP | PTRACE_O_EXITKILL;
 
-// The filter: which calls stop. The kernel runs it once per number, finds that most are let through
-// whatever their arguments, and remembers that in a bitmap (5.11 and later): such calls cost
-// nothing. The numbers therefore stand in a plain list.
+// The seccomp filter that stops relevant calls. The kernel runs it once per number, and remembers in
+// a bitmap (5.11 and later) which calls pass with any arguments: those cost nothing. The numbers
+// therefore are a plain list.
 class FilterProgram {
  public:
   FilterProgram() {
@@ -98,7 +98,7 @@ class FilterProgram {
     add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   }
   void if_argument(uint32_t number, size_t index, std::span<const uint32_t> values) {
-    // Over all of this where the number is another: the argument, two for each value, allow.
+    // Another number skips this check: the load, two instructions per value, allow.
     add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, static_cast<uint8_t>(2 + 2 * values.size()));
     load(argument_at(index));
     for (const uint32_t value : values) {
@@ -108,7 +108,7 @@ class FilterProgram {
     add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   }
   void if_maps_file(uint32_t number) {
-    add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 6);  // over all of this where it is another
+    add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 6);  // another number skips this check
     load(argument_at(3));
     add(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 2, 0);  // to allow
     load(argument_at(4));
@@ -123,7 +123,7 @@ class FilterProgram {
 bool install_filter(const sock_fprog& program) {
   constexpr unsigned set_mode_filter = SECCOMP_SET_MODE_FILTER;
   if (::syscall(SYS_seccomp, set_mode_filter, 0, &program) == 0) return true;
-  // An ordinary user may filter when nothing that he starts gains rights (setuid).
+  // Without rights, a filter needs that no program which is started gains any (setuid).
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
   return ::syscall(SYS_seccomp, set_mode_filter, 0, &program) == 0;
 }
@@ -132,10 +132,10 @@ long trace(int request, int32_t thread, uint64_t address, uint64_t data) {
   return ::syscall(SYS_ptrace, request, thread, address, data);
 }
 
-// The process that our SIGTERM and SIGHUP are handed to, as a descriptor: written before the
-// handlers are installed and after they are gone. The signal is set to 0 then, and is otherwise the
-// handler's; the request is set by a handler, and reset by those that wait for it: lone values, so
-// relaxed order is enough.
+// State of the signal handlers. `launched_handle` is a descriptor of the process that gets our
+// SIGTERM and SIGHUP; it changes only while no handler is installed, and the signal is reset to 0
+// then. Otherwise only the handler sets the signal. A handler sets the request to end, and the
+// waiting thread resets it. The values are independent, so relaxed order is enough.
 std::atomic<int> launched_handle{-1};
 std::atomic<int> signal_handed_on{0};
 std::atomic<bool> end_requested{false};
@@ -150,7 +150,8 @@ void request_end(int) {
   end_requested.store(true, std::memory_order_relaxed);
 }
 
-// SIGINT and SIGQUIT of the terminal go to the program as well, which decides.
+// Changes of our signal handling while a program runs. The terminal sends SIGINT and SIGQUIT to the
+// program, too, which decides what follows.
 struct SignalChange {
   int signal;
   bool ignored;
@@ -171,14 +172,14 @@ void change_signals(int handle) {
   }
 }
 
-// In the child: everything here is a system call, or was made before the fork.
+// Runs the program, in the child. It uses only system calls, and data from before the fork.
 [[noreturn]] void become(char* const* words, const sock_fprog* filter, bool stdout_is_taken, int go,
                          int errors) {
   char byte = 0;
   while (::read(go, &byte, 1) < 0 && errno == EINTR) {
   }
   int error = 0;
-  if (byte != 'g') ::_exit(127);  // the tracer could not attach, and has said so
+  if (byte != 'g') ::_exit(127);  // the tracer could not attach, and has reported it
   if (stdout_is_taken && ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
     error = errno;
   } else if (filter != nullptr && !install_filter(*filter)) {
@@ -266,7 +267,7 @@ std::atomic<bool>& requests_to_end() {
   action.sa_handler = request_end;
   action.sa_flags = SA_RESTART;
   for (const SignalChange& change : changes) {
-    // What was ignored when we were started stays so, and SIGQUIT is the terminal's.
+    // Signals that were ignored at our start stay ignored. SIGQUIT belongs to the terminal.
     if (change.signal == SIGQUIT || change.before.sa_handler == SIG_IGN) continue;
     ::sigaction(change.signal, &action, nullptr);
   }
@@ -304,7 +305,7 @@ Result<std::vector<int32_t>> attach(int32_t process) {
   std::vector<int32_t> threads;
   const std::string subject = "process " + std::to_string(process);
   bool is_refused = false;
-  // New threads may appear while we go through them, until all are traced.
+  // New threads may appear until all are traced.
   for (bool found_more = true; found_more;) {
     found_more = false;
     std::error_code error;
@@ -317,8 +318,8 @@ Result<std::vector<int32_t>> attach(int32_t process) {
       if (std::ranges::find(threads, thread) != threads.end()) continue;
       if (trace(PTRACE_SEIZE, thread, 0, attach_options) != 0) {
         if (errno == ESRCH) continue;
-        // A thread that was made by one that we have is traced already. Others are refused as well:
-        // the first one, where it has ended before the others.
+        // A thread that a traced one has made is traced already. The kernel also refuses the first
+        // thread if it has ended before the others.
         is_refused |= errno == EPERM;
         if (errno == EPERM) continue;
         return system_error(errno, "attach to this process", subject);
@@ -346,14 +347,14 @@ Stop wait_for_stop(const std::atomic<bool>* stop) {
   int status = 0;
   int32_t thread = 0;
   while (true) {
-    // First of all: busy threads may always have something new.
+    // The flag comes first, because busy threads may always have another stop.
     if (stop != nullptr && stop->load(std::memory_order_relaxed))
-      return {.kind = Stop::Kind::asked};
+      return {.kind = Stop::Kind::stop_requested};
     thread = ::waitpid(-1, &status, stop == nullptr ? __WALL : __WALL | WNOHANG);
     if (thread > 0) break;
     if (thread < 0 && errno != EINTR) return {.kind = Stop::Kind::none_left};
     if (stop == nullptr) continue;
-    // SIGCHLD, which is blocked, wakes us; so does the signal that sets the flag.
+    // Two signals wake us: SIGCHLD, which is blocked, and the one that sets the flag.
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
@@ -367,36 +368,36 @@ Stop wait_for_stop(const std::atomic<bool>* stop) {
   if (WIFSIGNALED(status)) {
     return {.kind = Stop::Kind::killed, .thread = thread, .signal = WTERMSIG(status)};
   }
-  Stop told{.thread = thread, .signal = WSTOPSIG(status)};
+  Stop stop{.thread = thread, .signal = WSTOPSIG(status)};
   const int event = status >> 16;
   unsigned long message = 0;
   switch (event) {
     case PTRACE_EVENT_SECCOMP:
-      told.kind = Stop::Kind::call;
+      stop.kind = Stop::Kind::call;
       break;
     case PTRACE_EVENT_FORK:
     case PTRACE_EVENT_VFORK:
     case PTRACE_EVENT_CLONE:
     case PTRACE_EVENT_EXEC:
-      told.kind = event == PTRACE_EVENT_EXEC ? Stop::Kind::exec : Stop::Kind::child;
+      stop.kind = event == PTRACE_EVENT_EXEC ? Stop::Kind::exec : Stop::Kind::child;
       if (trace(PTRACE_GETEVENTMSG, thread, 0, reinterpret_cast<uint64_t>(&message)) != 0) {
-        told.kind = Stop::Kind::other;
+        stop.kind = Stop::Kind::other;
       }
-      told.child = static_cast<int32_t>(message);
+      stop.child = static_cast<int32_t>(message);
       break;
     case PTRACE_EVENT_STOP:
-      told.kind = told.signal == SIGSTOP || told.signal == SIGTSTP || told.signal == SIGTTIN ||
-                          told.signal == SIGTTOU
+      stop.kind = stop.signal == SIGSTOP || stop.signal == SIGTSTP || stop.signal == SIGTTIN ||
+                          stop.signal == SIGTTOU
                       ? Stop::Kind::group
                       : Stop::Kind::other;
       break;
     case 0:
-      told.kind = told.signal == (SIGTRAP | 0x80) ? Stop::Kind::call : Stop::Kind::signal;
+      stop.kind = stop.signal == (SIGTRAP | 0x80) ? Stop::Kind::call : Stop::Kind::signal;
       break;
     default:
       break;
   }
-  return told;
+  return stop;
 }
 
 CurrentCall current_call(int32_t thread) {
@@ -410,7 +411,7 @@ CurrentCall current_call(int32_t thread) {
     case PTRACE_SYSCALL_INFO_SECCOMP:
       if (info.arch != native) return {};
       current.stage = CallStage::entry;
-      // Both stages begin with the number and the arguments.
+      // The structures of both stages begin with the number and the arguments.
       current.call.number = info.entry.nr;
       std::copy(std::begin(info.entry.args), std::end(info.entry.args),
                 current.call.arguments.begin());
@@ -453,7 +454,7 @@ void keep_child_traced(int32_t thread, const SystemCall& call) {
   if (call.number == SYS_clone && (first & untraced) != 0) {
     set_first_argument(thread, first & ~untraced);
   } else if (call.number == SYS_clone3) {
-    auto flags = read_value<uint64_t>(thread, first);  // the first member of struct clone_args
+    auto flags = read_value<uint64_t>(thread, first);  // first member of struct clone_args
     if (!flags || (*flags & untraced) == 0) return;
     *flags &= ~untraced;
     const iovec ours{&*flags, sizeof *flags};
@@ -467,7 +468,7 @@ void stay_stopped(int32_t thread) {
 }
 
 void end_process(int32_t process, bool at_once) {
-  // Its number is its own until we have heard of its end.
+  // The number is not reused before we have waited for its end.
   ::kill(process, at_once ? SIGKILL : SIGTERM);
 }
 
@@ -486,7 +487,7 @@ std::optional<std::string> read_string(int32_t thread, uint64_t address) {
   std::string text;
   std::array<char, page> piece;
   while (text.size() < string_bytes_max) {
-    // Never over the end of a page: the next one may not be there.
+    // A read ends at a page's end, since the next page may not exist.
     const size_t bytes = page - (address + text.size()) % page;
     if (!read_memory(thread, address + text.size(),
                      std::as_writable_bytes(std::span(piece)).first(bytes))) {
@@ -501,7 +502,7 @@ std::optional<std::string> read_string(int32_t thread, uint64_t address) {
 
 namespace {
 
-// The bytes that a request asks for: of vectors, which stand in the program's memory, their sum.
+// Returns the bytes of a request: for vectors the sum of their lengths, from the program's memory.
 uint64_t bytes_of(int32_t thread, const iocb& block) {
   if (block.aio_lio_opcode != IOCB_CMD_PREADV && block.aio_lio_opcode != IOCB_CMD_PWRITEV)
     return block.aio_nbytes;
@@ -515,32 +516,33 @@ uint64_t bytes_of(int32_t thread, const iocb& block) {
 
 }  // namespace
 
-std::optional<AskedCall> aio_request(int32_t thread, uint64_t list_at, uint64_t index) {
+std::optional<DecodedCall> aio_request(int32_t thread, uint64_t list_at, uint64_t index) {
   const auto block_at = read_value<uint64_t>(thread, list_at + index * sizeof(uint64_t));
   const auto block = block_at ? read_value<iocb>(thread, *block_at) : std::nullopt;
   if (!block) return {};
-  AskedCall asked{.effect = Effect::sync, .descriptor = static_cast<int32_t>(block->aio_fildes)};
+  DecodedCall decoded{.effect = Effect::sync,
+                      .descriptor = static_cast<int32_t>(block->aio_fildes)};
   switch (block->aio_lio_opcode) {
     case IOCB_CMD_FDSYNC:
-      asked.flags = flag::data_only;
-      return asked;
+      decoded.flags = flag::data_only;
+      return decoded;
     case IOCB_CMD_FSYNC:
-      return asked;
+      return decoded;
     case IOCB_CMD_PREAD:
     case IOCB_CMD_PREADV:
-      asked.effect = Effect::read;
+      decoded.effect = Effect::read;
       break;
     case IOCB_CMD_PWRITE:
     case IOCB_CMD_PWRITEV:
-      asked.effect = Effect::write;
+      decoded.effect = Effect::write;
       break;
     default:
       return {};
   }
-  asked.offset = static_cast<uint64_t>(block->aio_offset);
-  asked.bytes = bytes_of(thread, *block);
-  if (asked.offset > largest_offset || asked.bytes > largest_offset - asked.offset) return {};
-  return asked;
+  decoded.offset = static_cast<uint64_t>(block->aio_offset);
+  decoded.bytes = bytes_of(thread, *block);
+  if (decoded.offset > largest_offset || decoded.bytes > largest_offset - decoded.offset) return {};
+  return decoded;
 }
 
 }  // namespace penstock::trace

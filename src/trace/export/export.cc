@@ -20,7 +20,7 @@
 namespace penstock::trace {
 namespace {
 
-// A file of text, written a piece at a time.
+// A text file, written in pieces.
 class ExportText {
  public:
   explicit ExportText(TraceFile file) : file_(std::move(file)) {}
@@ -48,7 +48,7 @@ class ExportText {
   fmt::memory_buffer text_;
 };
 
-// The text that one format makes of requests.
+// A writer of requests in one format.
 class Exporter {
  public:
   using Files = std::vector<ConvertedFile>;
@@ -83,7 +83,7 @@ class CsvExporter final : public Exporter {
   std::vector<std::string> names_;
 };
 
-// Times are microseconds since the beginning, and must not fall.
+// Writes fio's iolog. Times are microseconds since the beginning, and must not fall.
 class IologExporter final : public Exporter {
  public:
   void begin(ExportText& out) override { out.add("fio version 3 iolog\n"); }
@@ -112,8 +112,8 @@ class IologExporter final : public Exporter {
   std::vector<bool> opened_;
 };
 
-// Slices of one thread must lie inside each other or apart: a request that overlaps the one before
-// (io_uring) becomes an asynchronous one, with a row of its own.
+// Writes trace events for Perfetto. Slices of one thread must be nested or apart, so a request that
+// overlaps the previous one (io_uring) becomes an asynchronous slice in a row of its own.
 class PerfettoExporter final : public Exporter {
  public:
   void begin(ExportText& out) override {
@@ -177,8 +177,8 @@ std::unique_ptr<Exporter> exporter_of(ExportFormat format) {
   return std::make_unique<CsvExporter>();
 }
 
-// The events themselves, as a trace of ours. One that was cut off stays one: what is missing is
-// missing in the copy as well.
+// Copies the events to a trace in our own format. The copy of a trace that was cut off is cut off,
+// too.
 Result<Conversion> rewrite(TraceReader& trace, ConvertOptions options, const std::string& output) {
   auto writer = TraceWriter::create_whole(output, trace.header());
   if (!writer) return std::unexpected(writer.error());
@@ -230,7 +230,7 @@ std::string iolog_name(size_t index, std::string_view path) {
   for (const char c : last_part(path).substr(0, kept_max)) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                        c == '.' || c == '-' || c == '_';
-    name += plain ? c : '_';  // fio splits names at colons and lines at spaces
+    name += plain ? c : '_';  // fio splits names at colons, and lines at spaces
   }
   return name;
 }

@@ -1,19 +1,19 @@
-// From calls to accesses: which bytes of which file were read or written, when, and by whom.
+// The conversion of calls to accesses: which bytes of which file were read or written, when, and by
+// which process.
 //
-// A read says "descriptor 5, wherever it stands". To know where that is, one must know what open or
-// dup made descriptor 5, who else moved the same position (a duplicate, a child after fork), where
-// a seek led, and how long the file was when O_APPEND was obeyed. The conversion keeps what the
-// kernel keeps for this:
+// A read contains "descriptor 5, at its position". That position depends on the open or dup that
+// made descriptor 5, on everybody who moved the same position (a duplicate, a child after fork), on
+// seeks, and on the length of the file if O_APPEND was obeyed. The conversion keeps the same state
+// as the kernel:
 //
 //   process -> table of descriptors -> open file description (position, append) -> file (size)
 //
 // Tables are copied by fork and shared by threads (and by CLONE_FILES); descriptions are shared by
 // dup and by fork, and not by two opens of one file. Nothing else decides where an access goes.
 //
-// Order: requests come in the order in which they were *started*. Events stand in the trace in the
-// order in which they took effect, so a slow call may stand behind younger ones; a window of
-// `reorder_requests` puts them back. A call that took longer than so many others comes late, and is
-// counted.
+// Order: requests come in the order in which they were *started*. Events are in the order in which
+// they took effect, so a slow call may follow younger ones; a window of `reorder_requests` sorts
+// them. A call that took longer than that many others comes late, and is counted.
 //
 // Memory: per file and per open descriptor, and the window; nothing per request.
 
@@ -29,17 +29,16 @@
 
 // The conversion in three steps:
 //
-//   events -> Follower: follows descriptors, positions and sizes, and says which bytes an access is
-//          -> Window:   puts requests into the order in which they were started
-//          -> Counter:  compares each with the ones before it (seeks, runs), and counts
+//   events -> Follower: follows descriptors, positions and sizes, and finds the bytes of an access
+//          -> Window:   sorts requests by their start
+//          -> Counter:  compares each with the previous ones (seeks, runs), and counts
 //
-// Sizes. A write with O_APPEND goes to the end of the file, so the file's size has to be known. It
-// is learnt at an open and follows from what is written and cut after that. While somebody whom we
-// follow has the file open for writing, the size that another open reports is not believed: it may
-// already hold what a write made whose event stands behind the open, since that was seen to end
-// later. (A process that is not traced and writes the same file stays unseen meanwhile.) Logs of
-// other programs do not tell sizes at an open; there the first call that was told one counts
-// (Call::size), and until then what was seen of the file.
+// Sizes. A write with O_APPEND goes to the end of the file, so the file's size has to be known. An
+// open reports it, and later writes and truncations change it. While a traced process has the file
+// open for writing, the size that another open reports is ignored: it may already contain the effect
+// of a write whose event comes after the open, because its end was seen later. (Writes of a process
+// that is not traced stay unseen meanwhile.) Logs of other programs have no sizes at an open; there
+// the first call that returned one counts (Call::size), and until then the accesses seen so far.
 
 namespace penstock::trace {
 namespace {
@@ -50,7 +49,7 @@ class Counter {
  public:
   Counter(Conversion& result, const RequestSink& sink) : result_(result), sink_(sink) {}
 
-  Status take(std::span<Request> batch) {
+  Status add(std::span<Request> batch) {
     for (Request& request : batch) count(request);
     return sink_ ? sink_(batch) : Status{};
   }
@@ -103,7 +102,7 @@ class Counter {
 
   Conversion& result_;
   const RequestSink& sink_;
-  std::vector<uint64_t> last_end_;  // by file: where its last access ended
+  std::vector<uint64_t> last_end_;  // [file]: end of its last access
   std::unordered_set<int32_t> processes_;
   uint32_t last_file_ = no_index;
   int32_t last_process_ = 0;
@@ -111,13 +110,12 @@ class Counter {
   uint64_t run_bytes_ = 0;
 };
 
-// Requests wait here until `wait` younger ones have come. They come nearly in order, so each is put
-// in its place from the back: that costs as many steps as requests were under way beside it.
+// A window in which requests wait until `wait` younger ones have come. They come nearly in order, so
+// insertion from the back takes as many steps as requests were under way at the same time.
 //
-// Where that would be many steps (a trace whose times fall, or jump about), the request stays where
-// it is, and the window is sorted once before it gives some up: a few steps for each request
-// whatever the order is. Neither way lets a request pass one of the same time, so that those keep
-// the order in which they came.
+// If that would take many steps (times that fall or jump about), the request is appended, and the
+// window is sorted once before it releases requests: a few steps per request in any order. Both ways
+// are stable: requests of one time keep their order.
 class Window {
  public:
   Window(size_t wait, Counter& counter) : wait_(std::max<size_t>(wait, 1)), counter_(counter) {
@@ -145,7 +143,7 @@ class Window {
     if (count == 0) return {};
     if (!in_order_) std::ranges::stable_sort(requests_, {}, &Request::start_ns);
     in_order_ = true;
-    Status status = counter_.take(std::span(requests_).first(count));
+    Status status = counter_.add(std::span(requests_).first(count));
     requests_.erase(requests_.begin(), requests_.begin() + static_cast<ptrdiff_t>(count));
     return status;
   }
@@ -237,9 +235,9 @@ class Follower {
  private:
   struct File {
     uint64_t bytes = 0;
-    uint64_t reserved_bytes = 0;  // the largest size that a call gave it without bytes
-    bool bytes_known = false;     // somebody told; else it is what was seen of it
-    uint32_t index = no_index;    // into Conversion::files; none: not asked for, or no storage
+    uint64_t reserved_bytes = 0;  // largest size that a call set without writing bytes
+    bool bytes_known = false;     // a call reported `bytes`; else they follow from accesses
+    uint32_t index = no_index;    // into Conversion::files; no_index: not wanted, or no storage
     bool storage = false;
   };
 
@@ -270,7 +268,7 @@ class Follower {
     if (file.index == no_index) return;
     ConvertedFile& converted = result_.files[file.index];
     converted.peak_bytes = std::max(converted.peak_bytes, bytes);
-    // A size that a call gave says nothing of what is there, however often it is told again.
+    // Reserved space contains no bytes, however often its size is reported.
     if (bytes > file.reserved_bytes) use(file, bytes);
   }
   void use(File& file, uint64_t bytes) {
@@ -298,8 +296,9 @@ class Follower {
   Status open(const Event& event) {
     File* file = file_of(event.file);
     if (file == nullptr) return {};
-    const bool told = (event.flags & flag::size_unknown) == 0;
-    if (told && ((event.flags & flag::truncates) != 0 || descriptors_.writers(event.file) == 0)) {
+    const bool size_known = (event.flags & flag::size_unknown) == 0;
+    if (size_known &&
+        ((event.flags & flag::truncates) != 0 || descriptors_.writers(event.file) == 0)) {
       learn_size(*file, event.result);
     }
     const bool close_on_exec = event.flags & flag::close_on_exec;
@@ -308,7 +307,7 @@ class Follower {
                            .append = (event.flags & flag::append) != 0,
                            .writes = (event.flags & flag::write) != 0};
     if (event.call == Call::describe) {
-      // A descriptor that we know keeps those it shares its position with.
+      // A known descriptor keeps sharing its position with the same others.
       Description* known = descriptors_.find(event.process, event.descriptor);
       if (known != nullptr && known->file == event.file) {
         follow_known(*known, made);
@@ -328,7 +327,7 @@ class Follower {
     return {};
   }
 
-  // What a description is said to be now. How it was opened does not change.
+  // Updates a description to its reported state. Its mode of opening does not change.
   static void follow_known(Description& known, const Description& now) {
     known.position = now.position;
     known.append = now.append;
@@ -338,7 +337,7 @@ class Follower {
     if (event.descriptor == event.descriptor2) return {};
     if (!descriptors_.share(event.process, event.descriptor2, event.process, event.descriptor,
                             event.flags & flag::close_on_exec)) {
-      // A copy of what we do not know.
+      // A copy of an unknown descriptor is unknown.
       descriptors_.close(event.process, event.descriptor2);
     }
     return {};
@@ -357,14 +356,14 @@ class Follower {
     return {};
   }
 
-  // Some bytes by way of a descriptor: `offset`, or where it stands.
+  // Follows an access to a descriptor, at `offset` or at its position.
   Status transfer(const Event& event, int32_t descriptor, uint64_t offset, Access access) {
     Description* description = find(event, descriptor);
     if (description == nullptr) return {};
     File& file = files_[description->file - 1];
     if (!file.storage) return {};
     uint64_t from = offset == no_offset ? description->position : offset;
-    // Linux appends with O_APPEND even where pwrite() names an offset.
+    // Linux appends with O_APPEND even if pwrite() has an offset.
     if (access == Access::write && (description->append || (event.flags & flag::append))) {
       from = file.bytes;
     }
@@ -432,7 +431,7 @@ class Follower {
   Conversion& result_;
   Window& window_;
   Descriptors descriptors_;
-  std::vector<File> files_;  // by id - 1
+  std::vector<File> files_;  // [id - 1]
 };
 
 }  // namespace
@@ -447,7 +446,7 @@ Result<Conversion> convert(TraceReader& trace, const ConvertOptions& options,
   Follower follower(trace, options, result, window);
   std::vector<Event> events(1024);
   while (true) {
-    // Relaxed: it guards nothing else.
+    // Relaxed order: the flag guards no other data.
     if (options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed))
       return failure(ErrorCode::interrupted, "convert to the end: it was asked to stop",
                      trace.path());
@@ -493,18 +492,18 @@ Result<Conversion> convert_file(const std::string& path, const ConvertOptions& o
 }
 
 std::vector<std::string> Conversion::caveats() const {
-  std::vector<std::string> told;
-  if (!complete) told.push_back("The trace was cut off: " + cut_off.message() + ".");
+  std::vector<std::string> sentences;
+  if (!complete) sentences.push_back("The trace was cut off: " + cut_off.message() + ".");
   for (size_t i = 0; i < unseen.size(); ++i) {
     if (unseen[i] == 0) continue;
-    told.push_back(std::to_string(unseen[i]) + " " + std::string(name_of(static_cast<Unseen>(i))) +
-                   ".");
+    sentences.push_back(std::to_string(unseen[i]) + " " +
+                        std::string(name_of(static_cast<Unseen>(i))) + ".");
   }
   if (late != 0) {
-    told.push_back(std::to_string(late) +
-                   " requests took so long that they stand behind younger ones.");
+    sentences.push_back(std::to_string(late) +
+                        " requests took so long that they stand behind younger ones.");
   }
-  return told;
+  return sentences;
 }
 
 }  // namespace penstock::trace

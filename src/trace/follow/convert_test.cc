@@ -19,7 +19,7 @@
 namespace penstock::trace {
 namespace {
 
-// A trace that a test writes event by event; times go on by themselves.
+// A trace that a test writes event by event. Times increase automatically.
 class Script {
  public:
   Script()
@@ -86,8 +86,8 @@ class Script {
   uint64_t time_ = 0;
 };
 
-// Of the same time, too: what was asked first stands first.
-TEST(Conversion, SyncsStandWhereTheyWereMadeAndAreNoRequests) {
+// Syncs and requests of the same time keep their order, too.
+TEST(Conversion, SyncsKeepTheirPlaceAndAreNoRequests) {
   Script script;
   const uint32_t a = script.file("/a"), pipe = script.file("pipe", 0, FileKind::pipe);
   auto sync = [&](uint32_t file, uint64_t start_ns) {
@@ -140,7 +140,7 @@ TEST(Conversion, SeekThatLeadsBackToTheLastAccessIsNone) {
   EXPECT_EQ(conversion.file_seeks, 1u);  // the first access is not at 0
   EXPECT_EQ(conversion.device_seeks, 1u);
   EXPECT_EQ(conversion.mean_run_bytes(), x + z);
-  EXPECT_EQ(conversion.runs[11], 1u);  // 3500 bytes
+  EXPECT_EQ(conversion.runs[11], 1u);  // a run of 3500 bytes
   EXPECT_EQ(conversion.processes, 2u);
 }
 
@@ -165,7 +165,7 @@ TEST(Conversion, RequestsComeInTheOrderTheyWereStarted) {
   const uint32_t file = script.file("/a", 1 << 20);
   script.open(1, 3, file, 1 << 20);
   for (uint64_t i = 0; i < 1000; ++i) {
-    // Of every four, the last one started is the first to be done.
+    // In each group of four, the last one started ends first.
     const uint64_t place = i / 4 * 4 + (3 - i % 4);
     script.add({.start_ns = 10000 + place,
                 .offset = place * 512,
@@ -182,9 +182,9 @@ TEST(Conversion, RequestsComeInTheOrderTheyWereStarted) {
   for (uint64_t i = 0; i < 1000; ++i) ASSERT_EQ(script.requests[i].offset, i * 512);
 }
 
-// Times that fall, rise and jump: a window that holds them all gives them sorted, those of one time
-// in the order of the trace.
-TEST(Conversion, OrderOfAnyKindIsPutRightWithinTheWindow) {
+// Times fall, rise and jump. A window that holds all requests sorts them, and keeps the order of the
+// trace for equal times.
+TEST(Conversion, AnyOrderIsSortedWithinTheWindow) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
@@ -213,7 +213,7 @@ TEST(Conversion, OrderOfAnyKindIsPutRightWithinTheWindow) {
     for (uint64_t i = 0; i < count; ++i) {
       ASSERT_EQ(script.requests[i].start_ns << 20 | script.requests[i].offset, wanted[i]) << i;
     }
-    // In a small window all come through as well, though some come late.
+    // A small window passes all requests on as well, although some come late.
     const auto small = convert_file(script.path(), {.reorder_requests = 8}, {});
     ASSERT_TRUE(small);
     EXPECT_EQ(small->requests, count);
@@ -238,7 +238,7 @@ TEST(Conversion, CallThatTookLongerThanTheWindowIsCountedAsLate) {
   EXPECT_FALSE(conversion.caveats().empty());
 }
 
-TEST(Conversion, OnlyFilesUnderAFolderWhenAskedFor) {
+TEST(Conversion, UnderLimitsItToTheFilesOfAFolder) {
   Script script;
   const uint32_t a = script.file("/in/a", 1000), b = script.file("/lib/b", 1000);
   script.open(1, 3, a, 1000);
@@ -253,20 +253,20 @@ TEST(Conversion, OnlyFilesUnderAFolderWhenAskedFor) {
   EXPECT_EQ(conversion.files[0].path, "/in/a");
 }
 
-// Both processes' first calls are over in the kernel before the tracer sees the end of the
-// second's.
+// The first calls of both processes have ended in the kernel before the tracer sees the end of the
+// second one.
 TEST(Conversion, SizeOfAnOpenIsNotBelievedWhileOthersWrite) {
   Script script;
   const uint32_t file = script.file("/log");
   constexpr uint32_t appends = flag::write | flag::append;
   script.open(1, 3, file, 0, appends);
   script.write(1, 3, 10);
-  script.open(2, 3, file, 30, appends);  // it saw the next write already
+  script.open(2, 3, file, 30, appends);  // the size includes the next write
   script.write(1, 3, 20);
   script.write(2, 3, 5);
   script.add({.process = 1, .descriptor = 3, .call = Call::close});
   script.add({.process = 2, .descriptor = 3, .call = Call::close});
-  script.open(2, 3, file, 1000, appends);  // somebody whom we do not see
+  script.open(2, 3, file, 1000, appends);  // a process that is not traced has written
   script.write(2, 3, 1);
   const Conversion conversion = script.convert();
   ASSERT_EQ(script.requests.size(), 4u);
@@ -276,7 +276,7 @@ TEST(Conversion, SizeOfAnOpenIsNotBelievedWhileOthersWrite) {
   EXPECT_EQ(conversion.files[0].peak_bytes, 1001u);
 }
 
-// A file is made a GiB longer ahead of its writes, told about, cut, and read again.
+// A file is extended by a GiB ahead of its writes, reported, truncated, and read again.
 TEST(Conversion, SpaceThatWasOnlyReservedIsNotUsed) {
   Script script;
   const uint32_t file = script.file("/out");
@@ -293,14 +293,14 @@ TEST(Conversion, SpaceThatWasOnlyReservedIsNotUsed) {
   }
   script.write(1, 3, 5000);
   script.add({.process = 1, .descriptor = 3, .call = Call::close});
-  script.open(1, 3, file, GiB, 0);  // still so long
+  script.open(1, 3, file, GiB, 0);  // the size has not changed
   script.add({.process = 1, .descriptor = 3, .call = Call::close});
   const Conversion conversion = script.convert();
   EXPECT_EQ(conversion.files[0].peak_bytes, GiB);
   EXPECT_EQ(conversion.files[0].used_bytes, 6000u);
 }
 
-TEST(Conversion, WhatIsLongerThanAllThatWasReservedWasWrittenBySomebodyElse) {
+TEST(Conversion, BytesBeyondTheReservedSpaceWereWrittenByAnotherProcess) {
   Script script;
   const uint32_t file = script.file("/out");
   script.open(1, 3, file, 0, flag::write);
@@ -310,7 +310,7 @@ TEST(Conversion, WhatIsLongerThanAllThatWasReservedWasWrittenBySomebodyElse) {
   EXPECT_EQ(script.convert().files[0].used_bytes, 700u);
 }
 
-TEST(Conversion, TraceThatIsCutOffIsConvertedAsFarAsItGoes) {
+TEST(Conversion, TraceThatIsCutOffIsConvertedUpToTheCut) {
   Script script;
   const uint32_t file = script.file("/a", 1 << 30);
   script.open(1, 3, file, 1 << 30);
@@ -325,7 +325,7 @@ TEST(Conversion, TraceThatIsCutOffIsConvertedAsFarAsItGoes) {
   EXPECT_EQ(conversion->device_seeks, 1u);
 }
 
-// ---- against a plain model of what the kernel keeps
+// ---- Comparison with a plain model of the kernel's state.
 
 class Model {
  public:
@@ -347,7 +347,7 @@ class Model {
   std::map<int32_t, std::shared_ptr<Table>> processes;
 };
 
-TEST(Conversion, FollowsWhatAPlainModelOfTheKernelDoes) {
+TEST(Conversion, EqualsAPlainModelOfTheKernel) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
@@ -363,7 +363,7 @@ TEST(Conversion, FollowsWhatAPlainModelOfTheKernelDoes) {
     model.processes[1] = std::make_shared<Model::Table>();
     int32_t next_process = 2;
     const auto any_descriptor = [&] {
-      // Also beyond what the tables keep in arrays.
+      // Some numbers are beyond the tables' arrays.
       const auto number = static_cast<int32_t>(random.below(6));
       return random.below(5) == 0 ? number + 5000 : number;
     };
@@ -535,7 +535,7 @@ TEST(Conversion, FollowsWhatAPlainModelOfTheKernelDoes) {
   }
 }
 
-TEST(Export, NamesAreEscapedAsEachFormatAsks) {
+TEST(Export, NamesAreEscapedForEachFormat) {
   EXPECT_EQ(csv_string("a\"b,c"), "\"a\"\"b,c\"");
   EXPECT_EQ(json_string("a\"\\\n\x01</script>"), "\"a\\\"\\\\\\u000a\\u0001</script>\"");
   EXPECT_EQ(json_string("\xc3\xa9"), "\"\xc3\xa9\"");

@@ -1,6 +1,6 @@
 #pragma once
 
-// The entries that stand behind the descriptors of each process. Processes may share a table.
+// Tables from the descriptors of each process to entries. Processes may share a table.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,12 +18,12 @@ namespace penstock::trace {
 // is true for Entry{}.
 //
 // Thread safety: none.
-// Invariants: small numbers, which nearly all are, stand in an array, others in a map; no entry of
-// the map is empty, but one that place() has just made.
+// Invariants: entries of small numbers, which nearly all are, are in an array, the others in a map.
+// No entry of the map is empty, except one that place() has just made.
 template <class Entry>
 class DescriptorTable {
  public:
-  // nullptr: nothing stands there. Good until the next call that changes the table.
+  // Returns nullptr if there is no entry. The pointer is valid until the next change of the table.
   Entry* find(int32_t descriptor) {
     if (descriptor < 0) return nullptr;
     if (descriptor < low_max) {
@@ -34,7 +34,7 @@ class DescriptorTable {
     return found == high_.end() ? nullptr : &found->second;
   }
 
-  // An empty entry removes what stands there. No negative number has an entry.
+  // Sets an entry; an empty one removes it. Negative numbers have no entries.
   void set(int32_t descriptor, const Entry& entry) {
     if (entry.empty()) {
       erase(descriptor, descriptor);
@@ -42,23 +42,23 @@ class DescriptorTable {
       place(descriptor) = entry;
     }
   }
-  // The entry to put something into at once. REQUIRES: descriptor >= 0.
+  // Returns the entry, or a new one that the caller fills at once. REQUIRES: descriptor >= 0.
   Entry& place(int32_t descriptor) {
     if (descriptor >= low_max) return high_[descriptor];
     low_.resize(std::max(low_.size(), slots_for(descriptor)));
     return low_[static_cast<size_t>(descriptor)];
   }
-  // The length that the array needs for a descriptor, and has.
+  // Returns the array's length for a descriptor.
   static size_t slots_for(int32_t descriptor) {
     return descriptor >= 0 && descriptor < low_max ? static_cast<size_t>(descriptor) + 1 : 0;
   }
   size_t slots() const { return low_.size(); }
 
-  // Visits what stands in [first, last] as (descriptor, entry); an entry may be emptied.
+  // Visits the entries in [first, last] as (descriptor, entry). The visitor may empty an entry.
   template <class Visit>
   void visit(int32_t first, int32_t last, const Visit& visit) {
     if (last < 0) return;
-    if (first == last && first >= low_max) {  // one number, not a walk through all
+    if (first == last && first >= low_max) {  // a lookup instead of a walk through the map
       const auto found = high_.find(first);
       if (found == high_.end()) return;
       visit(first, found->second);
@@ -95,7 +95,7 @@ class DescriptorTables {
  public:
   using Table = DescriptorTable<Entry>;
 
-  // A process that was not heard of gets an empty table.
+  // Returns the table of a process; a new process gets an empty one.
   Table& of(int32_t process) {
     if (last_table_ != nullptr && process == last_process_) return *last_table_;
     Table* table = pointer(process).get();
@@ -103,22 +103,22 @@ class DescriptorTables {
     last_table_ = table;
     return *table;
   }
-  // nullptr: nothing stands there.
+  // Returns nullptr if there is no entry.
   Entry* find(int32_t process, int32_t descriptor) { return of(process).find(descriptor); }
-  // The same as a value.
+  // Returns the entry as a value; an empty one if there is none.
   Entry get(int32_t process, int32_t descriptor) {
     const Entry* entry = find(process, descriptor);
     return entry == nullptr ? Entry{} : *entry;
   }
 
-  // The table of a process, to be shared with another or replaced.
+  // Returns a process's pointer to its table, which the caller may share or replace.
   std::shared_ptr<Table>& pointer(int32_t process) {
     last_table_ = nullptr;
     std::shared_ptr<Table>& table = tables_[process];
     if (table == nullptr) table = std::make_shared<Table>();
     return table;
   }
-  // The child's table is the parent's own, or a copy.
+  // Gives the child the parent's own table (`shares`), or a copy.
   void fork(int32_t parent, int32_t child, bool shares) {
     const std::shared_ptr<Table> from = pointer(parent);
     pointer(child) = shares ? from : std::make_shared<Table>(*from);
@@ -131,8 +131,8 @@ class DescriptorTables {
     for (auto& [process, table] : tables_) table->erase(0, INT32_MAX);
   }
 
-  // Names in `event` another descriptor of its file that shares the position with the event's own,
-  // as is_same(process, descriptor, entry) tells. False: there is none.
+  // Finds another descriptor of the event's file that shares its position, by
+  // is_same(process, descriptor, entry), and names it in `event`. Returns false if there is none.
   template <class IsSame>
   bool find_alias(Event& event, const IsSame& is_same) {
     bool found = false;
@@ -149,7 +149,7 @@ class DescriptorTables {
 
  private:
   std::unordered_map<int32_t, std::shared_ptr<Table>> tables_;
-  // The last process asked for: most events are of the same as the one before.
+  // A cache of the last lookup: successive events are mostly of one process.
   int32_t last_process_ = 0;
   Table* last_table_ = nullptr;
 };

@@ -17,8 +17,8 @@ void Descriptors::clear(Entry& entry) {
   entry = {};
 }
 
-// Counts the entry as one more name of its description, and then closes what stood there: it may
-// be the same.
+// Counts the entry as one more name of its description before it closes the old entry: both may
+// have the same description.
 void Descriptors::set(Table& table, int32_t descriptor, Entry entry) {
   const size_t slots = Table::slots_for(descriptor);
   const size_t more_slots = slots > table.slots() ? slots - table.slots() : 0;
@@ -94,7 +94,7 @@ void Descriptors::fork(int32_t parent, int32_t child, bool shares) {
 }
 
 void Descriptors::exec(int32_t process) {
-  // A table that was shared becomes the process's own.
+  // A shared table is copied first.
   auto& table = tables_.pointer(process);
   if (table.use_count() > 1) table = std::make_shared<Table>(copy(*table));
   table->visit(0, INT32_MAX, [&](int32_t, Entry& entry) {
@@ -102,7 +102,7 @@ void Descriptors::exec(int32_t process) {
   });
 }
 
-// The last user of a table closes what is open in it.
+// Closes all descriptors of a table if the process was its last user.
 void Descriptors::exit(int32_t process) {
   if (const auto& table = tables_.pointer(process); table.use_count() == 1) {
     table->visit(0, INT32_MAX, [&](int32_t, Entry& entry) { clear(entry); });

@@ -1,12 +1,12 @@
 #pragma once
 
-// What stands behind a TraceReader: a trace of our own (format.cc), or the log of another program
-// (import.h), told in the same events.
+// The source of a TraceReader's events: a trace (format.cc), or the log of another program
+// (import.h).
 //
 // Thread safety: none.
-// Invariants of what a source gives, whatever its bytes are: known calls and flags, files and
-// strings that are in the tables, offsets and sizes below 2^63. Tables only grow, and hold what the
-// events given so far name.
+// Invariants of events and tables, whatever the source's bytes are: known calls and flags, files and
+// strings that are in the tables, offsets and sizes below 2^63. Tables only grow, and contain the
+// names of all events returned so far.
 
 #include <cstddef>
 #include <expected>
@@ -26,19 +26,19 @@ class EventSource {
   EventSource& operator=(const EventSource&) = delete;
   virtual ~EventSource() = default;
 
-  // As TraceReader::next(): at most `into.size()` events, 0 at the end.
+  // Reads up to `into.size()` events, as TraceReader::next(). Returns 0 at the end.
   virtual Result<size_t> next(std::span<Event> into) = 0;
 
-  std::string trace_path;         // where it was read from
+  std::string trace_path;         // path of the source
   Header header;                  // known from the start
-  std::vector<FileRecord> files;  // by id - 1
+  std::vector<FileRecord> files;  // [id - 1]
   std::vector<std::string> strings;
-  Totals totals;             // where complete
+  Totals totals;             // valid if complete
   bool complete = false;     // the end was reached
-  bool was_cut_off = false;  // the last error was that the end is missing
+  bool was_cut_off = false;  // the last error is that the end is missing
 
  protected:
-  // An error ends the events. It comes with the next call where some were given before it.
+  // Ends the events with an error. If this call has returned events, the next one returns the error.
   Result<size_t> fail(const Error& error, size_t given) {
     failed_ = std::unexpected(error);
     if (given > 0) return given;

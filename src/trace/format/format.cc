@@ -1,4 +1,4 @@
-// Longer than other files, because what a trace is on the disk, its writer and its reader stand in one.
+// The format of a trace on disk, with its writer and its reader in one file.
 
 #include "trace/format/format.h"
 
@@ -14,24 +14,24 @@
 #include "trace/format/event_source.h"
 #include "trace/format/trace_file.h"
 
-// How an event is packed.
+// The packing of events.
 //
-// The naive way stores a struct: 80 bytes. Most of its members are those of the event before, or
-// mean nothing for the call, or follow from others (bytes moved are mostly the bytes asked for, an
-// offset is mostly where the last access ended). So an event is
+// An Event takes 80 bytes in memory. Most of its members are those of the previous event, or mean
+// nothing for the call, or follow from others (bytes moved are mostly the bytes requested, an offset
+// is mostly the end of the last access). So an event is
 //
 //   call (1 byte), mask (varint), start, latency, and a varint for each bit of the mask
 //
-// where a clear bit means "what was to be expected". Varints take seven bits a byte, least
-// significant first; differences are folded to unsigned (zigzag). Sums wrap around, so that any two
-// 64-bit numbers have a difference.
+// and a clear bit means "as expected". Varints take seven bits a byte, least significant first;
+// differences are folded to unsigned (zigzag). Sums wrap around, so that any two 64-bit numbers have
+// a difference.
 //
 // A read of 4 KiB that continues the last one takes 7 bytes, and a decoder some 20 ns.
 //
-// Bounds. The reader believes nothing. A chunk is at most chunk_bytes_max and guarded by a checksum
-// before a byte of it is looked at (against accidents); every number is checked when it is decoded
-// (against malice). The body is followed by zeros for as long as an event can be, so that the
-// decoder need not look for the end at each byte: it looks once per record.
+// Bounds. The reader trusts nothing. A chunk has at most chunk_bytes_max bytes, and its checksum is
+// verified before anything is decoded (against accidents); every number is checked when it is
+// decoded (against malice). Zeros follow the body, as many as the longest event has bytes, so that
+// the decoder checks for the end once per record instead of at each byte.
 
 namespace penstock::trace {
 namespace {
@@ -43,24 +43,24 @@ constexpr size_t chunk_header_bytes = 32;
 constexpr size_t chunk_bytes_usual = 256 * 1024;
 constexpr size_t chunk_bytes_max = 1024 * 1024;
 constexpr size_t varint_bytes_max = 10;
-// A call, a mask, and 14 numbers.
+// Bytes of a call, a mask, and 14 numbers.
 constexpr size_t event_bytes_max = 1 + 15 * varint_bytes_max;
 constexpr uint64_t record_count_max = uint64_t{1} << 31;
 
 enum class ChunkKind : uint32_t { events = 1, end = 2, info = 3 };
 
-// Records of a chunk that are no events.
+// Tags of records that are no events.
 constexpr uint8_t tag_string = 0x80;
 constexpr uint8_t tag_file = 0x81;
 
 namespace bit {
-constexpr uint64_t thread = 1u << 0;   // difference to the last event's
+constexpr uint64_t thread = 1u << 0;   // difference to the previous event's
 constexpr uint64_t process = 1u << 1;  // likewise
 constexpr uint64_t descriptor = 1u << 2;
-constexpr uint64_t offset = 1u << 3;  // clear: no_offset. Difference to where the last one ended
-constexpr uint64_t result = 1u << 4;  // clear: the last event's
+constexpr uint64_t offset = 1u << 3;  // difference to the end of the previous one; clear: no_offset
+constexpr uint64_t result = 1u << 4;  // clear: the previous event's
 constexpr uint64_t bytes = 1u << 5;   // clear: the result
-constexpr uint64_t flags = 1u << 6;   // clear: the last event's
+constexpr uint64_t flags = 1u << 6;   // clear: the previous event's
 constexpr uint64_t descriptor2 = 1u << 7;
 constexpr uint64_t file = 1u << 8;
 constexpr uint64_t path = 1u << 9;
@@ -79,7 +79,7 @@ constexpr uint64_t wide(int32_t value) {
   return static_cast<uint64_t>(int64_t{value});
 }
 
-// What the next event is packed against.
+// The previous event's members, to which the next event is packed as a difference.
 struct Previous {
   uint64_t start_ns = 0;
   uint64_t end_offset = 0;
@@ -155,8 +155,8 @@ class Packer {
   }
 };
 
-// Reads packed numbers. A bad one makes it `bad`, and everything after it zeros.
-// REQUIRES: at least event_bytes_max readable bytes behind the end of what is read.
+// Reads packed numbers. A bad number sets `bad`, and all numbers after it read as zeros.
+// REQUIRES: at least event_bytes_max readable bytes behind the packed ones.
 struct Unpacker {
   const std::byte* at;
   const std::byte* end;
@@ -170,7 +170,7 @@ struct Unpacker {
     uint64_t value = first & 0x7f;
     for (unsigned shift = 7; shift < 70; shift += 7) {
       const uint64_t next = static_cast<uint8_t>(*at++);
-      // The tenth byte holds one bit of 64.
+      // The tenth byte contains the last one of 64 bits.
       if (shift == 63 && next > 1) break;
       value |= (next & 0x7f) << shift;
       if (next < 0x80) return value;
@@ -183,7 +183,7 @@ struct Unpacker {
     bad |= value > largest;
     return value;
   }
-  // A sum that must be a 32-bit number again.
+  // Returns `before` plus a packed difference. The sum must be a 32-bit number again.
   int32_t near(int32_t before) {
     const auto value = static_cast<int64_t>(wide(before) + unzigzag(number()));
     bad |= value != static_cast<int32_t>(value);
@@ -223,7 +223,7 @@ struct Unpacker {
   }
 };
 
-// One piece of the file with a checksum of its own bytes at its end.
+// A part of the file that ends with a checksum of its bytes.
 template <size_t bytes>
 class Fields {
  public:
@@ -254,7 +254,7 @@ struct TraceWriter::State {
   TraceFile file;
   Packer packer;
   Previous before;
-  Status failed;  // the first error, which every later call repeats
+  Status failed;  // the first error, which every later call returns
   uint32_t chunk_events = 0;
   uint32_t strings = 0;
   uint32_t files = 0;
@@ -286,7 +286,7 @@ struct TraceWriter::State {
     return status;
   }
 
-  // A record is never cut: a chunk ends before it becomes too long.
+  // Ends the chunk before it becomes too long. No record is split.
   void make_room() {
     if (packer.bytes.size() >= chunk_bytes_usual) (void)write_chunk(ChunkKind::events);
   }
@@ -351,7 +351,7 @@ uint32_t TraceWriter::add_file(const FileRecord& file) {
 Status TraceWriter::add(const Event& given) {
   PENSTOCK_CHECK(given.file <= state_->files && given.path <= state_->strings,
                  "an event names a file or a string that the trace does not have");
-  // What a program asks for may be anything ("read -1 bytes"); a reader takes less.
+  // A program may request any number ("read -1 bytes"), and a reader accepts a smaller range.
   Event event = given;
   event.start_ns = std::min(event.start_ns, time_max);
   event.latency_ns = std::min(event.latency_ns, time_max);
@@ -406,14 +406,14 @@ uint64_t TraceWriter::file_bytes() const {
 
 namespace {
 
-// A trace of our own format.
+// Events of a trace in our own format.
 struct PackedSource final : EventSource {
-  // Where bytes come from: a file, or memory.
+  // The bytes are in a file, or in memory.
   std::unique_ptr<TraceFile> file;
   std::span<const std::byte> memory;
-  uint64_t position = 0;  // bytes taken so far
+  uint64_t position = 0;  // bytes read so far
 
-  std::vector<std::byte> body;  // of the chunk, and event_bytes_max zeros
+  std::vector<std::byte> body;  // the chunk's body, and event_bytes_max zeros
   Unpacker unpacker{nullptr, nullptr};
   Previous before;
   uint64_t chunk_position = 0;
@@ -480,7 +480,7 @@ struct PackedSource final : EventSource {
     return {};
   }
 
-  // Brings the next chunk in.
+  // Reads the next chunk.
   Result<ChunkKind> read_chunk() {
     chunk_position = position;
     ChunkFields head;
@@ -532,7 +532,7 @@ struct PackedSource final : EventSource {
     return {};
   }
 
-  // A string or a file; false for an event, which stays.
+  // Reads a string or a file. Returns false, and reads nothing, if an event comes next.
   Result<bool> read_definition() {
     const auto tag = static_cast<uint8_t>(*unpacker.at);
     if (tag == tag_string) {

@@ -1,17 +1,16 @@
 #pragma once
 
-// The file of a trace, and what writes it. The events, and what reads them: penstock/trace.h.
+// The file of a trace, and its writer. penstock/trace.h has the events and their reader.
 //
-// The naive way writes one line of text per call, as strace does: 100 bytes and more, and a person
-// has to know what "lseek(5, -4096, SEEK_END)" led to. Here a call is an Event of some ten bytes.
-// It says what the *kernel* answered (the position that a seek led to, the bytes that a read
-// moved, which file an open found), and nothing that would have to be guessed later. Calls that
-// failed are not in it. What the events mean for the files (who reads where) is the business of
-// convert.h.
+// A line of text per call, as strace writes it, takes 100 bytes and more, and does not say which
+// position "lseek(5, -4096, SEEK_END)" led to. Here a call is an Event of some ten bytes. It
+// contains the *kernel's* answer (the position after a seek, the bytes that a read moved, the file
+// that an open found), so that nothing has to be guessed later. Calls that failed are left out.
+// follow/convert.cc works out what the events mean for the files (who reads where).
 //
-// Files are not known by name: names change, a temporary file may have none, and one file may have
-// several. The capture asks the system which file an open found (device, inode, time of birth) and
-// gives each one a number, in the order of first sight. The names stand beside it in a FileRecord.
+// Files are identified by numbers, not by names: names change, a temporary file may have none, and
+// one file may have several. The capture reads from the system which file an open found (device,
+// inode, time of birth) and numbers files in the order of first sight. A FileRecord has the name.
 //
 // On disk (all numbers little-endian; drawn byte by byte in docs/tracing.md):
 //
@@ -20,13 +19,13 @@
 //   ...
 //   chunk     of kind `end`: the sums that a complete trace ends with
 //
-// The events of a chunk are packed as differences to the event before; the first one of a chunk
-// stands for itself, so that a chunk can be read without the ones before it (but for the files and
-// strings that they define). A file that was cut off gives all of its whole chunks, and then the
-// error.
+// The events of a chunk are packed as differences to the previous event. The first one of a chunk
+// is packed without one, so that a chunk can be read without the chunks before it (except for the
+// files and strings that they define). The reader returns all whole chunks of a file that was cut
+// off, and then the error.
 //
-// Order: events stand in the order in which they took effect, as far as the backend can see that
-// (see `Call`). Times do not decide: two processors' clocks may disagree by less than a call takes.
+// Order: events are in the order in which they took effect, as far as the backend can see it (see
+// `Call`). Times do not decide: clocks of two processors may differ by as much as a call takes.
 
 #include <cstddef>
 #include <cstdint>
@@ -42,36 +41,36 @@
 namespace penstock::trace {
 
 inline constexpr uint32_t format_version = 1;
-inline constexpr uint64_t time_max = uint64_t{1} << 62;  // nanoseconds: no trace holds later ones
+inline constexpr uint64_t time_max = uint64_t{1} << 62;  // latest time of a trace, in nanoseconds
 
 class TraceFile;  // trace_file.h
 
-// Writes a trace as it comes, in bounded memory (two chunks, and the strings' ids).
+// Writes a trace event by event, in bounded memory (two chunks, and the strings' ids).
 //
-// Thread safety: none. Errors of writing come at the latest from finish(); what was written before
-// stays readable.
+// Thread safety: none. finish() returns errors of writing at the latest. The part written before an
+// error stays readable.
 class TraceWriter {
  public:
-  // "-" is stdout. An existing file is replaced: at once, or by finish() or leave_cut_off(), and
-  // then by all or nothing.
+  // Creates a trace; "-" is stdout. create() replaces an existing file at once. create_whole()
+  // replaces it in finish() or leave_cut_off(), or not at all.
   static Result<TraceWriter> create(const std::string& path, const Header& header);
   static Result<TraceWriter> create_whole(const std::string& path, const Header& header);
   TraceWriter(TraceWriter&&) noexcept;
   TraceWriter& operator=(TraceWriter&&) noexcept;
-  ~TraceWriter();  // without finish(): a trace that was cut off
+  ~TraceWriter();  // without finish(), the trace is cut off
 
-  // The id of a string, from 1. Equal strings may have several ids (no table of all is kept).
-  // Longer ones than string_bytes_max are cut.
+  // Returns the id of a string, from 1. Equal strings may have several ids (there is no table of
+  // all). Strings longer than string_bytes_max are cut.
   uint32_t add_string(std::string_view text);
-  // The id of the file: the record's own is ignored. The caller knows which files are the same.
+  // Returns the id of a new file; the record's own id is ignored. The caller adds each file once.
   uint32_t add_file(const FileRecord& file);
-  // REQUIRES: its file and path have been added; one thread of events.
+  // Adds an event. REQUIRES: its file and path have been added.
   Status add(const Event& event);
-  // What is there so far reaches the file (a chunk may be short then).
+  // Writes all events so far to the file, in a chunk that may be short.
   Status flush();
-  // Writes the end. `totals.events` and `totals.files` are the writer's own.
+  // Writes the end. The writer fills in `totals.events` and `totals.files`.
   Status finish(const Totals& totals);
-  // Writes no end: what is there so far is all.
+  // Closes the trace without an end.
   Status leave_cut_off();
 
   uint64_t events() const;

@@ -20,7 +20,7 @@
 namespace penstock::trace {
 namespace {
 
-// A name for a trace, which is removed.
+// Name of a trace file, which the destructor removes.
 class TemporaryName {
  public:
   TemporaryName()
@@ -51,13 +51,13 @@ constexpr std::array calls = {Call::open,      Call::describe,  Call::close,    
                               Call::size,      Call::fork,      Call::exec,     Call::exit,
                               Call::ring_setup};
 
-// Numbers of all sizes.
+// Returns a number of any size.
 uint64_t any_number(Random& random) {
   return random.next() >> (1 + random.below(63));
 }
 
 Event any_event(Random& random, uint32_t files, uint32_t strings, const Event& before) {
-  Event event = before;  // most of it stays, as in life
+  Event event = before;  // most members stay, as in real traces
   event.call = calls[random.below(calls.size())];
   event.start_ns += random.below(100000);
   event.latency_ns = any_number(random) >> 1;
@@ -123,7 +123,7 @@ Written write_some(const std::string& path, uint64_t seed, size_t count) {
   return written;
 }
 
-// All events, and the error that ended them, if any.
+// All events of a trace, and the error that ended them, if any.
 struct Taken {
   std::vector<Event> events;
   Status status;
@@ -144,7 +144,7 @@ Taken take_all(TraceReader& reader) {
   }
 }
 
-TEST(TraceFormat, WhatIsWrittenIsRead) {
+TEST(TraceFormat, ReadsBackEveryEvent) {
   TemporaryName name;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -181,7 +181,7 @@ TEST(TraceFormat, SequentialReadsTakeAFewBytesEach) {
   EXPECT_LT(writer->file_bytes(), 8u * 100000);
 }
 
-TEST(TraceFormat, TraceThatWasCutOffGivesWhatIsWhole) {
+TEST(TraceFormat, TraceThatWasCutOffHasItsWholeChunks) {
   TemporaryName name;
   const Written written = write_some(name.path(), 7, 10000);
   const Bytes whole = contents(name.path());
@@ -210,7 +210,7 @@ T load(const Bytes& from, size_t at) {
   return value;
 }
 
-// Where the chunks of a trace that is whole begin, and how long their bodies are (docs/tracing.md).
+// A chunk of a complete trace: its offset and the length of its body (docs/tracing.md).
 struct Chunk {
   size_t at, body_bytes;
 };
@@ -245,8 +245,8 @@ TEST(TraceFormat, DamagedTraceIsRefused) {
   }
 }
 
-// With checksums put right, the damage gets as far as the decoder and the conversion. What may come
-// of it is a sequence or an error; the sanitizers see to the rest.
+// Damage with corrected checksums reaches the decoder and the conversion. They return events or an
+// error; sanitizers check the rest.
 TEST(TraceFormat, HostileTraceIsDecodedOrRefused) {
   TemporaryName name;
   (void)write_some(name.path(), 11, 300);
@@ -283,7 +283,7 @@ TEST(TraceFormat, HostileTraceIsDecodedOrRefused) {
   EXPECT_GT(events, 0u);
 }
 
-TEST(TraceFormat, OtherFilesAreRefusedByName) {
+TEST(TraceFormat, FilesOfOtherKindsAreRefusedWithTheirKind) {
   TemporaryName name;
   std::ofstream(name.path()) << "this is no trace, but long enough to be the header of one, or so";
   auto reader = TraceReader::open(name.path());
@@ -294,7 +294,7 @@ TEST(TraceFormat, OtherFilesAreRefusedByName) {
   EXPECT_FALSE(TraceReader::open("/nonexistent/x.trace"));
 }
 
-TEST(TraceFormat, ANewTraceIsItsUsersAlone) {
+TEST(TraceFormat, ANewTraceIsReadableByItsOwnerOnly) {
   TemporaryName name;
   std::filesystem::remove(name.path());
   const mode_t before = ::umask(0);

@@ -1,4 +1,4 @@
-// Words for what a trace holds, as commands print them.
+// Names of a trace's enumerators, as commands print them.
 
 #include "trace/format/format.h"
 

@@ -1,9 +1,8 @@
 #pragma once
 
-// The file that a trace is written to and read from: bytes in order, through the page cache. A
-// capture writes under the final name from the start, so that one that is killed leaves what it
-// had. A conversion's output has its name when it is whole: it may be made of what had that name
-// before.
+// The file of a trace: bytes in order, through the page cache. A capture writes under the final name
+// from the start, so that a killed capture leaves its events. A conversion's output gets its name
+// when it is complete, because its input may have that name.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,11 +21,11 @@ namespace penstock::trace {
 // Thread safety: a move-only value.
 class TraceFile {
  public:
-  // "-" is stdout or stdin.
+  // Creates a file; "-" is stdout.
   static Result<TraceFile> create(const std::string& path);
-  // Has its name with close(), and none without it.
+  // Creates a file that gets its name in close().
   static Result<TraceFile> create_whole(const std::string& path);
-  // A compressed trace is decompressed, as every input is.
+  // Opens a trace; "-" is stdin. Compressed traces are decompressed, as all inputs are.
   static Result<TraceFile> open(const std::string& path);
   TraceFile(TraceFile&& other) noexcept
       : source_(std::move(other.source_)),
@@ -40,12 +39,12 @@ class TraceFile {
 
   const std::string& path() const { return path_; }
   Status write(std::span<const std::byte> bytes);
-  // As many as there are: fewer than asked for only at the end.
+  // Fills `into`; reads fewer bytes only at the end.
   Result<size_t> read(std::span<std::byte> into);
-  // The first bytes, which read() gives as well: what kind of file is this? Once, in front of all
-  // reading.
+  // Returns the first bytes, to detect the kind of file. read() returns them as well. REQUIRES: the
+  // first call, before any read().
   Result<std::span<const std::byte>> peek(size_t bytes);
-  // Errors that the system kept until now.
+  // Closes the file. Returns errors that the system reports only now.
   Status close();
 
  private:
@@ -54,16 +53,16 @@ class TraceFile {
 
   void discard();
 
-  std::unique_ptr<Source> source_;  // of open()
-  int fd_ = -1;                     // of the others
+  std::unique_ptr<Source> source_;  // set by open()
+  int fd_ = -1;                     // set by create() and create_whole()
   bool owned_ = false;
-  io::File whole_;  // of create_whole(): whose fd_ it is
+  io::File whole_;  // set by create_whole(): owner of fd_
   std::string path_;
-  std::vector<std::byte> peeked_;  // and not read yet
+  std::vector<std::byte> peeked_;  // bytes of peek() that read() has not returned yet
 };
 
-// Whether what is written to a file of that name would stand among what is written to our standard
-// output: "-", "/dev/stdout", or the file that it goes to.
+// Returns whether a file of that name is our standard output: "-", "/dev/stdout", or the file that
+// it goes to.
 bool is_standard_output(const std::string& path);
 
 }  // namespace penstock::trace

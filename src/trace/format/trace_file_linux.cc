@@ -23,7 +23,7 @@ Status check_is_no_device(const std::string& path) {
 Result<TraceFile> TraceFile::create(const std::string& path) {
   if (path == "-") return TraceFile(STDOUT_FILENO, false, "standard output");
   if (Status may = check_is_no_device(path); !may) return std::unexpected(may.error());
-  // What a program does with which files is its user's business.
+  // A trace contains its user's file names, so nobody else may read it.
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0) return system_error(errno, "create", path);
   return TraceFile(fd, true, path);
@@ -115,7 +115,7 @@ bool is_standard_output(const std::string& path) {
   if (path == "-") return true;
   struct stat ours = {}, other = {};
   if (::fstat(STDOUT_FILENO, &ours) != 0 || ::stat(path.c_str(), &other) != 0) return false;
-  // What two write to a terminal or to /dev/null is theirs.
+  // Two may write to one terminal or to /dev/null.
   return ours.st_dev == other.st_dev && ours.st_ino == other.st_ino && !S_ISCHR(ours.st_mode);
 }
 

@@ -14,11 +14,11 @@ namespace {
 constexpr size_t head_bytes = 64 * 1024;
 constexpr std::string_view trace_magic = "PENTRACE";
 constexpr std::string_view iolog_magic = "fio version ";
-// Of a record of blktrace, in the byte order of either machine.
+// Magic numbers of a record of blktrace, in both byte orders.
 constexpr std::string_view blktrace_magics[] = {"\x07tae", "eat\x07"};
 
 Result<LogKind> detect(std::string_view head, const std::string& path) {
-  // Also one that was cut off within its magic.
+  // A trace may be cut off within its magic number.
   if (head.starts_with(trace_magic) || trace_magic.starts_with(head)) return LogKind::trace;
   if (head.starts_with(iolog_magic)) return LogKind::iolog;
   for (const std::string_view magic : blktrace_magics) {
@@ -55,7 +55,7 @@ Result<LogKind> log_kind_of(std::string_view name) {
 }
 
 Status check_readable_twice(const std::string& path) {
-  std::error_code ignored;  // opening it tells
+  std::error_code ignored;  // a later open reports the error
   const auto status = std::filesystem::status(path, ignored);
   if (path != "-" && (!std::filesystem::exists(status) || std::filesystem::is_directory(status) ||
                       std::filesystem::is_regular_file(status)))

@@ -7,7 +7,7 @@
 #include "trace/follow/descriptors.h"
 #include "trace/import/import_sources.h"
 
-// fio's logs of requests.
+// Logs of requests of fio.
 //
 //   fio version 2 iolog            fio version 3 iolog
 //   /data/a add                    0 /data/a add
@@ -16,14 +16,14 @@
 //   /data/a wait 1000 0            1015 /data/a write 4096 4096
 //   /data/a close                  1120 /data/a close
 //
-// Times are microseconds: since the beginning in version 3; in version 2 only between requests, and
-// only where there is a `wait`. There are no processes and no latencies: all is of process 1.
+// Times are microseconds: since the beginning in version 3; in version 2 only between requests with a
+// `wait`. There are no processes and no latencies: all requests belong to process 1.
 //
 // A line is read from its end, so that a name may have spaces, and may be "read". (fio itself
 // cannot replay such a log, but it writes one.)
 //
 // Each file has a descriptor of its own: its number in the order of first sight. A file that is
-// read without having been added and opened counts as open: a part of a log should do.
+// read without having been added and opened counts as open, so that a part of a log can be read.
 
 namespace penstock::trace {
 namespace {
@@ -38,7 +38,7 @@ std::optional<uint64_t> number_of(std::string_view text, uint64_t largest) {
   return value;
 }
 
-// Takes the last word off; empty when there is none.
+// Removes the last word and returns it; empty if there is none.
 std::string_view last_word(std::string_view& text) {
   const size_t end = text.find_last_not_of(" \t");
   text = text.substr(0, end == text.npos ? 0 : end + 1);
@@ -60,7 +60,7 @@ class IologSource final : public LogSource {
  private:
   enum class Action { none, add, open, close, read, write, sync, data_sync, trim, wait };
 
-  Status take(std::string_view line) override {
+  Status add_line(std::string_view line) override {
     if (line_number() == 1) return first_line(line);
     if (trimmed(line).empty()) return {};
     const auto bad = [&](std::string_view why) { return bad_line(line_number(), line, why); };
@@ -74,7 +74,7 @@ class IologSource final : public LogSource {
       now_us_ = *time;
       rest.remove_prefix(space);
     }
-    // Of a file, with a place: NAME ACTION OFFSET BYTES. Without: NAME ACTION.
+    // Requests are NAME ACTION OFFSET BYTES, other lines NAME ACTION.
     std::string_view front = rest;
     const auto bytes = number_of(last_word(front), largest_offset);
     const auto offset = number_of(last_word(front), largest_offset);
@@ -176,7 +176,7 @@ class IologSource final : public LogSource {
     bool is_open = false;
   };
   File& file_of(std::string_view name) {
-    // Most lines are of the same file as the one before.
+    // Successive lines are mostly of one file.
     if (last_ != nullptr && name == last_name_) return *last_;
     last_name_ = name;
     last_ = &files_[last_name_];

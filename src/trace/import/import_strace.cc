@@ -15,38 +15,36 @@
 #include "trace/import/strace_files.h"
 #include "trace/import/strace_line.h"
 
-// strace's text as events.
+// The conversion of strace's text to events.
 //
-// The naive way looks at each line alone: "read(3, ...) = 100" is a read of 100 bytes. Of which
-// file, and in which process, stands in other lines, and these come in the order in which strace
-// could print them:
+// A line "read(3, ...) = 100" alone does not say which file was read, nor in which process. Other
+// lines do, and lines come in the order in which strace could print them:
 //
-//   100 vfork( <unfinished ...>                       who is 101?
+//   100 vfork( <unfinished ...>                       101 is not known yet
 //   101 execve("/bin/cat", ["cat"], ... <unfinished ...>
-//   100 <... vfork resumed>) = 101                    that was the answer
+//   100 <... vfork resumed>) = 101                    101 is a child of 100
 //   101 <... execve resumed>) = 0 <0.000183>
-//   101 read(3,  <unfinished ...>                     asked
+//   101 read(3,  <unfinished ...>                     the call begins
 //   100 wait4(-1,  <unfinished ...>
-//   101 <... read resumed>"...", 4096) = 4096 <...>   done: here the read took effect
+//   101 <... read resumed>"...", 4096) = 4096 <...>   the call ends: here the read took effect
 //
-// So a call in two pieces is put together, and told where it ended, with the time at which it was
-// started. Lines of a process that nobody is known to have made wait while some fork is under way
-// that could have made it; when the forks are over and none was its, it is a process that strace
-// was attached to. What waits is bounded (held_bytes_max); beyond it, processes stand for
-// themselves.
+// A call in two pieces is joined: its event comes at its end, with the time of its start. Lines of an
+// unknown process are held while a fork is under way that could have made it. If all forks have ended
+// without it, strace was attached to it. Held lines are bounded (held_bytes_max); beyond it, unknown
+// processes count as attached.
 //
-// What is kept here is which threads make up a process, and which calls are under way; what the
-// calls mean for files is the business of strace_files.
+// This file keeps the threads of each process, and the calls under way. strace_files.cc handles what
+// the calls mean for files.
 //
-// What a log does not tell:
-//   - sizes of files: those that fstat or a seek to the end were told are handed on (Call::size),
+// A log lacks:
+//   - sizes of files: those that fstat or a seek to the end returned become events (Call::size),
 //   - positions of descriptors that were open before the log began: they are taken for 0,
-//   - which process a thread belongs to whose beginning was not seen: it stands for itself,
+//   - the process of a thread whose beginning was not seen: the thread counts as a process,
 //   - that two names are one file (symbolic links, without -y; hard links are followed),
-//   - requests of io_uring, which are counted; those of AIO, where strace does not decode them, too.
+//   - requests of io_uring, and of AIO if strace does not decode them: they are counted.
 //
 // On a terminal strace puts remarks in the middle of lines, and leaves the number of a process out
-// while there is but one. Both are understood; a program's own output between the lines is not.
+// while there is only one. Both are parsed; a program's own output between the lines is not.
 
 namespace penstock::trace {
 namespace {
@@ -59,7 +57,7 @@ constexpr uint64_t days_max = 36500;
 constexpr size_t held_bytes_max = size_t{4} << 20;
 constexpr size_t unfinished_bytes_max = size_t{64} << 20;
 constexpr size_t announced_max = 65536;
-constexpr int32_t unnamed_thread = 1;  // of a log that tells no numbers
+constexpr int32_t unnamed_thread = 1;  // thread of a log without numbers
 
 bool moves_bytes(const CallRow& row) {
   return row.effect == Effect::read || row.effect == Effect::write || row.effect == Effect::copy;
@@ -89,8 +87,8 @@ class StraceSource final : public StraceFiles {
   struct Process {
     std::unordered_set<int32_t> threads;
   };
-  // A line, when it was said, and which one it is.
-  struct Said {
+  // A line of the log, with its time and number.
+  struct LogLine {
     string_view text;
     uint64_t number = 0;
     uint64_t at_ns = 0;
@@ -100,11 +98,11 @@ class StraceSource final : public StraceFiles {
     uint64_t at_ns = 0;
     size_t held_bytes() const { return text.size() + sizeof(HeldLine); }
   };
-  using HeldLines = std::map<uint64_t, HeldLine>;  // by their numbers
+  using HeldLines = std::map<uint64_t, HeldLine>;  // [line number]
 
   // ---- lines
 
-  // The command, and when it began: from the first lines.
+  // Finds the command and its start in the first lines.
   void describe(string_view head) {
     header.command = "(strace)";
     bool first = true;
@@ -124,7 +122,7 @@ class StraceSource final : public StraceFiles {
     }
   }
 
-  // "\"sort\", \"-o\", \"x\"" as a person would have typed it.
+  // Converts "\"sort\", \"-o\", \"x\"" to a command line.
   static std::string command_of(string_view words) {
     std::string command;
     while (!words.empty()) {
@@ -147,7 +145,7 @@ class StraceSource final : public StraceFiles {
     return command;
   }
 
-  Status take(string_view line) override {
+  Status add_line(string_view line) override {
     if (const auto remark = parse_strace_remark(line)) {
       if (remark->attached != 0 && announced_.size() < announced_max) {
         announced_.insert(remark->attached);
@@ -174,15 +172,15 @@ class StraceSource final : public StraceFiles {
     return drain();
   }
 
-  // `has_waited`: it is not held again, or a log could have all its lines copied for each of them.
-  Status place(const StraceLine& line, const Said& said, bool has_waited) {
+  // `has_waited`: the line is not held again, or a log could make each line copy all its lines.
+  Status place(const StraceLine& line, const LogLine& source, bool has_waited) {
     const int32_t thread = thread_of(line, has_waited);
-    if (thread != 0) return take_line(line, thread, said);
-    HeldLine held{std::string(said.text), said.at_ns};
+    if (thread != 0) return take_line(line, thread, source);
+    HeldLine held{std::string(source.text), source.at_ns};
     held_bytes_ += held.held_bytes();
     HeldLines& lines = held_[line.thread];
-    if (lines.empty()) held_order_[said.number] = line.thread;
-    lines.emplace(said.number, std::move(held));
+    if (lines.empty()) held_order_[source.number] = line.thread;
+    lines.emplace(source.number, std::move(held));
     return {};
   }
 
@@ -196,13 +194,13 @@ class StraceSource final : public StraceFiles {
     return {};
   }
 
-  // ---- whose line it is
+  // ---- threads of lines
 
-  // 0: that will be known later.
+  // Returns the thread of a line; 0 if it will be known later.
   int32_t thread_of(const StraceLine& line, bool has_waited) {
     const int32_t named = line.thread;
     if (named == 0) {
-      // strace leaves the number out where there is one process alone.
+      // strace leaves the number out while there is only one process.
       if (threads_.contains(last_thread_)) return last_thread_;
       if (threads_.size() == 1) return threads_.begin()->first;
       if (!threads_.contains(unnamed_thread)) add_process(unnamed_thread);
@@ -214,7 +212,7 @@ class StraceSource final : public StraceFiles {
     if (threads_.contains(named)) return named;
     const bool can_be_unnamed =
         has_unnamed_ && number_of_unnamed_ == 0 && !announced_.contains(named);
-    // Whose call was cut in two is no new process.
+    // A thread with a call in two pieces is not new.
     if (can_be_unnamed && line.kind == Kind::resumed) return name_unnamed(named);
     if (forks_under_way_ > 0 && !has_waited) return 0;
     if (can_be_unnamed) return name_unnamed(named);
@@ -233,7 +231,7 @@ class StraceSource final : public StraceFiles {
     if (first_process_ == 0) first_process_ = number;
   }
 
-  // The lines of a thread that is known now are ready.
+  // Makes the held lines of a thread ready, which is known now.
   void release(int32_t named) {
     const auto found = held_.find(named);
     if (found == held_.end()) return;
@@ -243,8 +241,8 @@ class StraceSource final : public StraceFiles {
     held_.erase(found);
   }
 
-  // Tells what is ready, in the order of the log; that may make more ready. A loop, not a
-  // recursion: a log may have each process made by a line of the one before it.
+  // Handles the ready lines in the order of the log, which may make more of them ready. It is a loop
+  // because in a log each process may be made by a line of the previous one.
   Status drain() {
     while (true) {
       if (!ready_.empty()) {
@@ -257,7 +255,7 @@ class StraceSource final : public StraceFiles {
         }
       } else if (!held_.empty() &&
                  (forks_under_way_ == 0 || text_ended() || held_bytes_ > held_bytes_max)) {
-        // No fork will claim it any more (or it has waited for too long): it stands for itself.
+        // No fork will report it any more (or too many lines are held): strace was attached to it.
         const int32_t named = held_order_.begin()->second;
         if (!threads_.contains(named)) add_process(named);
         release(named);
@@ -273,7 +271,7 @@ class StraceSource final : public StraceFiles {
     forget_unfinished(found->second);
     const int32_t process = found->second.process;
     threads_.erase(found);
-    if (number == unnamed_thread) {  // its number may be another's now
+    if (number == unnamed_thread) {  // another process may have its number by now
       number_of_unnamed_ = 0;
       has_unnamed_ = false;
     }
@@ -301,7 +299,7 @@ class StraceSource final : public StraceFiles {
       case StraceLine::Clock::of_day: {
         if (!has_base_) base_ns_ = line.time_ns;
         has_base_ = true;
-        // Midnight is near where the clock falls by more than half a day.
+        // A clock that falls by more than half a day has passed midnight.
         if (line.time_ns + ns_per_day / 2 < last_of_day_ns_ && days_ < days_max) ++days_;
         last_of_day_ns_ = line.time_ns;
         const uint64_t since_first_day_ns = line.time_ns + days_ * ns_per_day;
@@ -326,21 +324,21 @@ class StraceSource final : public StraceFiles {
     thread.unfinished.reset();
   }
 
-  Status take_line(const StraceLine& line, int32_t number, const Said& said) {
+  Status take_line(const StraceLine& line, int32_t number, const LogLine& source) {
     last_thread_ = number;
     Thread& thread = threads_[number];
     switch (line.kind) {
       case Kind::nothing:
         return {};
       case Kind::call:
-        return call(line.name, number, said.at_ns, line.text, said);
+        return call(line.name, number, source.at_ns, line.text, source);
       case Kind::unfinished:
-        return begin_call(line, number, said);
+        return begin_call(line, number, source);
       case Kind::resumed: {
         const CallRow* row = logged_call(line.name);
         if (row == nullptr) return {};
         if (!thread.unfinished || thread.unfinished->row != row) {
-          // It began before the log.
+          // The call began before the log.
           if (moves_bytes(*row)) count(Unseen::dropped_events);
           return {};
         }
@@ -348,8 +346,8 @@ class StraceSource final : public StraceFiles {
         const uint64_t start_ns = thread.unfinished->start_ns;
         const bool timed = thread.unfinished->has_time && line.clock != StraceLine::Clock::none;
         forget_unfinished(thread);
-        resumed_latency_ns_ = timed && said.at_ns > start_ns ? said.at_ns - start_ns : 0;
-        return call(line.name, number, start_ns, whole, said);
+        resumed_latency_ns_ = timed && source.at_ns > start_ns ? source.at_ns - start_ns : 0;
+        return call(line.name, number, start_ns, whole, source);
       }
       case Kind::exited:
         if (thread.unfinished && moves_bytes(*thread.unfinished->row)) {
@@ -369,7 +367,7 @@ class StraceSource final : public StraceFiles {
         return {};
       }
       case Kind::child_gone: {
-        // Of a child that strace did not follow, no more is heard.
+        // A child that strace does not follow has no further lines.
         const auto child = threads_.find(line.number);
         if (line.number != number && child != threads_.end() &&
             child->second.process == line.number) {
@@ -381,19 +379,19 @@ class StraceSource final : public StraceFiles {
     return {};
   }
 
-  Status begin_call(const StraceLine& line, int32_t number, const Said& said) {
+  Status begin_call(const StraceLine& line, int32_t number, const LogLine& source) {
     const CallRow* row = logged_call(line.name);
     const int32_t ending = line.number == 0 ? number : known(line.number);
     if (!threads_.contains(ending)) add_process(ending);
     Thread& thread = threads_[ending];
     forget_unfinished(thread);
     if (row == nullptr) return {};
-    thread.unfinished =
-        Unfinished{row, std::string(line.text), said.at_ns, line.clock != StraceLine::Clock::none};
+    thread.unfinished = Unfinished{row, std::string(line.text), source.at_ns,
+                                   line.clock != StraceLine::Clock::none};
     unfinished_bytes_ += line.text.size();
     if (makes_process(*row)) ++forks_under_way_;
     if (unfinished_bytes_ <= unfinished_bytes_max) return {};
-    return bad_line(said.number, said.text, "too many calls are under way at once");
+    return bad_line(source.number, source.text, "too many calls are under way at once");
   }
 
   int32_t known(int32_t named) const {
@@ -403,18 +401,18 @@ class StraceSource final : public StraceFiles {
   // ---- calls
 
   Status call(string_view name, int32_t thread, uint64_t start_ns, string_view text,
-              const Said& said) {
+              const LogLine& source) {
     const uint64_t latency_ns = std::exchange(resumed_latency_ns_, 0);
     const CallRow* row = logged_call(name);
     if (row == nullptr) return {};
     const auto parsed = parse_strace_call(text);
-    if (!parsed) return bad_line(said.number, said.text, "a call that does not end");
+    if (!parsed) return bad_line(source.number, source.text, "a call that does not end");
     if (parsed->failed) {
       count(Unseen::failed_calls);
       return {};
     }
     if (parsed->result > largest_offset && row->effect != Effect::map) {
-      return bad_line(said.number, said.text, "a result that cannot be");
+      return bad_line(source.number, source.text, "a result that cannot be");
     }
     const Context context{.thread = thread,
                           .process = threads_[thread].process,
@@ -422,8 +420,8 @@ class StraceSource final : public StraceFiles {
                           .latency_ns = parsed->latency_ns.value_or(latency_ns)};
     if (makes_process(*row)) {
       made(context, *parsed, text);
-    } else if (const auto told = tell(context, *row, *parsed); !told) {
-      return bad_line(said.number, said.text, told.error());
+    } else if (const auto understood = add(context, *row, *parsed); !understood) {
+      return bad_line(source.number, source.text, understood.error());
     }
     if (row->effect == Effect::exec) only_thread_stays(context);
     if (overflowed()) {
@@ -435,7 +433,7 @@ class StraceSource final : public StraceFiles {
 
   // ---- processes
 
-  // After exec there is one thread.
+  // Removes all threads but one, after an exec.
   void only_thread_stays(const Context& context) {
     Process& process = processes_[context.process];
     for (const int32_t number : process.threads) {
@@ -448,14 +446,14 @@ class StraceSource final : public StraceFiles {
     process.threads = {context.thread};
   }
 
-  // A fork, vfork or clone has given its child's number.
+  // Adds the child whose number a fork, vfork or clone has returned.
   void made(const Context& context, const StraceCall& c, string_view text) {
     if (c.result == 0 || c.result > std::numeric_limits<int32_t>::max()) return;
     const auto child = static_cast<int32_t>(c.result);
     if (child == context.thread || child == context.process) return;
     const string_view flags = strace_member(text.substr(text.find('(') + 1), "flags");
     announced_.erase(child);
-    forget_thread(child);  // of a number that was used before, whose end was not seen
+    forget_thread(child);  // an earlier thread of that number, whose end was not seen
     if (strace_has_flag(flags, "CLONE_THREAD")) {
       threads_[child].process = context.process;
       processes_[context.process].threads.insert(child);
@@ -466,28 +464,28 @@ class StraceSource final : public StraceFiles {
     release(child);
   }
 
-  std::string broken_;  // the front of a line that strace cut with a remark
+  std::string broken_;  // front of a line that a remark of strace has split
   std::unordered_map<int32_t, Thread> threads_;
   std::unordered_map<int32_t, Process> processes_;
-  std::unordered_map<int32_t, HeldLines> held_;  // by the number of the process in their lines
-  std::map<uint64_t, int32_t> held_order_;       // the same by the first of each one's lines
-  HeldLines ready_;                              // whose process is known now
-  std::unordered_set<int32_t> announced_;  // that strace attached to, and no fork has told yet
+  std::unordered_map<int32_t, HeldLines> held_;  // [process number in the lines]
+  std::map<uint64_t, int32_t> held_order_;       // process numbers by the first held line
+  HeldLines ready_;                              // lines whose process is known now
+  std::unordered_set<int32_t> announced_;        // attached processes that no fork has reported yet
   size_t held_bytes_ = 0;
   size_t unfinished_bytes_ = 0;
   size_t forks_under_way_ = 0;
   int32_t last_thread_ = 0;
   int32_t first_process_ = 0;
-  int32_t number_of_unnamed_ = 0;  // what the first process is called once it has a number
+  int32_t number_of_unnamed_ = 0;  // number of the first process, once a line has it
   bool has_unnamed_ = false;
   int32_t exit_code_ = 0;
 
   bool has_base_ = false;
-  uint64_t base_ns_ = 0;  // the clock at time 0
+  uint64_t base_ns_ = 0;  // clock at time 0
   uint64_t last_of_day_ns_ = 0;
   uint64_t days_ = 0;
   uint64_t latest_ns_ = 0;
-  uint64_t resumed_latency_ns_ = 0;  // of the call in two pieces that is being told
+  uint64_t resumed_latency_ns_ = 0;  // latency of the current call, if it is in two pieces
 };
 
 }  // namespace
@@ -497,7 +495,7 @@ std::unique_ptr<EventSource> strace_source(Lines lines, string_view head) {
 }
 
 bool looks_like_strace(string_view head) {
-  // The first line that says something.
+  // The first line with content decides.
   while (true) {
     const size_t newline = head.find('\n');
     if (newline == head.npos) return false;

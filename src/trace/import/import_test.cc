@@ -24,14 +24,14 @@
 namespace penstock::trace {
 namespace {
 
-// What a log becomes.
+// The conversion of a log.
 struct Converted {
   Conversion conversion;
   std::vector<Request> requests;
-  Error error{};  // empty: none
+  Error error{};  // empty without an error
 
-  // "path read 0+10" of each request.
-  std::vector<std::string> told() const {
+  // Returns "path read 0+10" for each request.
+  std::vector<std::string> request_texts() const {
     std::vector<std::string> lines;
     for (const Request& r : requests) {
       lines.push_back(fmt::format("{} {} {}+{}", conversion.files[r.file].first_path,
@@ -60,9 +60,9 @@ Converted convert_log(std::string_view text, LogKind kind = LogKind::detect) {
   return converted;
 }
 
-using Told = std::vector<std::string>;
+using Texts = std::vector<std::string>;
 
-// ---- the pieces of strace's lines
+// ---- parts of strace's lines
 
 TEST(StraceLine, ThreadsAndTimesOfAllOptions) {
   const auto line = [](std::string_view text) { return parse_strace_line(text).value(); };
@@ -102,7 +102,7 @@ TEST(StraceLine, ThreadsAndTimesOfAllOptions) {
   }
 }
 
-TEST(StraceLine, ArgumentsEndWhereTheirBracketsAndQuotesDo) {
+TEST(StraceLine, ArgumentsContainBracketsAndQuotes) {
   const auto call = parse_strace_call(
       "pwritev2(3</a \\74,\\\"b>, [{iov_base=\"a,)\\\"]\", iov_len=3}, {iov_base=\"\"..., "
       "iov_len=3}], 2, 50, 0 /* x, y) */) = 6</tmp/x>(deleted) <0.000056>");
@@ -112,7 +112,7 @@ TEST(StraceLine, ArgumentsEndWhereTheirBracketsAndQuotesDo) {
   EXPECT_EQ(call->arguments[2], "2");
   EXPECT_EQ(call->arguments[3], "50");
   EXPECT_EQ(call->result, 6u);
-  EXPECT_EQ(call->told_of_result, "/tmp/x");
+  EXPECT_EQ(call->result_annotation, "/tmp/x");
   EXPECT_EQ(call->latency_ns, 56000u);
   const auto socket = parse_strace_call("read(5<TCPv6:[[::1]:80->[::1]:1,2]>, \"\", 4) = 0");
   ASSERT_TRUE(socket);
@@ -130,8 +130,8 @@ TEST(StraceLine, ArgumentsEndWhereTheirBracketsAndQuotesDo) {
   EXPECT_EQ(strace_string("NULL"), std::nullopt);
   EXPECT_EQ(strace_number("-0x10"), -16);
   EXPECT_EQ(strace_number("1 "), std::nullopt);
-  EXPECT_EQ(strace_descriptor("AT_FDCWD</tmp>")->told, "/tmp");
-  EXPECT_EQ(strace_descriptor("3</dev/null<char 1:3>>")->told, "/dev/null<char 1:3>");
+  EXPECT_EQ(strace_descriptor("AT_FDCWD</tmp>")->annotation, "/tmp");
+  EXPECT_EQ(strace_descriptor("3</dev/null<char 1:3>>")->annotation, "/dev/null<char 1:3>");
 }
 
 // ---- fio
@@ -147,8 +147,8 @@ TEST(Iolog, Version3HasTimes) {
       "22 /data/a trim 0 4096\n"
       "25 /dev/sdb read 512 512\n"
       "30 /data/a close\n");
-  EXPECT_EQ(c.told(),
-            (Told{"/data/a read 4096+8192", "/data/a write 12288+4096", "/dev/sdb read 512+512"}));
+  EXPECT_EQ(c.request_texts(),
+            (Texts{"/data/a read 4096+8192", "/data/a write 12288+4096", "/dev/sdb read 512+512"}));
   ASSERT_EQ(c.requests.size(), 3u);
   EXPECT_EQ(c.requests[0].start_ns, 15000u);
   EXPECT_FALSE(c.requests[1].device_seek);
@@ -159,7 +159,7 @@ TEST(Iolog, Version3HasTimes) {
   EXPECT_TRUE(c.conversion.caveats().empty());
 }
 
-TEST(Iolog, Version2HasTimesWhereItWaits) {
+TEST(Iolog, Version2HasTimesFromItsWaits) {
   const Converted c = convert_log(
       "fio version 2 iolog\r\n"
       "a b add\r\n"
@@ -169,13 +169,13 @@ TEST(Iolog, Version2HasTimesWhereItWaits) {
       "a b read read 10 10\r\n"
       "\r\n"
       "wait write 1 1\r\n");
-  // A name ends where its action begins, whatever it looks like.
-  EXPECT_EQ(c.told(), (Told{"a b read 0+10", "a b read read 10+10", "wait write 1+1"}));
+  // A name ends before its action, whatever it contains.
+  EXPECT_EQ(c.request_texts(), (Texts{"a b read 0+10", "a b read read 10+10", "wait write 1+1"}));
   ASSERT_EQ(c.requests.size(), 3u);
   EXPECT_EQ(c.requests[1].start_ns, 1000000u);
 }
 
-TEST(Iolog, BadLinesAreToldWithTheirNumber) {
+TEST(Iolog, BadLinesAreErrorsWithTheirNumber) {
   const auto error_of = [](const std::string& line) {
     const Converted c = convert_log("fio version 3 iolog\n1 a add\n" + line + "\n");
     EXPECT_EQ(c.error.code, ErrorCode::corrupt) << line;
@@ -191,10 +191,10 @@ TEST(Iolog, BadLinesAreToldWithTheirNumber) {
             std::string::npos);
 }
 
-TEST(Iolog, LastLineWithoutItsEndIsLeftOutAndTold) {
+TEST(Iolog, LastLineWithoutItsEndIsLeftOutAndAnError) {
   // "10" may have been "1000".
   const Converted c = convert_log("fio version 3 iolog\n1 a open\n2 a read 0 10\n3 a read 10 10");
-  EXPECT_EQ(c.told(), Told{"a read 0+10"});
+  EXPECT_EQ(c.request_texts(), Texts{"a read 0+10"});
   EXPECT_FALSE(c.conversion.complete);
   ASSERT_EQ(c.conversion.caveats().size(), 1u);
   EXPECT_NE(c.conversion.caveats()[0].find("within line 4"), std::string::npos);
@@ -202,7 +202,7 @@ TEST(Iolog, LastLineWithoutItsEndIsLeftOutAndTold) {
 
 // ---- strace
 
-TEST(Strace, FollowsProcessesWhoseLinesComeBeforeTheirForkIsOver) {
+TEST(Strace, FollowsProcessesWithLinesBeforeTheEndOfTheirFork) {
   const Converted c = convert_log(
       "100 1700000010.000000 open(\"/a\", O_RDONLY) = 3 <0.000010>\n"
       "100 1700000010.000100 read(3, \"\"..., 100) = 100 <0.000020>\n"
@@ -219,13 +219,13 @@ TEST(Strace, FollowsProcessesWhoseLinesComeBeforeTheirForkIsOver) {
       "100 1700000010.001100 close(3) = 0\n"
       "102 1700000010.001200 <... read resumed>\"\"..., 5) = 5\n"
       "100 1700000010.001300 +++ exited with 7 +++\n");
-  EXPECT_EQ(c.told(), (Told{"/a read 0+100", "/a read 100+50", "/b write 0+7", "/a read 150+10",
-                            "/a read 160+5"}));
+  EXPECT_EQ(c.request_texts(), (Texts{"/a read 0+100", "/a read 100+50", "/b write 0+7",
+                                      "/a read 150+10", "/a read 160+5"}));
   ASSERT_EQ(c.requests.size(), 5u);
   EXPECT_EQ(c.requests[1].process, 101);
   EXPECT_EQ(c.requests[0].start_ns, 100000u);
   EXPECT_EQ(c.requests[0].latency_ns, 20000u);
-  EXPECT_EQ(c.requests[4].latency_ns, 200000u);  // without -T: from one line to the other
+  EXPECT_EQ(c.requests[4].latency_ns, 200000u);  // time from one line to the other, without -T
   EXPECT_EQ(c.conversion.exit_code, 7);
   EXPECT_EQ(c.conversion.unseen, UnseenCounts{});
 }
@@ -244,12 +244,12 @@ TEST(Strace, ThreadsShareOneTableAndExecLeavesOneOfThem) {
       "100 read(3, \"\", 10) = 10\n"
       "100 read(5, \"\", 10) = 10\n"
       "100 +++ exited with 0 +++\n");
-  EXPECT_EQ(c.told(), (Told{"/a read 0+10", "/a read 10+10", "/a read 20+10"}));
+  EXPECT_EQ(c.request_texts(), (Texts{"/a read 0+10", "/a read 10+10", "/a read 20+10"}));
   EXPECT_EQ(c.conversion.processes, 1u);
   EXPECT_EQ(c.conversion.unseen[static_cast<size_t>(Unseen::unknown_descriptors)], 1u);
 }
 
-TEST(Strace, SizesComeFromCallsThatWereToldThem) {
+TEST(Strace, SizesComeFromCallsThatReturnedThem) {
   const Converted c = convert_log(
       "open(\"/log\", O_WRONLY|O_APPEND) = 3\n"
       "newfstatat(3, \"\", {st_mode=S_IFREG|0644, st_size=1000, ...}, AT_EMPTY_PATH) = 0\n"
@@ -265,8 +265,9 @@ TEST(Strace, SizesComeFromCallsThatWereToldThem) {
       "write(4, \"\", 1) = 1\n"
       "open(\"/log\", O_WRONLY|O_APPEND|O_TRUNC) = 5\n"
       "write(5, \"\", 3) = 3\n");
-  EXPECT_EQ(c.told(), (Told{"/log write 1000+10", "/other write 100+10", "/other write 110+10",
-                            "/other write 60+1", "/log write 0+3"}));
+  EXPECT_EQ(c.request_texts(),
+            (Texts{"/log write 1000+10", "/other write 100+10", "/other write 110+10",
+                   "/other write 60+1", "/log write 0+3"}));
   EXPECT_EQ(c.conversion.files[0].first_bytes, 1000u);
 }
 
@@ -288,15 +289,16 @@ TEST(Strace, NamesMoveAndFilesStay) {
       "write(8, \"\", 1) = 1\n"
       "open(\"/tmp\", O_RDWR|O_TMPFILE, 0600) = 9\n"
       "write(9, \"\", 1) = 1\n");
-  EXPECT_EQ(c.told(), (Told{"/w/a write 0+10", "/w/a read 0+10", "/w/b write 0+1", "/w/b read 0+1",
-                            "/tmp/(unnamed) write 0+1", "/tmp/(unnamed) write 0+1"}));
+  EXPECT_EQ(c.request_texts(),
+            (Texts{"/w/a write 0+10", "/w/a read 0+10", "/w/b write 0+1", "/w/b read 0+1",
+                   "/tmp/(unnamed) write 0+1", "/tmp/(unnamed) write 0+1"}));
   ASSERT_GE(c.conversion.files.size(), 2u);
   EXPECT_EQ(c.conversion.files[0].path, "/w/b");
   EXPECT_TRUE(c.conversion.files[0].unlinked);
   EXPECT_NE(c.requests[4].file, c.requests[5].file);
 }
 
-TEST(Strace, AnnotationsTellWhatCameUnseen) {
+TEST(Strace, AnnotationsIdentifyUnseenDescriptors) {
   const Converted c = convert_log(
       "read(0</in put>, \"\", 10) = 10\n"
       "read(0</in put>, \"\", 10) = 10\n"
@@ -308,8 +310,8 @@ TEST(Strace, AnnotationsTellWhatCameUnseen) {
       "read(8, \"\", 5) = 5\n"
       "dup2(0</other>, 1) = 1</other>\n"
       "read(1</other>, \"\", 5) = 5\n");
-  EXPECT_EQ(c.told(), (Told{"/in put read 0+10", "/in put read 10+10", "/other read 0+5",
-                            "/dev/sda read 1024+512", "/other read 5+5"}));
+  EXPECT_EQ(c.request_texts(), (Texts{"/in put read 0+10", "/in put read 10+10", "/other read 0+5",
+                                      "/dev/sda read 1024+512", "/other read 5+5"}));
   EXPECT_EQ(c.conversion.unseen[static_cast<size_t>(Unseen::stream_calls)], 3u);
   EXPECT_EQ(c.conversion.unseen[static_cast<size_t>(Unseen::unknown_descriptors)], 1u);
 }
@@ -336,16 +338,17 @@ TEST(Strace, TransfersOfAllKinds) {
       "read(10, \"\", 1) = -1 EBADF (Bad file descriptor)\n"
       "mmap(NULL, 4096, PROT_READ, MAP_SHARED, 3, 0x1000) = 0x7fffffffffff\n"
       "io_uring_enter(11, 4, 0, 0, NULL, 8) = 4\n");
-  EXPECT_EQ(c.told(), (Told{"/a read 0+3", "/a read 3+1", "/a read 100+1", "/b write 0+1",
-                            "/a read 7+50", "/b write 0+50", "/a read 4+6", "/b write 50+6",
-                            "/a read 10+100", "/b write 200+100", "/a read 3+30", "/b write 900+30",
-                            "/a read 4096+1", "/a read 4097+1"}));
+  EXPECT_EQ(
+      c.request_texts(),
+      (Texts{"/a read 0+3", "/a read 3+1", "/a read 100+1", "/b write 0+1", "/a read 7+50",
+             "/b write 0+50", "/a read 4+6", "/b write 50+6", "/a read 10+100", "/b write 200+100",
+             "/a read 3+30", "/b write 900+30", "/a read 4096+1", "/a read 4097+1"}));
   EXPECT_EQ(c.conversion.unseen[static_cast<size_t>(Unseen::mapped_files)], 1u);
   EXPECT_EQ(c.conversion.unseen[static_cast<size_t>(Unseen::failed_calls)], 1u);
   EXPECT_EQ(c.conversion.unseen[static_cast<size_t>(Unseen::ring_unconfirmed)], 4u);
 }
 
-TEST(Strace, AsynchronousRequestsAreThoseThatWereTaken) {
+TEST(Strace, AsynchronousRequestsAreTheAcceptedOnes) {
   const Converted c = convert_log(
       "openat(AT_FDCWD, \"/a\", O_RDWR) = 3\n"
       "io_submit(0x7f, 3, [{aio_data=0, aio_lio_opcode=IOCB_CMD_PREAD, aio_fildes=3</a>, "
@@ -358,12 +361,12 @@ TEST(Strace, AsynchronousRequestsAreThoseThatWereTaken) {
       "io_submit(0x7f, 1, [{aio_lio_opcode=IOCB_CMD_FSYNC, aio_fildes=3}]) = 1\n"
       "io_submit(0x7f, 4, 0x7fff) = 4\n"
       "io_submit(0x7f, 1, [{aio_lio_opcode=IOCB_CMD_PREAD, aio_fildes=3}]) = -1 EAGAIN (x)\n");
-  EXPECT_EQ(c.told(), (Told{"/a read 8192+4096", "/a write 5+100", "/a read 7+30"}));
+  EXPECT_EQ(c.request_texts(), (Texts{"/a read 8192+4096", "/a write 5+100", "/a read 7+30"}));
   EXPECT_EQ(c.conversion.unseen[static_cast<size_t>(Unseen::ring_unconfirmed)], 3u);
   EXPECT_EQ(c.conversion.unseen[static_cast<size_t>(Unseen::ring_other)], 5u);
 }
 
-// On a terminal: no numbers while there is one process, remarks in the middle of lines.
+// On a terminal there are no numbers while there is one process, and remarks in the middle of lines.
 TEST(Strace, OutputOfATerminal) {
   const Converted c = convert_log(
       "100.5 open(\"/a\", O_RDONLY) = 3\n"
@@ -380,13 +383,13 @@ TEST(Strace, OutputOfATerminal) {
       "101.2 --- SIGCHLD {si_signo=SIGCHLD, si_code=CLD_EXITED, si_pid=45, si_uid=0} ---\n"
       "101.3 read(3, \"\", 10) = 10\n"
       "101.4 +++ exited with 1 +++\n");
-  EXPECT_EQ(c.told(), (Told{"/a read 0+10", "/a read 10+10", "/a read 20+10"}));
+  EXPECT_EQ(c.request_texts(), (Texts{"/a read 0+10", "/a read 10+10", "/a read 20+10"}));
   EXPECT_EQ(c.conversion.processes, 2u);
   EXPECT_EQ(c.conversion.exit_code, 1);
   EXPECT_TRUE(c.conversion.unseen == UnseenCounts{});
 }
 
-TEST(Strace, BadLinesAreToldWithTheirNumber) {
+TEST(Strace, BadLinesAreErrorsWithTheirNumber) {
   for (const char* line :
        {"hello world", "read(3", "read(3, \"x\", 1) = 1x", "read(x, \"\", 1) = 1",
         "pread64(3, \"\", 1, y) = 1", "pread64(3, \"\", 10, 9223372036854775800) = 10",
@@ -399,14 +402,14 @@ TEST(Strace, BadLinesAreToldWithTheirNumber) {
   }
 }
 
-TEST(Strace, LastLineWithoutItsEndIsLeftOutAndTold) {
+TEST(Strace, LastLineWithoutItsEndIsLeftOutAndAnError) {
   const Converted c =
       convert_log("open(\"/a\", O_RDONLY) = 3\nread(3, \"\", 99) = 9\nread(3, \"\", 99) = 1");
-  EXPECT_EQ(c.told(), Told{"/a read 0+9"});
+  EXPECT_EQ(c.request_texts(), Texts{"/a read 0+9"});
   EXPECT_FALSE(c.conversion.complete);
 }
 
-// Each process is made by a line of the one before it, and all of them wait for the first fork.
+// A line of each process makes the next process, and all of them wait for the first fork.
 TEST(Strace, LongChainOfWaitingProcessesNeedsNoStack) {
   std::string log = "1 open(\"/a\", O_RDONLY) = 3\n1 vfork( <unfinished ...>\n";
   constexpr int processes = 30000;
@@ -414,18 +417,18 @@ TEST(Strace, LongChainOfWaitingProcessesNeedsNoStack) {
   log += fmt::format("{} read(3, \"\", 5) = 5\n1 <... vfork resumed>) = 2\n", processes);
   const Converted c = convert_log(log);
   EXPECT_EQ(c.error.message().find("line"), std::string::npos) << c.error.message();
-  EXPECT_EQ(c.told(), Told{"/a read 0+5"});
+  EXPECT_EQ(c.request_texts(), Texts{"/a read 0+5"});
 }
 
 // Each line ends the process that it is held for, and would be held again: 1.6 billion lines.
-TEST(Strace, WhatHasWaitedIsNotHeldAgain) {
+TEST(Strace, HeldLinesAreNotHeldAgain) {
   std::string log = "1 open(\"/a\", O_RDONLY) = 3\n1 vfork( <unfinished ...>\n";
   for (int i = 0; i < 40000; ++i) log += "2 +++ exited with 0 +++\n";
   log += "3 open(\"/b\", O_RDONLY) = 3\n3 read(3, \"\", 7) = 7\n";
-  EXPECT_EQ(convert_log(log).told(), Told{"/b read 0+7"});
+  EXPECT_EQ(convert_log(log).request_texts(), Texts{"/b read 0+7"});
 }
 
-TEST(Strace, NumberOfTheFirstProcessMayBeAnothersLater) {
+TEST(Strace, NumberOfTheFirstProcessMayBeReused) {
   const Converted c = convert_log(
       "100.5 clone(child_stack=NULL, flags=SIGCHLD) = 101\n"
       "[pid 100] 100.6 +++ exited with 0 +++\n"
@@ -433,7 +436,7 @@ TEST(Strace, NumberOfTheFirstProcessMayBeAnothersLater) {
       "[pid 101] 100.8 fork() = 100\n"
       "[pid 100] 100.9 read(3, \"\", 5) = 5\n"
       "[pid 101] 101.0 read(3, \"\", 6) = 6\n");
-  EXPECT_EQ(c.told(), (Told{"/a read 0+5", "/a read 5+6"}));
+  EXPECT_EQ(c.request_texts(), (Texts{"/a read 0+5", "/a read 5+6"}));
 }
 
 TEST(Strace, HexadecimalAnnotationsNameFiles) {
@@ -441,31 +444,31 @@ TEST(Strace, HexadecimalAnnotationsNameFiles) {
       "read(3<\\x2f\\x61>, \"\", 4) = 4\n"
       "openat(AT_FDCWD<\\x2f\\x64>, \"\\x62\", O_RDONLY) = 4<\\x2f\\x64\\x2f\\x62>\n"
       "read(4<\\x2f\\x64\\x2f\\x62>, \"\", 2) = 2\n");
-  EXPECT_EQ(c.told(), (Told{"/a read 0+4", "/d/b read 0+2"}));
+  EXPECT_EQ(c.request_texts(), (Texts{"/a read 0+4", "/d/b read 0+2"}));
 }
 
-TEST(Strace, DescriptorsThatAreLeftOutAreToldWhereTheyAreUsed) {
+TEST(Strace, OmittedDescriptorsAreDescribedAtTheirUse) {
   const Converted c = convert_log(
       "pipe2([...], 0) = 0\n"
       "pipe2([3<pipe:[1]>, ...], O_CLOEXEC) = 0\n"
       "write(4<pipe:[1]>, \"\", 1) = 1\n"
       "read(5</a>, \"\", 1) = 1\n");
-  EXPECT_EQ(c.told(), Told{"/a read 0+1"});
+  EXPECT_EQ(c.request_texts(), Texts{"/a read 0+1"});
 }
 
-TEST(Strace, WhatWasUnseenIsToldOfALogThatWasCutOff) {
+TEST(Strace, UnseenCallsAreCountedInALogThatWasCutOff) {
   const Converted c = convert_log(
       "open(\"/a\", O_RDONLY) = 3\nopen(\"/b\", O_RDONLY) = -1 ENOENT (No such file)\nread(3");
   EXPECT_FALSE(c.conversion.complete);
   EXPECT_EQ(c.conversion.unseen[static_cast<size_t>(Unseen::failed_calls)], 1u);
 }
 
-TEST(Iolog, StreamsAreNoDisk) {
+TEST(Iolog, StreamsAreNoStorage) {
   const Converted c = convert_log(
       "fio version 3 iolog\n"
       "0 /dev/null add\n0 /a add\n0 /dev/null open\n0 /a open\n"
       "1 /dev/null write 0 4096\n2 /a write 0 512\n");
-  EXPECT_EQ(c.told(), Told{"/a write 0+512"});
+  EXPECT_EQ(c.request_texts(), Texts{"/a write 0+512"});
 }
 
 TEST(Import, KindIsRecognisedByContent) {
@@ -473,7 +476,7 @@ TEST(Import, KindIsRecognisedByContent) {
   EXPECT_EQ(convert_log("some text\n").error.code, ErrorCode::corrupt);
   EXPECT_EQ(convert_log(std::string("\x07tae\0\0", 6)).error.code, ErrorCode::unsupported);
   EXPECT_EQ(convert_log("\n\nstrace: Process 5 attached\n5 close(3) = 0\n").error.attempted, "");
-  // A piece from the middle, that begins with the end of a line.
+  // A part of a log may begin within a line.
   const std::string piece = "ead(3, 5) = 0\n5 close(3) = 0\n";
   EXPECT_EQ(convert_log(", 5) = 0\n5 close(3) = 0\n").error.code, ErrorCode::corrupt);
   EXPECT_EQ(convert_log(piece, LogKind::strace).error.attempted, "");
@@ -482,7 +485,7 @@ TEST(Import, KindIsRecognisedByContent) {
   EXPECT_FALSE(log_kind_of("detect"));
 }
 
-TEST(Import, LineThatDoesNotEndIsRefused) {
+TEST(Import, EndlessLineIsRefused) {
   const std::string name = (std::filesystem::temp_directory_path() /
                             ("penstock-import-" + std::to_string(::getpid()) + ".log"))
                                .string();
@@ -497,7 +500,7 @@ TEST(Import, LineThatDoesNotEndIsRefused) {
   std::filesystem::remove(name);
 }
 
-// ---- against a plain model: the same random calls as a trace of ours and as strace's text
+// ---- Comparison with a plain model: the same random calls as a trace and as strace's text.
 
 std::string escaped(std::string_view text, bool annotation) {
   std::string out;
@@ -510,7 +513,7 @@ std::string escaped(std::string_view text, bool annotation) {
       out += "\\n";
     } else if ((annotation && (c == '<' || c == '>')) || static_cast<unsigned char>(c) < 0x20 ||
                static_cast<unsigned char>(c) >= 0x7f) {
-      // As short as can be told apart from a digit that follows.
+      // The shortest form, unless a digit follows.
       const bool digit = i + 1 < text.size() && text[i + 1] >= '0' && text[i + 1] <= '9';
       out += digit ? fmt::format("\\{:03o}", static_cast<unsigned char>(c))
                    : fmt::format("\\{:o}", static_cast<unsigned char>(c));
@@ -523,11 +526,11 @@ std::string escaped(std::string_view text, bool annotation) {
 
 struct Style {
   bool annotations;
-  bool pid_column;  // else [pid ...]
+  bool pid_column;  // otherwise [pid ...]
   bool latencies;
 };
 
-// A kernel that is small enough to be right, which tells what it does in both languages.
+// A small model of the kernel that writes its calls in both formats.
 class TwoLanguages {
  public:
   TwoLanguages(uint64_t seed, Style style, const std::string& trace_path)
@@ -552,7 +555,7 @@ class TwoLanguages {
   struct Inode {
     std::string path;
     uint64_t bytes = 0;
-    uint32_t id = 0;  // in the trace; 0: not opened yet
+    uint32_t id = 0;  // id in the trace; 0 before the first open
     bool has_name = true;
   };
   struct Open {
@@ -565,11 +568,11 @@ class TwoLanguages {
     bool close_on_exec = false;
   };
   using Table = std::map<int32_t, Slot>;
-  // A call whose end is not told yet.
+  // A call under way.
   struct Call2 {
     uint64_t start_us;
-    std::string front;  // "read(3, "
-    // Takes effect; gives the rest of the line, "\"\", 5) = 5", for both languages.
+    std::string front;  // first part of the line: "read(3, "
+    // Executes the call. Returns the rest of the line, "\"\", 5) = 5", and fills in the event.
     std::function<std::string(Event&)> act;
   };
 
@@ -590,7 +593,7 @@ class TwoLanguages {
 
   void begin(int32_t process, std::string front, std::function<std::string(Event&)> act) {
     under_way_[process] = {now_us_ += 1 + random_.below(50), std::move(front), std::move(act)};
-    // Where a table is shared, another process could close what this call is about.
+    // Processes that share a table could close each other's descriptors.
     const auto& table = processes_[process];
     const auto users =
         std::ranges::count_if(processes_, [&](const auto& entry) { return entry.second == table; });
@@ -604,7 +607,7 @@ class TwoLanguages {
     Call2 call = std::move(under_way_[process]);
     under_way_.erase(process);
     const uint64_t took_us = was_cut ? (now_us_ += 5) - call.start_us : random_.below(30);
-    // Without -T only the ends of calls in two pieces are known.
+    // Without -T, latencies are known for calls in two pieces alone.
     const uint64_t known_us = was_cut || style_.latencies ? took_us : 0;
     Event event{.start_ns = (call.start_us - first_us()) * 1000,
                 .latency_ns = known_us * 1000,
@@ -628,7 +631,7 @@ class TwoLanguages {
     std::advance(at, static_cast<long>(random_.below(processes_.size())));
     const int32_t process = at->first;
     if (under_way_.contains(process)) return finish(process);
-    if (text_.empty()) {  // time 0
+    if (text_.empty()) {  // the first line is time 0
       now_us_ = 1;
       text_ += prefix(process, 1) + "getpid() = 100\n";
     }
@@ -703,7 +706,7 @@ class TwoLanguages {
                      : fmt::format("lseek({}, {}, SEEK_SET", fd, to);
         return begin(process, front, [=](Event& e) {
           if (from_end && inode->bytes < 5) {
-            e.call = Call::exit;  // nothing: the call failed
+            e.call = Call::exit;  // marks a failed call, which has no event
             return std::string(") = -1 EINVAL (Invalid argument)");
           }
           open->position = from_end ? inode->bytes - std::min<uint64_t>(to, 5) : to;
@@ -737,7 +740,7 @@ class TwoLanguages {
                      });
       }
       case 9: {
-        // A name that goes, and comes back as another file.
+        // The name is removed, and may come back for another file.
         if (!inode->has_name || random_.below(4) != 0) return;
         return begin(process, fmt::format("unlink(\"{}\"", escaped(inode->path, false)),
                      [=, this, index = open->inode](Event& e) {
@@ -769,13 +772,13 @@ class TwoLanguages {
                       close_on_exec ? "|O_CLOEXEC" : ""),
           [=, this](Event& e) {
             e.call = Call::exit;
-            // Which file it is is decided when the call takes effect.
+            // The name is looked up when the call takes effect.
             size_t found = inodes_.size();
             for (size_t i = 0; i < inodes_.size(); ++i) {
               if (inodes_[i].has_name && inodes_[i].path == path) found = i;
             }
             if (found == inodes_.size()) return std::string(") = -1 ENOENT (No such file)");
-            // The kernel gives the smallest free number; ours closes what stands in its way.
+            // The kernel returns the smallest free number; the model fails if it is taken.
             if (table->contains(descriptor)) return std::string(") = -1 EMFILE (Too many)");
             Inode& inode = inodes_[found];
             if (truncates) inode.bytes = 0;
@@ -791,7 +794,7 @@ class TwoLanguages {
             e.result = inode.bytes;
             e.flags = flag::read | flag::write | (append ? flag::append : 0) |
                       (truncates ? flag::truncates : 0) | (close_on_exec ? flag::close_on_exec : 0);
-            // strace tells no sizes: a program asks. Nobody comes in between.
+            // strace shows no sizes at an open, so the program calls fstat, with no call in between.
             after_ = [=, this] {
               text_ += prefix(process, ++now_us_) +
                        fmt::format("fstat({}, {{st_mode=S_IFREG|0644, st_size={}, ...}}) = 0\n",
@@ -853,7 +856,7 @@ std::string temporary_name(const char* end) {
       .string();
 }
 
-// Everything but the numbers of files, which stand in the order of their first sight in both.
+// Compares everything but the numbers of files, which are in the order of first sight in both.
 void expect_equal(const Converted& log, const Converted& ours) {
   ASSERT_EQ(log.error.message(), ours.error.message());
   ASSERT_EQ(log.requests.size(), ours.requests.size());
@@ -887,7 +890,7 @@ Converted convert_ours(const std::string& path) {
   return converted;
 }
 
-TEST(Strace, TellsWhatATraceOfTheSameCallsTells) {
+TEST(Strace, EqualsATraceOfTheSameCalls) {
   const std::string path = temporary_name(".trace");
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     const Style style{seed % 2 == 0, seed % 3 != 0, seed % 5 != 0};
@@ -903,7 +906,7 @@ TEST(Strace, TellsWhatATraceOfTheSameCallsTells) {
   std::filesystem::remove(path);
 }
 
-TEST(Iolog, TellsWhatATraceOfTheSameRequestsTells) {
+TEST(Iolog, EqualsATraceOfTheSameRequests) {
   const std::string path = temporary_name(".trace");
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -942,7 +945,7 @@ TEST(Iolog, TellsWhatATraceOfTheSameRequestsTells) {
   std::filesystem::remove(path);
 }
 
-TEST(Import, LogBecomesATraceThatTellsTheSame) {
+TEST(Import, LogBecomesAnEqualTrace) {
   const std::string ours = temporary_name(".trace"), copy = temporary_name(".copy");
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -954,7 +957,7 @@ TEST(Import, LogBecomesATraceThatTellsTheSame) {
     const auto written = export_requests(*trace, {}, ExportFormat::trace, copy);
     ASSERT_TRUE(written) << written.error().message();
     expect_equal(convert_ours(copy), log);
-    // One that was cut off stays one.
+    // A log that was cut off becomes a trace that is cut off.
     auto cut = trace_of_text(std::string_view(calls.text()).substr(0, calls.text().size() / 2));
     ASSERT_TRUE(cut);
     const auto half = export_requests(*cut, {}, ExportFormat::trace, copy);
@@ -967,7 +970,7 @@ TEST(Import, LogBecomesATraceThatTellsTheSame) {
   std::filesystem::remove(copy);
 }
 
-// Whatever was done to a log: requests that can be, or an error that names a line.
+// A damaged log becomes valid requests, or an error with the number of a line.
 TEST(Import, DamagedLogsEndInRequestsOrAnError) {
   const std::string path = temporary_name(".trace");
   TwoLanguages calls(7, {true, false, true}, path);

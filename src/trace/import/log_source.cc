@@ -64,7 +64,7 @@ Result<std::optional<std::string_view>> Lines::next() {
   }
 }
 
-// What was not given moves to the front, and the rest of the buffer is filled. False at the end.
+// Moves the remaining bytes to the front, and fills the rest of the buffer. Returns false at the end.
 Result<bool> Lines::read_more() {
   if (file_ == nullptr) return false;
   const size_t kept_bytes = rest_.size();
@@ -108,7 +108,7 @@ Result<size_t> LogSource::next(std::span<Event> into) {
 Status LogSource::take_some() {
   auto line = lines_.next();
   if (!line) return std::unexpected(line.error());
-  if (*line) return take(**line);
+  if (*line) return add_line(**line);
   ended_ = true;
   return end();
 }

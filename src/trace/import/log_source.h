@@ -1,6 +1,6 @@
 #pragma once
 
-// A log of another program: its lines in bounded memory, and the events that they become.
+// A log of another program: reads lines in bounded memory, and makes events of them.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace penstock::trace {
 
-// Without the blanks around it.
+// Returns the text without blanks at its ends.
 std::string_view trimmed(std::string_view text);
 
-// The kind of a file by its name: good enough where a log does not tell it (strace -yy does).
+// Guesses the kind of a file by its name, for logs that do not contain it (strace -yy does).
 FileKind kind_of_path(std::string_view path);
 
-// The lines of a text, one after the other.
+// Reads a text line by line.
 //
 // Thread safety: none.
 class Lines {
@@ -30,14 +30,13 @@ class Lines {
   static constexpr size_t line_bytes_max = size_t{1} << 20;
 
   explicit Lines(TraceFile file);
-  explicit Lines(std::string_view text);  // which must stay
+  explicit Lines(std::string_view text);  // REQUIRES: the text outlives the object
 
-  // Without its newline; none at the end. Good until the next call. Errors: those of reading;
-  // corrupt for a line of more than line_bytes_max.
+  // Returns the next line without its newline; nullopt at the end. The line is valid until the next
+  // call. Errors: those of reading; corrupt for a line of more than line_bytes_max.
   Result<std::optional<std::string_view>> next();
-  uint64_t number() const { return number_; }  // of the line given last, from 1
-  // At the end: the text does not end with a newline, and what stands behind the last one was not
-  // given.
+  uint64_t number() const { return number_; }  // number of the last line, from 1
+  // Returns, at the end, whether bytes behind the last newline were left out.
   bool cut_off() const { return cut_off_; }
   const std::string& path() const { return path_; }
 
@@ -45,14 +44,14 @@ class Lines {
   Result<bool> read_more();
 
   std::string path_;
-  std::unique_ptr<TraceFile> file_;  // none: all of the text is there
+  std::unique_ptr<TraceFile> file_;  // nullptr for a text in memory
   std::vector<std::byte> buffer_;
-  std::string_view rest_;  // not given yet
+  std::string_view rest_;  // bytes behind the last line
   uint64_t number_ = 0;
   bool cut_off_ = false;
 };
 
-// What import_*.cc have in common. A line becomes any number of events, which wait in a queue.
+// The base of import_*.cc. A line becomes any number of events, which wait in a queue.
 class LogSource : public EventSource {
  public:
   explicit LogSource(Lines lines) : lines_(std::move(lines)) { trace_path = lines_.path(); }
@@ -60,8 +59,8 @@ class LogSource : public EventSource {
   Result<size_t> next(std::span<Event> into) final;
 
  protected:
-  virtual Status take(std::string_view line) = 0;
-  // Behind the last line, which may be one of a log that was cut off: what was waiting for more.
+  virtual Status add_line(std::string_view line) = 0;
+  // Handles the state that is left behind the last line, also of a log that was cut off.
   virtual Status end() = 0;
 
   void give(const Event& event) { queue_.push_back(event); }
@@ -69,7 +68,7 @@ class LogSource : public EventSource {
   uint32_t add_string(std::string_view text);
 
   uint64_t line_number() const { return lines_.number(); }
-  // "line 7 of the log: WHY: THE LINE".
+  // Makes the error "line 7 of the log: WHY: THE LINE".
   std::unexpected<Error> bad_line(uint64_t number, std::string_view line, std::string_view why,
                                   std::string hint = {}) const;
 

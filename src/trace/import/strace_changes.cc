@@ -18,7 +18,7 @@ bool StraceFiles::moves_storage(const Target& target) {
 }
 
 StraceFiles::Understood StraceFiles::transfer(const CallRow& row, const StraceCall& c) {
-  constexpr int flags_at = 4;  // in the text the halves of the offset are one argument
+  constexpr int flags_at = 4;  // the text has the halves of the offset as one argument
   const string_view asked = c.argument(row.at.bytes), offset = c.argument(row.at.offset);
   const auto target = target_of(c.argument(row.at.descriptor));
   if (!target) return not_understood("no descriptor");
@@ -32,7 +32,7 @@ StraceFiles::Understood StraceFiles::transfer(const CallRow& row, const StraceCa
   if (!offset.empty()) {
     const auto at = strace_number(offset);
     if (!at || *at < -1) return not_understood("no offset");
-    // preadv2 and pwritev2: -1 is where the descriptor stands.
+    // preadv2 and pwritev2: -1 is the descriptor's position.
     if (*at >= 0) event.offset = static_cast<uint64_t>(*at);
     if (*at >= 0 && event.offset > largest_offset - c.result) {
       return not_understood("a place beyond 2^63 bytes");
@@ -44,8 +44,9 @@ StraceFiles::Understood StraceFiles::transfer(const CallRow& row, const StraceCa
   return {};
 }
 
-// "io_submit(0x7f.., 2, [{aio_lio_opcode=IOCB_CMD_PREAD, aio_fildes=3</a>, aio_nbytes=512, aio_offset=0},
-// {...}]) = 2": the first two. Their results stand in other lines, so each counts as asked for.
+// Handles "io_submit(0x7f.., 2, [{aio_lio_opcode=IOCB_CMD_PREAD, aio_fildes=3</a>, aio_nbytes=512,
+// aio_offset=0}, {...}]) = 2". The results are in other lines, so each request counts with its requested
+// bytes.
 StraceFiles::Understood StraceFiles::submit(const StraceCall& c) {
   string_view blocks = c.argument(2);
   uint64_t left = c.result;
@@ -83,16 +84,16 @@ StraceFiles::Understood StraceFiles::submit(const StraceCall& c) {
     count(Unseen::ring_unconfirmed);
     give(event);
   }
-  count(Unseen::ring_other, left);  // of a log that shows addresses, or not all of them
+  count(Unseen::ring_other, left);  // the log shows addresses, or not all requests
   return {};
 }
 
 StraceFiles::Understood StraceFiles::seek(const CallArguments& at, const StraceCall& c) {
   uint64_t to = c.result;
   if (at.structure != CallArguments::none) {
-    const auto told = strace_bracketed(c.argument(at.structure));
-    if (!told) return not_understood("no position");
-    to = *told;
+    const auto position = strace_bracketed(c.argument(at.structure));
+    if (!position) return not_understood("no position");
+    to = *position;
   }
   const auto target = target_of(c.argument(at.descriptor));
   if (!target || to > largest_offset) return not_understood("no descriptor, or no position");
@@ -103,7 +104,7 @@ StraceFiles::Understood StraceFiles::seek(const CallArguments& at, const StraceC
   give(event);
   const auto from_end = strace_number(c.argument(at.offset));
   if (c.argument(at.operation) != "SEEK_END" || !from_end) return {};
-  // Sums wrap around, so that nonsense becomes a size that cannot be.
+  // The difference may wrap around: nonsense becomes a size that is out of range.
   const uint64_t size = to - static_cast<uint64_t>(*from_end);
   if (size <= largest_offset) change(Call::size, target->file, size);
   return {};
@@ -160,8 +161,8 @@ void StraceFiles::learn_size(uint32_t file, string_view what, string_view member
   if (const auto bytes = strace_size(strace_member(what, member))) change(Call::size, file, *bytes);
 }
 
-// fstat(3, ...), stat("a", ...), fstatat(3, "a", ...) and fstatat(3, "", ...).
-StraceFiles::Understood StraceFiles::tell_size(const CallRow& row, const StraceCall& c) {
+// Handles fstat(3, ...), stat("a", ...), fstatat(3, "a", ...) and fstatat(3, "", ...).
+StraceFiles::Understood StraceFiles::add_size(const CallRow& row, const StraceCall& c) {
   const CallArguments& at = row.at;
   const string_view what = c.argument(at.structure);
   const string_view member = row.name == "statx" ? "stx_size" : "st_size";
@@ -217,7 +218,7 @@ StraceFiles::Understood StraceFiles::allocate(const CallArguments& at, const Str
   event.flags = flag::size_unknown;
   if (strace_has_flag(mode, "FALLOC_FL_KEEP_SIZE")) event.flags |= flag::keep_size;
   if (strace_has_flag(mode, "FALLOC_FL_PUNCH_HOLE")) event.flags |= flag::punch;
-  // These move what is behind them: the size follows from the next call that is told it.
+  // These modes move the bytes behind the range. The next call that returns the size reports it.
   if (strace_has_flag(mode, "FALLOC_FL_COLLAPSE_RANGE") ||
       strace_has_flag(mode, "FALLOC_FL_INSERT_RANGE")) {
     event.flags |= flag::keep_size;
@@ -253,7 +254,7 @@ void StraceFiles::move_name(uint32_t file, const std::string& path) {
   const auto before = by_path_.find(names_[file - 1].path);
   if (before != by_path_.end() && before->second == file) by_path_.erase(before);
   by_path_[path] = file;
-  names_[file - 1] = {.path = path, .told = {}};
+  names_[file - 1] = {.path = path, .annotation = {}};
   Event event = event_of(Call::rename);
   event.file = file;
   event.path = add_string(path);

@@ -8,41 +8,42 @@ namespace {
 
 using std::string_view;
 
-struct Told {
+struct Annotation {
   FileKind kind = FileKind::other;
   std::string path;
 };
 
-// What -y and -yy tell of a descriptor: "/tmp/a", "/dev/sda<block 8:0>", "pipe:[12]", "TCP:[...]".
-Told told_of(string_view text) {
-  Told told;
-  // -xx: all of it in hexadecimal, the device's angle too.
+// Parses a descriptor's annotation by -y or -yy: "/tmp/a", "/dev/sda<block 8:0>", "pipe:[12]",
+// "TCP:[...]".
+Annotation parse_annotation(string_view text) {
+  Annotation parsed;
+  // -xx writes all of it in hexadecimal, including the device's angle bracket.
   const bool is_escaped = text.starts_with("\\x");
   const std::string plain = is_escaped ? strace_unescaped(text) : std::string();
   if (is_escaped) text = plain;
   if (!text.starts_with('/')) {
-    told.kind = text.starts_with("pipe:")            ? FileKind::pipe
-                : text.starts_with("anon_inode:[io") ? FileKind::ring
-                : text.starts_with("anon_inode:")    ? FileKind::other
-                                                     : FileKind::socket;
-    return told;
+    parsed.kind = text.starts_with("pipe:")            ? FileKind::pipe
+                  : text.starts_with("anon_inode:[io") ? FileKind::ring
+                  : text.starts_with("anon_inode:")    ? FileKind::other
+                                                       : FileKind::socket;
+    return parsed;
   }
   const size_t angle = std::min(text.find('<'), text.size());
   const string_view path = text.substr(0, angle);
-  told.path = is_escaped ? std::string(path) : strace_unescaped(path);
+  parsed.path = is_escaped ? std::string(path) : strace_unescaped(path);
   const string_view device = text.substr(angle);
-  told.kind = device.starts_with("<char")    ? FileKind::character_device
-              : device.starts_with("<block") ? FileKind::block_device
-                                             : kind_of_path(told.path);
-  return told;
+  parsed.kind = device.starts_with("<char")    ? FileKind::character_device
+                : device.starts_with("<block") ? FileKind::block_device
+                                               : kind_of_path(parsed.path);
+  return parsed;
 }
 
 }  // namespace
 
-StraceFiles::Understood StraceFiles::tell(const Context& context, const CallRow& row,
-                                          const StraceCall& call) {
+StraceFiles::Understood StraceFiles::add(const Context& context, const CallRow& row,
+                                         const StraceCall& call) {
   context_ = context;
-  return tell(row, call);
+  return add(row, call);
 }
 
 void StraceFiles::fork(const Context& context, int32_t child, bool shares_descriptors) {
@@ -72,7 +73,7 @@ Event StraceFiles::event_of(Call call) const {
           .call = call};
 }
 
-StraceFiles::Understood StraceFiles::tell(const CallRow& row, const StraceCall& c) {
+StraceFiles::Understood StraceFiles::add(const CallRow& row, const StraceCall& c) {
   const CallArguments& at = row.at;
   const auto first_name = [&] { return absolute(c.argument(at.folder), c.argument(at.path)); };
   const auto second_name = [&] { return absolute(c.argument(at.folder2), c.argument(at.path2)); };
@@ -128,8 +129,8 @@ StraceFiles::Understood StraceFiles::tell(const CallRow& row, const StraceCall& 
         folders_[context_.process] = *path;
       }
       return {};
-    case Effect::tell_size:
-      return tell_size(row, c);
+    case Effect::read_size:
+      return add_size(row, c);
     case Effect::make_descriptor:
     case Effect::ring_setup: {
       if (c.result > std::numeric_limits<int32_t>::max()) return not_understood("no descriptor");
@@ -148,8 +149,8 @@ StraceFiles::Understood StraceFiles::tell(const CallRow& row, const StraceCall& 
     case Effect::aio_submit:
       return submit(c);
     case Effect::nothing:
-    case Effect::fork:           // made() does these
-    case Effect::ring_register:  // not in logs
+    case Effect::fork:           // handled by made()
+    case Effect::ring_register:  // missing in logs
       break;
   }
   return {};
@@ -159,7 +160,7 @@ StraceFiles::Understood StraceFiles::tell(const CallRow& row, const StraceCall& 
 
 uint32_t StraceFiles::new_file(FileKind kind, const std::string& path) {
   const uint32_t file = add_file(kind, path);
-  names_.push_back({.path = path, .told = {}});
+  names_.push_back({.path = path, .annotation = {}});
   return file;
 }
 
@@ -180,9 +181,9 @@ bool StraceFiles::is_storage_file(uint32_t file) const {
 
 std::string StraceFiles::folder_of(string_view text) {
   const auto descriptor = strace_descriptor(text);
-  if (descriptor && !descriptor->told.empty()) {
-    std::string told = strace_unescaped(descriptor->told);
-    if (told.starts_with('/')) return told;
+  if (descriptor && !descriptor->annotation.empty()) {
+    std::string annotation = strace_unescaped(descriptor->annotation);
+    if (annotation.starts_with('/')) return annotation;
   }
   if (!descriptor || descriptor->number == StraceDescriptor::at_current_folder) {
     const auto found = folders_.find(context_.process);
@@ -207,7 +208,7 @@ std::optional<std::string> StraceFiles::absolute(string_view folder, string_view
   if (rest.empty()) return base;
   if (!base.ends_with('/')) base += '/';
   base += rest;
-  if (base.size() > string_bytes_max) return {};  // no kernel takes such a name
+  if (base.size() > string_bytes_max) return {};  // no kernel accepts such a name
   return base;
 }
 
@@ -224,26 +225,26 @@ std::optional<StraceFiles::Target> StraceFiles::target_of(string_view text) {
   const auto descriptor = strace_descriptor(text);
   if (!descriptor || descriptor->number < 0) return {};
   Target now = target(descriptor->number);
-  if (descriptor->told.empty()) return now;
-  if (now.file != 0 && names_[now.file - 1].told == descriptor->told) return now;
-  const Told told = told_of(descriptor->told);
-  if (now.known && now.file != 0 && names_[now.file - 1].path == told.path) {
-    names_[now.file - 1].told = descriptor->told;
+  if (descriptor->annotation.empty()) return now;
+  if (now.file != 0 && names_[now.file - 1].annotation == descriptor->annotation) return now;
+  const Annotation annotation = parse_annotation(descriptor->annotation);
+  if (now.known && now.file != 0 && names_[now.file - 1].path == annotation.path) {
+    names_[now.file - 1].annotation = descriptor->annotation;
     return now;
   }
-  if (!penstock::trace::is_storage(told.kind)) {
+  if (!penstock::trace::is_storage(annotation.kind)) {
     if (!now.known || now.storage) open_other(descriptor->number, false);
     return target(descriptor->number);
   }
-  if (now.storage && opens_seen_ && file_named(told.path) == 0) {
-    // We saw it being opened: the file has another name now.
-    move_name(now.file, told.path);
-    names_[now.file - 1].told = descriptor->told;
+  if (now.storage && opens_seen_ && file_named(annotation.path) == 0) {
+    // The open was seen: the file has another name now.
+    move_name(now.file, annotation.path);
+    names_[now.file - 1].annotation = descriptor->annotation;
     return now;
   }
-  // It came unseen.
-  const uint32_t file = file_at(told.kind, told.path);
-  names_[file - 1].told = descriptor->told;
+  // The descriptor came unseen.
+  const uint32_t file = file_at(annotation.kind, annotation.path);
+  names_[file - 1].annotation = descriptor->annotation;
   descriptors_.open(context_.process, descriptor->number, {.file = file, .writes = true}, false);
   Event event = event_of(Call::describe);
   event.latency_ns = 0;
@@ -267,9 +268,9 @@ StraceFiles::Understood StraceFiles::open_pair(const StraceCall& c) {
     text = text.substr(1, text.size() - 2);
     const bool close_on_exec = std::ranges::any_of(
         c.arguments, [](string_view flags) { return flags.find("CLOEXEC") != flags.npos; });
-    // "7<pipe:[12]>, 8<pipe:[12]>": the second one stands behind the last comma and space.
+    // "7<pipe:[12]>, 8<pipe:[12]>": the second one is behind the last comma and space.
     const size_t comma = text.rfind(", ");
-    if (text.ends_with("...")) return {};  // -s 1: what they are is told where they are used
+    if (text.ends_with("...")) return {};  // -s 1: annotations at their uses have their files
     if (comma == text.npos) break;
     const auto first = strace_descriptor(text.substr(0, comma));
     const auto second = strace_descriptor(text.substr(comma + 2));
@@ -285,13 +286,13 @@ StraceFiles::Understood StraceFiles::open(const CallArguments& at, const StraceC
   if (c.result > std::numeric_limits<int32_t>::max()) return not_understood("no descriptor");
   const auto descriptor = static_cast<int32_t>(c.result);
   opens_seen_ = true;
-  Told told;
-  if (!c.told_of_result.empty()) {
-    told = told_of(c.told_of_result);
+  Annotation annotation;
+  if (!c.result_annotation.empty()) {
+    annotation = parse_annotation(c.result_annotation);
   } else {
     auto path = absolute(c.argument(at.folder), c.argument(at.path));
     if (!path) return not_understood("no name");
-    told = {.kind = kind_of_path(*path), .path = std::move(*path)};
+    annotation = {.kind = kind_of_path(*path), .path = std::move(*path)};
   }
   string_view flags = c.argument(at.flags);
   if (at.structure != CallArguments::none) {
@@ -302,8 +303,8 @@ StraceFiles::Understood StraceFiles::open(const CallArguments& at, const StraceC
   const auto has = [&](string_view flag) { return strace_has_flag(flags, flag); };
   const bool close_on_exec = has("O_CLOEXEC");
   const bool unnamed = has("O_TMPFILE") || has("__O_TMPFILE");
-  if (!unnamed && has("O_DIRECTORY")) told.kind = FileKind::directory;
-  if (told.path.empty()) {
+  if (!unnamed && has("O_DIRECTORY")) annotation.kind = FileKind::directory;
+  if (annotation.path.empty()) {
     open_other(descriptor, close_on_exec);
     return {};
   }
@@ -311,14 +312,14 @@ StraceFiles::Understood StraceFiles::open(const CallArguments& at, const StraceC
   const bool is_new = unnamed || (has("O_CREAT") && has("O_EXCL"));
   uint32_t file;
   if (unnamed) {
-    if (c.told_of_result.empty()) told.path += "/(unnamed)";
-    file = new_file(told.kind, told.path);
+    if (c.result_annotation.empty()) annotation.path += "/(unnamed)";
+    file = new_file(annotation.kind, annotation.path);
   } else if (is_new) {
-    file = by_path_[told.path] = new_file(told.kind, told.path);
+    file = by_path_[annotation.path] = new_file(annotation.kind, annotation.path);
   } else {
-    file = file_at(told.kind, told.path);
+    file = file_at(annotation.kind, annotation.path);
   }
-  if (!c.told_of_result.empty()) names_[file - 1].told = c.told_of_result;
+  if (!c.result_annotation.empty()) names_[file - 1].annotation = c.result_annotation;
 
   Event event = event_of(Call::open);
   event.descriptor = descriptor;
@@ -353,8 +354,8 @@ StraceFiles::Understood StraceFiles::close_range(const StraceCall& c) {
   const auto first = strace_descriptor(c.argument(0)), last = strace_descriptor(c.argument(1));
   if (!first || !last) return not_understood("no range of descriptors");
   const bool marks = strace_has_flag(c.argument(2), "CLOSE_RANGE_CLOEXEC");
-  // CLOSE_RANGE_UNSHARE gives a process that shares its table one of its own, as exec does; it is
-  // rare, and the rest of the sharing is not undone here.
+  // CLOSE_RANGE_UNSHARE gives a process a table of its own, as exec does. It is rare, and not followed
+  // here.
   if (marks) {
     descriptors_.mark_range(context_.process, first->number, last->number, true);
   } else {

@@ -14,13 +14,13 @@ namespace {
 using std::string_view;
 
 constexpr uint64_t seconds_max = uint64_t{1} << 32;  // the year 2106
-constexpr uint64_t process_id_max = 1 << 22;         // Linux's own limit
+constexpr uint64_t process_id_max = 1 << 22;         // limit of Linux
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Reads on and on from the front of a text.
+// Reads a text from its front.
 class Scanner {
  public:
   explicit Scanner(string_view text) : rest_(text) {}
@@ -35,8 +35,7 @@ class Scanner {
     skip(text.size());
     return true;
   }
-  // Everything up to `c`, which is taken as well. None, and nothing is taken, when it does not
-  // come.
+  // Takes everything up to `c`, and `c` itself. Returns nullopt, and takes nothing, without a `c`.
   std::optional<string_view> take_until(char c) {
     const size_t at = rest_.find(c);
     if (at == rest_.npos) return {};
@@ -51,7 +50,7 @@ class Scanner {
     skip(static_cast<size_t>(end - rest_.data()));
     return value;
   }
-  // ".000123" as nanoseconds; 0 where there is none.
+  // Takes a fraction ".000123" as nanoseconds; 0 if there is none.
   uint64_t take_fraction() {
     if (peek() != '.') return 0;
     skip(1);
@@ -68,7 +67,7 @@ class Scanner {
   string_view rest_;
 };
 
-// "seconds.fraction", all of it.
+// Parses "seconds.fraction".
 std::optional<uint64_t> duration_of(string_view text) {
   Scanner scanner(text);
   const auto seconds = scanner.take_number();
@@ -81,13 +80,13 @@ std::optional<uint64_t> duration_of(string_view text) {
 std::optional<int32_t> thread_of(string_view text) {
   Scanner scanner(text);
   const auto number = scanner.take_number();
-  // "1234<bash>": -Y tells names.
+  // -Y writes a thread as "1234<bash>".
   if (scanner.peek() == '<') (void)scanner.take_until('>');
   if (!number || *number == 0 || *number > process_id_max || !scanner.at_end()) return {};
   return static_cast<int32_t>(*number);
 }
 
-// The time in front of a call, if there is one. False: no time can be read where one has to be.
+// Takes the time in front of a call, if there is one. Returns false if a required time is missing.
 bool take_time(Scanner& scanner, StraceLine& line) {
   scanner.skip_spaces();
   if (!is_digit(scanner.peek())) return true;
@@ -103,14 +102,14 @@ bool take_time(Scanner& scanner, StraceLine& line) {
     line.time_ns =
         (*first * 3600 + *minutes * 60 + *seconds) * ns_per_second + scanner.take_fraction();
   } else {
-    // -ttt tells seconds since 1970, -r those since the line before.
+    // -ttt writes seconds since 1970, -r those since the previous line.
     const bool relative = *first < process_id_max;
     line.clock = relative ? StraceLine::Clock::since_last : StraceLine::Clock::since_1970;
     line.time_ns = *first * ns_per_second + scanner.take_fraction();
   }
   if (scanner.peek() != ' ') return false;
   scanner.skip_spaces();
-  // "(+ 0.000123)": -ttt and -r together.
+  // -ttt and -r together write "(+ 0.000123)".
   if (scanner.take("(+")) {
     if (!scanner.take_until(')')) return false;
     scanner.skip_spaces();
@@ -118,8 +117,8 @@ bool take_time(Scanner& scanner, StraceLine& line) {
   return true;
 }
 
-// The thread in front of a line: "[pid 12] " or "12 ". A bare number may be a time as well: a
-// thread's is small, and neither "." nor ":" follows it.
+// Takes the thread in front of a line: "[pid 12] " or "12 ". A bare number may be a time: a thread's
+// is small, and neither "." nor ":" follows it.
 bool take_thread(Scanner& scanner, StraceLine& line) {
   scanner.skip_spaces();
   std::optional<int32_t> thread;
@@ -157,7 +156,7 @@ int32_t signal_number(string_view name) {
   return 0;
 }
 
-// "+++ exited with 3 +++" and its like.
+// Parses "+++ exited with 3 +++" and its like.
 bool parse_end(Scanner scanner, StraceLine& line) {
   if (scanner.take("exited with ")) {
     const auto code = scanner.take_number();
@@ -181,10 +180,10 @@ bool parse_end(Scanner scanner, StraceLine& line) {
     line.number = *thread;
     return true;
   }
-  return true;  // a remark that we do not know
+  return true;  // an unknown remark
 }
 
-// "--- SIGCHLD {si_signo=SIGCHLD, si_code=CLD_EXITED, si_pid=12, ...} ---"
+// Parses "--- SIGCHLD {si_signo=SIGCHLD, si_code=CLD_EXITED, si_pid=12, ...} ---".
 void parse_signal(string_view text, StraceLine& line) {
   if (!text.starts_with("SIGCHLD ")) return;
   const string_view code = strace_member(text, "si_code");
@@ -202,7 +201,7 @@ bool parse_body(string_view text, StraceLine& line) {
     parse_signal(scanner.rest(), line);
     return true;
   }
-  // A thread that died in a call: "read(0, <unfinished ...>) = ?".
+  // "read(0, <unfinished ...>) = ?": the thread died in a call.
   const bool died = text.ends_with("= ?") && text.find("<unfinished ...>)") != text.npos;
   if (scanner.take("<... ")) {
     const auto name = scanner.take_until(' ');
@@ -221,7 +220,7 @@ bool parse_body(string_view text, StraceLine& line) {
   line.name = text.substr(0, name_bytes);
   line.text = text;
   if (!text.ends_with(" ...>")) return true;
-  // "<unfinished ...>" or "<pid changed to 12 ...>".
+  // The end may be "<unfinished ...>" or "<pid changed to 12 ...>".
   const size_t mark = text.rfind('<');
   if (mark == text.npos) return true;
   const string_view remark = text.substr(mark);
@@ -239,9 +238,9 @@ bool parse_body(string_view text, StraceLine& line) {
   return true;
 }
 
-// The position behind the annotation that begins with the '<' at `at`: "</a/b>", "</dev/null<char
-// 1:3>>", "<TCP:[[::1]:80->[::1]:1234]>". In paths strace writes < and > as \74 and \76; elsewhere
-// a > may stand within brackets.
+// Returns the position behind the annotation that begins with the '<' at `at`: "</a/b>",
+// "</dev/null<char 1:3>>", "<TCP:[[::1]:80->[::1]:1234]>". In paths strace writes < and > as \74 and
+// \76; elsewhere brackets may contain a >.
 size_t skip_annotation(string_view text, size_t at) {
   const bool path = at + 1 < text.size() && text[at + 1] == '/';
   size_t angles = 0, brackets = 0;
@@ -263,8 +262,8 @@ size_t skip_string(string_view text, size_t at) {
   return std::min(at + 1, text.size());
 }
 
-// The position of the comma or bracket that ends the argument at `at`; the text's end where there
-// is none.
+// Returns the position of the comma or bracket that ends the argument at `at`; the text's end if
+// there is none.
 size_t argument_end(string_view text, size_t at) {
   size_t depth = 0;
   char before = ' ';
@@ -275,7 +274,7 @@ size_t argument_end(string_view text, size_t at) {
       before = '"';
       continue;
     }
-    // What is told of a descriptor stands behind its number or a constant's name.
+    // An annotation is behind a descriptor's number or a constant's name.
     if (c == '<' && text.substr(at, 2) != "<<" &&
         (is_digit(before) || (before >= 'A' && before <= 'Z'))) {
       at = skip_annotation(text, at);
@@ -312,14 +311,14 @@ int digit_value(char c) {
 std::optional<StraceLine> parse_strace_line(string_view text) {
   StraceLine line;
   while (text.ends_with(' ')) text.remove_suffix(1);
-  // Stacks (-k), and what strace says of itself.
+  // Stacks (-k), and strace's own messages.
   if (text.empty() || text.starts_with(" > ") || text.starts_with("strace: ") ||
       text.starts_with("[ Process")) {
     return line;
   }
   Scanner scanner(text);
   if (!take_thread(scanner, line) || !take_time(scanner, line)) return {};
-  // "[00007f...]", "[ 257]": -i and -n tell addresses and numbers.
+  // -i and -n write addresses and numbers: "[00007f...]", "[ 257]".
   while (scanner.peek() == '[') {
     if (!scanner.take_until(']')) return {};
     scanner.skip_spaces();
@@ -341,7 +340,7 @@ std::optional<StraceRemark> parse_strace_remark(string_view line) {
   if (!thread) return {};
   StraceRemark remark{.front = line.substr(0, at)};
   if (remark.front.ends_with("strace: ")) remark.front.remove_suffix(8);
-  // What a program wrote may end like this, but not behind a piece of a call.
+  // A program's own output may end like this, but not behind a part of a call.
   if (scanner.take("attached")) remark.attached = *thread;
   return remark;
 }
@@ -395,7 +394,7 @@ std::optional<StraceCall> parse_strace_call(string_view text) {
   string_view rest = trimmed(scanner.rest());
   if (rest.empty()) return {};
 
-  // The latency stands at the end: "<0.000008>".
+  // The latency is at the end: "<0.000008>".
   if (rest.ends_with('>')) {
     const size_t mark = rest.rfind('<');
     if (mark != rest.npos) {
@@ -416,7 +415,7 @@ std::optional<StraceCall> parse_strace_call(string_view text) {
   if (number_bytes < rest.size() && rest[number_bytes] == '<') {
     const size_t end = skip_annotation(rest, number_bytes);
     if (end - number_bytes >= 2) {
-      call.told_of_result = rest.substr(number_bytes + 1, end - number_bytes - 2);
+      call.result_annotation = rest.substr(number_bytes + 1, end - number_bytes - 2);
     }
   }
   return call;
@@ -462,13 +461,13 @@ std::optional<StraceDescriptor> strace_descriptor(string_view text) {
         *value > std::numeric_limits<uint32_t>::max()) {
       return {};
     }
-    // close_range(3, 4294967295): as far as there are any.
+    // close_range(3, 4294967295) means all descriptors from 3 on.
     descriptor.number =
         static_cast<int32_t>(std::min<int64_t>(*value, std::numeric_limits<int32_t>::max()));
   }
   if (angle < text.size()) {
     const size_t end = skip_annotation(text, angle);
-    if (end - angle >= 2) descriptor.told = text.substr(angle + 1, end - angle - 2);
+    if (end - angle >= 2) descriptor.annotation = text.substr(angle + 1, end - angle - 2);
   }
   return descriptor;
 }

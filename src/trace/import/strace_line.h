@@ -1,13 +1,12 @@
 #pragma once
 
-// One line of strace's output, taken apart. Nothing here knows what a call means.
+// A parser of strace's lines. It does not know the meaning of calls.
 //
 //   29951 1795334319.784933 openat(AT_FDCWD</tmp>, "a b", O_RDONLY|O_CLOEXEC) = 3</tmp/a b> <0.000008>
 //   ^tid  ^time            ^name  ^arguments                                   ^result     ^latency
-//                                                                                 ^told
+//                                                                                 ^annotation
 //
-// Whatever the bytes are, parsing ends, looks at none beyond the line, and takes time in proportion
-// to its length.
+// Parsing of any bytes ends, reads none beyond the line, and takes time proportional to its length.
 
 #include <array>
 #include <cstddef>
@@ -23,10 +22,10 @@ inline constexpr uint64_t ns_per_second = 1'000'000'000;
 struct StraceLine {
   enum class Kind {
     nothing,     // a signal, a remark, an empty line
-    call,        // text: from its name on
-    unfinished,  // text: the call as far as it goes; number: the thread that will end it, 0: itself
-    resumed,     // name, text: the rest
-    exited,      // number: the exit code, as a shell tells it
+    call,        // text: the call, from its name on
+    unfinished,  // text: first part of the call; number: the thread that ends it, 0: the same
+    resumed,     // name; text: rest of the call
+    exited,      // number: the exit code, as in a shell
     superseded,  // another thread's exec took this one's number; number: that thread
     child_gone,  // SIGCHLD of an end; number: the child
   };
@@ -34,77 +33,78 @@ struct StraceLine {
     none,
     since_1970,
     of_day,      // since midnight
-    since_last,  // since the line before
+    since_last,  // since the previous line
   };
   Kind kind = Kind::nothing;
   Clock clock = Clock::none;
   uint64_t time_ns = 0;
-  int32_t thread = 0;  // 0: not told
+  int32_t thread = 0;  // 0: the line has none
   int32_t number = 0;
-  std::string_view name;  // of a call
+  std::string_view name;  // name of the call
   std::string_view text;
 };
 
-// None: no line of strace's.
+// Returns nullopt for a line that is not strace's.
 std::optional<StraceLine> parse_strace_line(std::string_view line);
 
-// "... strace: Process 30049 attached", which strace puts on a terminal in the middle of a line:
-// what stands in front of it goes on in the next line.
+// A remark "... strace: Process 30049 attached", which strace writes to a terminal in the middle of a
+// line. The text in front of it continues in the next line.
 struct StraceRemark {
   std::string_view front;
-  int32_t attached = 0;  // the process, 0: the remark tells something else
+  int32_t attached = 0;  // the process; 0 for another remark
 };
 std::optional<StraceRemark> parse_strace_remark(std::string_view line);
 
 struct StraceCall {
   static constexpr size_t arguments_max = 8;
-  std::array<std::string_view, arguments_max> arguments;  // further ones are left out
+  std::array<std::string_view, arguments_max> arguments;  // without further ones
   size_t argument_count = 0;
-  bool failed = false;              // or its result is not known
-  uint64_t result = 0;              // of one that did not fail
-  std::string_view told_of_result;  // what <> behind the result says: of a descriptor, its file
+  bool failed = false;                 // the call failed, or its result is not known
+  uint64_t result = 0;                 // valid if it did not fail
+  std::string_view result_annotation;  // text in <> behind the result: the file of a descriptor
   std::optional<uint64_t> latency_ns;
 
-  // Empty: there is none of this index.
+  // Returns an argument; empty if there is none.
   std::string_view argument(int index) const {
     const auto at = static_cast<size_t>(index);
     return at < argument_count ? arguments[at] : std::string_view();
   }
 };
 
-// From "name(" on. None: a text that is no whole call.
+// Parses a text from "name(" on. Returns nullopt if it is no complete call.
 std::optional<StraceCall> parse_strace_call(std::string_view text);
 
-// A number as C writes it: -5, 0x1f, ~0U. Whole text or none.
+// Parses a number of C: -5, 0x1f, ~0U. Returns nullopt if the text is anything else.
 std::optional<int64_t> strace_number(std::string_view text);
-// One that is not negative.
+// Parses a number that is not negative.
 std::optional<uint64_t> strace_size(std::string_view text);
-// "[5]", "[5] => [9]": 5.
+// Parses "[5]" or "[5] => [9]" as 5.
 std::optional<uint64_t> strace_bracketed(std::string_view text);
 
-// The first "{...}" of a list of structures, with its brackets.
+// Returns the first "{...}" of a list of structures, with its brackets.
 std::optional<std::string_view> strace_member(std::string_view list);
-// One field's value in a structure "{a=1, b=[...]}"; empty: it has no such field.
+// Returns the value of a field of a structure "{a=1, b=[...]}"; empty without such a field.
 std::string_view strace_field(std::string_view structure, std::string_view name);
 
-// "3</tmp/a>(deleted)": number 3, told "/tmp/a". "AT_FDCWD" is at_current_folder.
+// A descriptor "3</tmp/a>(deleted)": number 3, annotation "/tmp/a". "AT_FDCWD" is at_current_folder.
 struct StraceDescriptor {
   static constexpr int32_t at_current_folder = -100;
   int32_t number = -1;
-  std::string_view told;  // empty: nothing
+  std::string_view annotation;  // empty if there is none
 };
 std::optional<StraceDescriptor> strace_descriptor(std::string_view text);
 
-// "a\"b\1" in its quotes, as the bytes that it stands for, up to a zero byte. None: no string
-// (NULL, an address).
+// Decodes a string "a\"b\1" in quotes, up to a zero byte. Returns nullopt if it is no string (NULL, an
+// address).
 std::optional<std::string> strace_string(std::string_view quoted);
-// The same without quotes.
+// Decodes a string without quotes.
 std::string strace_unescaped(std::string_view text);
 
-// Whether "A|B|C" has B.
+// Returns whether "A|B|C" has B.
 bool strace_has_flag(std::string_view flags, std::string_view name);
 
-// "{flags=CLONE_VM|..., st_size=5}": what stands behind "st_size=" up to the next comma or bracket.
+// Returns a member's text, up to the next comma or bracket: "5" for "st_size" of
+// "{flags=CLONE_VM|..., st_size=5}".
 std::string_view strace_member(std::string_view text, std::string_view name);
 
 }  // namespace penstock::trace

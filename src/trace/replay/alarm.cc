@@ -12,7 +12,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long an alarm that is not wanted any more may keep the thread from ending.
+// Longest delay of the thread's end by an alarm that is set.
 constexpr auto nap = std::chrono::milliseconds(20);
 
 class AlarmThread final : public Alarm {
@@ -23,7 +23,7 @@ class AlarmThread final : public Alarm {
       closing_ = true;
       wanted_.notify_one();
     }
-    if (thread_.joinable()) thread_.join();  // it has rung, if it was set
+    if (thread_.joinable()) thread_.join();  // the thread has rung, if the alarm was set
   }
 
   Status open(io::Engine& engine) {

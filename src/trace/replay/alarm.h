@@ -1,9 +1,9 @@
 #pragma once
 
-// A time at which somebody who waits for requests is woken.
+// An alarm that ends a wait for requests at a given time.
 //
-// Who has to start another request at a certain time, while some are in flight, sets an alarm: a
-// thread that rings a doorbell (doorbell.h) when the time has come.
+// The next request may have to start at a certain time, while others are in flight. An alarm is a
+// thread that rings a doorbell (doorbell.h) at that time.
 
 #include <chrono>
 #include <memory>
@@ -13,19 +13,19 @@
 
 namespace penstock::trace {
 
-// Thread safety: used by the thread that uses the engine. Invariants: what set() submits is
-// complete at the latest when the alarm goes.
+// Thread safety: used by the engine's thread alone. Invariants: the request of set() is complete at
+// the latest when the destructor returns.
 class Alarm {
  public:
-  // `engine` must stay. It needs room for one more request in flight.
+  // REQUIRES: `engine` outlives the alarm, and has room for one more request in flight.
   static Result<std::unique_ptr<Alarm>> open(io::Engine& engine);
-  virtual ~Alarm() = default;  // waits for the request, which is complete at once then
+  virtual ~Alarm() = default;  // ends the request at once, and waits for it
 
-  // wait_any() gives request() at that time, or a little later. REQUIRES: !is_set().
+  // Makes wait_any() return the alarm's request at that time, or a little later. REQUIRES: !is_set().
   virtual void set(std::chrono::steady_clock::time_point time) = 0;
-  // Until wait_any() has given request().
+  // Returns whether the alarm is set and wait_any() has not returned its request.
   virtual bool is_set() const = 0;
-  // REQUIRES: wait_any() gave `done`. Whether it is this alarm's, which can then be set again.
+  // Returns whether a request from wait_any() is the alarm's, which can then be set again.
   virtual bool rang(const io::Request* done) = 0;
 };
 

@@ -23,10 +23,10 @@ class AlarmOn : public io::EngineFixture {
     ASSERT_TRUE(alarm) << alarm.error().message();
     alarm_ = std::move(*alarm);
   }
-  std::unique_ptr<Alarm> alarm_;  // goes before the engine
+  std::unique_ptr<Alarm> alarm_;  // destroyed before the engine
 };
 
-TEST_P(AlarmOn, RingsAgainAndAgainAndNeverBeforeItsTime) {
+TEST_P(AlarmOn, RingsRepeatedlyAndNeverEarly) {
   for (int i = 0; i < 20; ++i) {
     const auto time = Clock::now() + milliseconds(i % 3);
     ASSERT_FALSE(alarm_->is_set());
@@ -40,7 +40,7 @@ TEST_P(AlarmOn, RingsAgainAndAgainAndNeverBeforeItsTime) {
   EXPECT_EQ(engine_->wait_any(), nullptr);
 }
 
-TEST_P(AlarmOn, IsToldFromTheRequestsBesideIt) {
+TEST_P(AlarmOn, DiffersFromOtherRequests) {
   auto file = io::File::create_temporary(std::filesystem::temp_directory_path().string(),
                                          io::Caching::buffered);
   ASSERT_TRUE(file);
@@ -52,7 +52,7 @@ TEST_P(AlarmOn, IsToldFromTheRequestsBesideIt) {
   expect_both_ends(request, [&](io::Request* done) { return alarm_->rang(done); });
 }
 
-TEST_P(AlarmOn, OneThatIsSetForAnHourCanBeForgotten) {
+TEST_P(AlarmOn, AnAlarmInAnHourCanBeDestroyed) {
   alarm_->set(Clock::now() + std::chrono::hours(1));
   alarm_.reset();
   EXPECT_EQ(engine_->in_flight(), 0u);

@@ -19,7 +19,7 @@ class SyncThread final : public BackgroundSync {
       closing_ = true;
       wanted_.notify_one();
     }
-    if (thread_.joinable()) thread_.join();  // it has rung, if a sync was wanted
+    if (thread_.joinable()) thread_.join();  // the thread has rung, if a sync was started
   }
 
   Status open(io::Engine& engine) {

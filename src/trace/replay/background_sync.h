@@ -1,10 +1,10 @@
 #pragma once
 
-// Brings a file to the disk beside requests that go on.
+// A sync of a file that runs beside other requests.
 //
-// io::File::sync() keeps its caller for as long as the disk takes, milliseconds and more. Who has
-// requests in flight would start nothing in that time and hear of nothing that has ended. Here a
-// thread of its own makes the call, and the engine's wait_any() tells when it is done.
+// io::File::sync() blocks its caller for as long as the disk takes, milliseconds and more. The
+// caller could neither start requests nor see ended ones in that time. So a thread of its own makes
+// the call, and the engine's wait_any() returns when it has ended.
 
 #include <memory>
 
@@ -13,20 +13,20 @@
 
 namespace penstock::trace {
 
-// Thread safety: used by the thread that uses the engine.
+// Thread safety: used by the engine's thread alone.
 class BackgroundSync {
  public:
-  // Both must stay. The engine needs room for one more request in flight.
+  // REQUIRES: both outlive the object, and the engine has room for one more request in flight.
   static Result<std::unique_ptr<BackgroundSync>> open(io::Engine& engine, const io::File& file);
   virtual ~BackgroundSync() = default;  // waits for the sync under way
 
-  // REQUIRES: !running().
+  // Starts a sync. REQUIRES: !running().
   virtual void start() = 0;
-  // Until wait_any() has given what ended() knows.
+  // Returns whether a sync was started that ended() has not reported.
   virtual bool running() const = 0;
-  // REQUIRES: wait_any() gave `done`. Whether it says that the sync has ended.
+  // Returns whether a request from wait_any() reports the end of the sync.
   virtual bool ended(const io::Request* done) = 0;
-  // Of the last one that has ended.
+  // Returns the status of the last sync that has ended.
   virtual const Status& status() const = 0;
 };
 

@@ -29,13 +29,13 @@ class SyncOn : public io::EngineFixture {
   }
   void TearDown() override {
     sync_.reset();
-    engine_.reset();  // waits for what is in flight to the file
+    engine_.reset();  // waits for requests in flight
   }
   io::File file_;
   std::unique_ptr<BackgroundSync> sync_;
 };
 
-TEST_P(SyncOn, EndsBesideRequestsAgainAndAgain) {
+TEST_P(SyncOn, EndsRepeatedlyBesideRequests) {
   std::vector<std::byte> data(4096);
   for (int i = 0; i < 10; ++i) {
     io::Request request{
@@ -50,8 +50,8 @@ TEST_P(SyncOn, EndsBesideRequestsAgainAndAgain) {
   EXPECT_EQ(engine_->wait_any(), nullptr);
 }
 
-// In the place of the file's descriptor: /dev/null, which cannot be brought to the disk.
-TEST_P(SyncOn, OneThatFailsIsToldAndTheNextOneIsTried) {
+// /dev/null, which cannot be synced, takes the place of the file's descriptor.
+TEST_P(SyncOn, AFailureIsReportedAndTheNextSyncRuns) {
   const int fd = file_.buffered_descriptor();
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   const int real = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -69,7 +69,7 @@ TEST_P(SyncOn, OneThatFailsIsToldAndTheNextOneIsTried) {
   ::close(real);
 }
 
-TEST_P(SyncOn, OneUnderWayCanBeForgotten) {
+TEST_P(SyncOn, ASyncUnderWayCanBeDestroyed) {
   sync_->start();
   sync_.reset();
   EXPECT_EQ(engine_->in_flight(), 0u);

@@ -1,10 +1,10 @@
 #pragma once
 
-// Wakes who waits for requests, from another thread.
+// A doorbell by which another thread ends a wait for requests.
 //
-// io::Engine::wait_any() returns when a request is complete, and not before. A doorbell is a request on
-// the engine that is complete when somebody rings: a read of one byte from a pipe, into which
-// ring() writes. So it wakes every engine, with nothing of its own inside of them.
+// io::Engine::wait_any() returns when a request is complete, and not before. A doorbell is a
+// request that completes when a thread rings: a read of one byte from a pipe, into which ring()
+// writes. So it works with every engine, without support by the engine.
 //
 // On an emulated device it may come as late as the end of the oldest request in flight, for which
 // an engine sleeps. The emulated device loses nothing by that: it is busy until then.
@@ -18,25 +18,25 @@
 
 namespace penstock::trace {
 
-// Thread safety: used by the thread that uses the engine; ring() is another one's. Invariant: who
-// has set it is going to be rung.
+// Thread safety: used by the engine's thread alone, except ring(). Invariant: each set() is followed by
+// a ring().
 class Doorbell {
  public:
-  // `engine` must stay. It needs room for one more request in flight.
+  // REQUIRES: `engine` outlives the doorbell, and has room for one more request in flight.
   static Result<std::unique_ptr<Doorbell>> open(io::Engine& engine);
-  // REQUIRES: it has been rung as often as it was set.
+  // REQUIRES: the bell was rung as often as it was set.
   ~Doorbell();
   Doorbell(const Doorbell&) = delete;
   Doorbell& operator=(const Doorbell&) = delete;
 
-  // wait_any() gives its request once it has been rung. REQUIRES: !is_set().
+  // Makes wait_any() return the bell's request after a ring. REQUIRES: !is_set().
   void set();
-  // Until wait_any() has given the request.
+  // Returns whether the bell is set and wait_any() has not returned its request.
   bool is_set() const { return is_set_; }
-  // REQUIRES: wait_any() gave `done`. Whether it is this one's, which can then be set again.
+  // Returns whether a request from wait_any() is the bell's, which can then be set again.
   bool rang(const io::Request* done);
 
-  // Once for each set(), at or after it. Thread safety: any thread.
+  // Rings the bell. REQUIRES: one call for each set(), at or after it. Thread safety: any thread.
   void ring() const;
 
  private:

@@ -14,13 +14,13 @@
 namespace penstock::trace {
 namespace {
 
-// Each part in flight has a buffer for a write and one for a read, behind all those for writes: what
-// is to be written stays random. Nobody looks at what was read, and still reads in flight cannot
-// share a buffer: a file system with checksums looks, and finds another read's bytes there.
+// Each part in flight has a buffer for a write, and one for a read behind all buffers for writes, so
+// that written bytes stay random. The bytes of reads are not used, but reads in flight cannot share a
+// buffer: a file system with checksums would find another read's bytes there.
 constexpr unsigned first_read_buffer = replay_depth_max;
 constexpr unsigned buffers = 2 * replay_depth_max;
 
-// How often a wait for a request's time looks whether all shall end.
+// Longest wait for a request's time before the replay checks for its cancellation.
 constexpr auto nap_max = std::chrono::milliseconds(50);
 
 using Time = std::chrono::steady_clock::time_point;
@@ -44,10 +44,10 @@ Status RealDevice::open() {
   if (!memory) return std::unexpected(memory.error());
   buffers_ = std::move(*memory);
   for (unsigned i = replay_depth_max; i-- > 0;) {
-    free_parts_.push_back(i);  // the last one is taken first: few buffers are touched
+    free_parts_.push_back(i);  // the last one is used first, so that few buffers are touched
     free_flights_.push_back(i);
   }
-  // Two more: the alarm, and a sync.
+  // Two more requests: the alarm, and a sync.
   auto engine = io::Engine::open({.depth = replay_depth_max + 2, .kind = options_.engine});
   if (!engine) return std::unexpected(engine.error());
   engine_ = std::move(*engine);
@@ -62,7 +62,7 @@ Status RealDevice::open() {
     alarm_ = std::move(*alarm);
   }
   const auto emulated = io::emulated();
-  if (emulated) io::emulate(emulated);  // forgets what was counted
+  if (emulated) io::emulate(emulated);  // resets the counters
   result_.device = fmt::format(
       "{}{}, {}", emulated ? emulated->describe() + ", on " : "",
       engine_->kind() == io::EngineKind::io_uring ? "io_uring" : "threads",
@@ -71,7 +71,7 @@ Status RealDevice::open() {
   return {};
 }
 
-Status RealDevice::take(const Transfer& transfer) {
+Status RealDevice::add(const Transfer& transfer) {
   while (queue_.full()) {
     if (Status status = advance(); !status) return status;
   }
@@ -98,12 +98,12 @@ uint64_t RealDevice::now_ns() const {
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_).count());
 }
 RealDevice::Clock::time_point RealDevice::time_of(uint64_t ns) const {
-  // Later than any replay lasts, and within what the clock can count.
+  // A time later than any replay's end, and within the clock's range.
   constexpr uint64_t ns_max = uint64_t{1} << 60;
   return begin_ + std::chrono::nanoseconds(std::min(ns, ns_max));
 }
 
-// Starts what may start, then waits until something has ended or another one's time has come.
+// Starts all transfers that may start, then waits for an end or for the time of another transfer.
 Status RealDevice::advance() {
   if (cancelled(options_)) return failure(ErrorCode::interrupted, "replay", region_.place());
   const bool paced = options_.pace == Pace::original;
@@ -121,7 +121,7 @@ Status RealDevice::advance() {
     return {};
   }
   if (const auto due = queue_.due_ns(); due && !alarm_->is_set()) alarm_->set(time_of(*due));
-  return take_one();
+  return end_one();
 }
 
 Status RealDevice::make(const Transfer& transfer) {
@@ -141,7 +141,7 @@ Status RealDevice::make(const Transfer& transfer) {
   }
   for (uint64_t at = 0; at < transfer.bytes; at += transfer_bytes_max) {
     while (free_parts_.empty()) {
-      if (Status status = take_one(); !status) return status;
+      if (Status status = end_one(); !status) return status;
     }
     const unsigned part = free_parts_.back();
     free_parts_.pop_back();
@@ -159,12 +159,12 @@ Status RealDevice::make(const Transfer& transfer) {
   return {};
 }
 
-// REQUIRES: something is in flight.
-Status RealDevice::take_one() {
+// Waits for a request and ends it. REQUIRES: a request is in flight.
+Status RealDevice::end_one() {
   io::Request* const done = engine_->wait_any();
   PENSTOCK_CHECK(done != nullptr, "something is in flight");
   if (alarm_ && alarm_->rang(done)) return {};
-  if (sync_ && sync_->ended(done)) return take_sync();
+  if (sync_ && sync_->ended(done)) return end_syncs();
   free_parts_.push_back(static_cast<unsigned>(done - requests_.data()));
   if (done->error != 0) {
     return system_error(done->error,
@@ -188,17 +188,17 @@ void RealDevice::end(unsigned number) {
   free_flights_.push_back(number);
 }
 
-// One call serves all that wait when it begins: what they wait for was written before. The kernel
-// does the same for the syncs of a program's threads, which come at once; a call for each, one
-// after the other, would take many times as long. Those that come while a call is under way have
-// the next one: this one may have begun before their writes ended.
+// Starts one call for all waiting syncs: their writes have ended before. The kernel does the same for
+// concurrent syncs of a program's threads; a call for each, one after the other, would take many
+// times as long. Syncs that come while a call is under way wait for the next one, since the call may
+// have begun before their writes ended.
 void RealDevice::start_syncs() {
   served_ = std::exchange(syncs_, {});
   ++result_.sync_calls;
   sync_->start();
 }
 
-Status RealDevice::take_sync() {
+Status RealDevice::end_syncs() {
   if (const Status& made = sync_->status(); !made) return made;
   const std::vector<unsigned> done = std::exchange(served_, {});
   if (!syncs_.empty()) start_syncs();

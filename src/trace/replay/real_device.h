@@ -15,20 +15,20 @@
 
 namespace penstock::trace {
 
-// A disk, or an emulated one. One thread starts and ends everything.
+// A disk, or an emulated one. One thread starts and ends all requests.
 //
-// Invariants: a buffer is held by one part in flight; a flight by one transfer from the queue's
-// start() to its ended(). Parts of a transfer are submitted in a row, so that the order on the
-// device is that of transfers.
+// Invariants: a buffer belongs to one part in flight; a flight belongs to one transfer from the
+// queue's start() to its ended(). Parts of a transfer are submitted in a row, so that the order on
+// the device is that of transfers.
 class RealDevice final : public Device {
  public:
   RealDevice(const ReplayRegion& region, const ReplayPlan& plan, const ReplayOptions& options,
              Tally& tally, ReplayResult& result);
 
   Status open();
-  Status take(const Transfer& transfer) override;
+  Status add(const Transfer& transfer) override;
   Status finish() override;
-  // After finish(), and after what the device holds was brought to the disk.
+  // Ends the measured time. REQUIRES: finish() was called, and the device was synced.
   void stop_clock();
 
  private:
@@ -44,10 +44,10 @@ class RealDevice final : public Device {
   Clock::time_point time_of(uint64_t ns) const;
   Status advance();
   Status make(const Transfer& transfer);
-  Status take_one();
+  Status end_one();
   void end(unsigned number);
   void start_syncs();
-  Status take_sync();
+  Status end_syncs();
 
   const ReplayRegion& region_;
   const bool has_syncs_;
@@ -58,14 +58,14 @@ class RealDevice final : public Device {
   Clock::time_point begin_;
   std::array<Flight, replay_depth_max> flights_;
   std::vector<unsigned> free_flights_;
-  std::vector<unsigned> free_parts_;  // numbers of requests_, and of their buffers
+  std::vector<unsigned> free_parts_;  // free indexes into requests_ and the buffers
   ReplayBuffers buffers_;
   std::array<io::Request, replay_depth_max> requests_;
-  std::unique_ptr<io::Engine> engine_;    // before what it works on goes, it waits
+  std::unique_ptr<io::Engine> engine_;    // waits for its requests before the members above end
   std::unique_ptr<Alarm> alarm_;          // uses the engine
-  std::unique_ptr<BackgroundSync> sync_;  // the same; where there are syncs
-  std::vector<unsigned> syncs_;           // flights that wait for a call
-  std::vector<unsigned> served_;          // those whose call is under way
+  std::unique_ptr<BackgroundSync> sync_;  // uses the engine; nullptr without syncs
+  std::vector<unsigned> syncs_;           // flights of syncs that wait for a call
+  std::vector<unsigned> served_;          // flights of syncs with a call under way
 };
 
 }  // namespace penstock::trace

@@ -13,12 +13,13 @@
 #include "trace/replay/real_device.h"
 #include "trace/replay/replay_device.h"
 
-// From the trace to the device:
+// The way of requests from the trace to the device:
 //
-//   convert() -> Choice: which files and which part
-//             -> Feed:   joins and widens requests to transfers, counts what the trace asked
-//             -> Device: RealDevice makes them, with a ReplayQueue; ImaginedDevice adds up seconds
-//             -> Tally:  counts what was moved, in the order in which it was started
+//   convert() -> RequestFilter: selects the files and the part
+//             -> Feed:          joins and widens requests to transfers, counts requests
+//             -> Device:        RealDevice makes them, with a ReplayQueue; ImaginedDevice adds up
+//                               seconds
+//             -> Tally:         counts transfers, in the order in which they were started
 
 namespace penstock::trace {
 namespace {
@@ -28,13 +29,13 @@ using io::sector_bytes;
 constexpr uint64_t ns_per_s = 1'000'000'000;
 constexpr double s_per_ns = 1e-9;
 
-// Which requests of a trace are wanted. The same in both readings.
-class Choice {
+// Selects the requests to replay. Both readings of the trace select the same.
+class RequestFilter {
  public:
-  Choice(const ReplayOptions& options, const std::vector<ConvertedFile>* const& files)
+  RequestFilter(const ReplayOptions& options, const std::vector<ConvertedFile>* const& files)
       : options_(options), files_(files) {}
 
-  // A sync belongs to the request before it.
+  // Returns whether to replay a request. A sync belongs to the previous request.
   bool wants(const Request& request) {
     if (!wants_file(request)) return false;
     if (request.is_sync())
@@ -43,7 +44,7 @@ class Choice {
     return order >= options_.first_request && order - options_.first_request < options_.requests;
   }
 
-  // Of the files asked for, so far.
+  // Returns the number of requests to the selected files so far.
   uint64_t seen() const { return seen_; }
 
  private:
@@ -60,7 +61,7 @@ class Choice {
   }
 
   const ReplayOptions& options_;
-  const std::vector<ConvertedFile>* const& files_;  // points to them once the conversion runs
+  const std::vector<ConvertedFile>* const& files_;  // set when the conversion begins
   std::vector<bool> wanted_;
   uint64_t seen_ = 0;
 };
@@ -69,11 +70,11 @@ class Feed {
  public:
   Feed(const ReplayPlan& plan, const ReplayOptions& options, Device& device, ReplayResult& result)
       : plan_(plan), options_(options), device_(device), result_(result) {
-    last_.resize(plan.layout.places.size());
+    last_.resize(plan.layout.extents.size());
   }
 
-  Status take(const Request& request) {
-    if (request.is_sync()) return take_sync(request);
+  Status add(const Request& request) {
+    if (request.is_sync()) return add_sync(request);
     if (requests_++ == 0) first_ns_ = request.start_ns;
     auto address = plan_.layout.address(request.file, request.offset, request.bytes);
     if (!address) return std::unexpected(address.error());
@@ -107,7 +108,7 @@ class Feed {
   }
 
  private:
-  struct Last {  // of a file's transfers
+  struct Last {  // the last transfer of a file
     uint64_t end = 0;
     Access access = Access::read;
     bool any = false;
@@ -117,25 +118,25 @@ class Feed {
     return request.start_ns - std::min(first_ns_, request.start_ns);
   }
 
-  // What was joined stands before it. What was written is on the disk after it, so that the sector
-  // in which more is appended is written once more.
-  Status take_sync(const Request& request) {
-    if (plan_.syncs == 0 || request.file >= plan_.layout.places.size()) return {};
-    const FilePlace& place = plan_.layout.places[request.file];
-    if (place.bytes == 0) return {};
+  // Adds a sync, after the joined transfer before it. The file's last sector is on the disk then, and
+  // is written once more if bytes are appended in it.
+  Status add_sync(const Request& request) {
+    if (plan_.syncs == 0 || request.file >= plan_.layout.extents.size()) return {};
+    const FileExtent& extent = plan_.layout.extents[request.file];
+    if (extent.bytes == 0) return {};
     if (Status status = pass_on(); !status) return status;
     Last& last = last_[request.file];
     if (last.access == Access::write) last.any = false;
     ++result_.totals.syncs;
     ++result_.files[request.file].syncs;
     const uint64_t start_ns = start_of(request);
-    return device_.take({.address = place.base,
-                         .bytes = 0,
-                         .start_ns = start_ns,
-                         .end_ns = saturating_sum(start_ns, request.latency_ns),
-                         .file = request.file,
-                         .thread = request.thread,
-                         .access = Access::write});
+    return device_.add({.address = extent.base,
+                        .bytes = 0,
+                        .start_ns = start_ns,
+                        .end_ns = saturating_sum(start_ns, request.latency_ns),
+                        .file = request.file,
+                        .thread = request.thread,
+                        .access = Access::write});
   }
 
   bool joins(const Transfer& transfer) const {
@@ -146,7 +147,7 @@ class Feed {
            joined_.bytes <= transfer_bytes_max - transfer.bytes;
   }
 
-  // As the trace has it, exactly.
+  // Counts a request as the trace has it.
   void count(const Request& request, uint64_t address) {
     const bool seek = requests_ == 1 || address != trace_end_;
     trace_end_ = address + request.bytes;
@@ -164,7 +165,7 @@ class Feed {
     Transfer transfer = std::exchange(joined_, {});
     if (!options_.buffered) {
       const uint64_t asked_end = transfer.address + transfer.bytes;
-      // Places begin and end with a sector, so nothing reaches into another file's.
+      // Extents begin and end with a sector, so no transfer reaches into another file's.
       uint64_t begin = round_down(transfer.address, sector_bytes);
       const uint64_t end = round_up(asked_end, sector_bytes);
       Last& last = last_[transfer.file];
@@ -180,7 +181,7 @@ class Feed {
       transfer.address = begin;
       transfer.bytes = end - begin;
     }
-    return device_.take(transfer);
+    return device_.add(transfer);
   }
 
   const ReplayPlan& plan_;
@@ -190,11 +191,11 @@ class Feed {
   uint64_t requests_ = 0;
   uint64_t first_ns_ = 0;
   uint64_t trace_end_ = 0;
-  Transfer joined_;         // waits for what goes on with it; of 0 bytes: none
-  std::vector<Last> last_;  // by file
+  Transfer joined_;         // waits for requests that continue it; 0 bytes: none
+  std::vector<Last> last_;  // [file]
 };
 
-// One arm, equation 1 of the paper: bytes over speed, and a delay for each seek.
+// A model with one arm, equation 1 of the paper: bytes over speed, and a delay for each seek.
 class ImaginedDevice final : public Device {
  public:
   ImaginedDevice(const bowtie::DeviceProfile& profile, const ReplayPlan& plan,
@@ -205,14 +206,14 @@ class ImaginedDevice final : public Device {
         tally_(tally),
         result_(result) {}
 
-  Status take(const Transfer& transfer) override {
+  Status add(const Transfer& transfer) override {
     if ((++taken_ & 0xffff) == 0 && cancelled(options_)) {
       return failure(ErrorCode::interrupted, "replay", profile_.name);
     }
     double begin = now_;
     if (options_.pace == Pace::original) {
       const double due = static_cast<double>(transfer.start_ns) * s_per_ns;
-      // A hostile trace has more than 64 bits of nanoseconds.
+      // A hostile trace may have more than 64 bits of nanoseconds.
       tally_.late(static_cast<uint64_t>(std::clamp((now_ - due) * ns_per_s, 0.0, 1.8e19)));
       begin = std::max(now_, due);
     }
@@ -249,13 +250,13 @@ Status play(const std::string& path, const ReplayPlan& plan, const ReplayOptions
             Device& device, ReplayResult& result) {
   Feed feed(plan, options, device, result);
   const std::vector<ConvertedFile>* files = nullptr;
-  Choice choice(options, files);
+  RequestFilter filter(options, files);
   auto converted = convert_file(
       path, {.syncs = options.sync},
       [&](std::span<const Request> batch) -> Status {
         for (const Request& request : batch) {
-          if (!choice.wants(request)) continue;
-          if (Status status = feed.take(request); !status) return status;
+          if (!filter.wants(request)) continue;
+          if (Status status = feed.add(request); !status) return status;
         }
         return {};
       },
@@ -286,17 +287,17 @@ Result<ReplayPlan> plan_replay(const std::string& path, const ReplayOptions& opt
   if (Status valid = check(options); !valid) return std::unexpected(valid.error());
   if (Status twice = check_readable_twice(path); !twice) return std::unexpected(twice.error());
   ReplayPlan plan;
-  std::vector<Touched> touched;
-  std::vector<uint8_t> accessed;  // by file: 1 read, 2 written
-  std::vector<uint64_t> syncs;    // by file
+  std::vector<TouchedRange> touched;
+  std::vector<uint8_t> accessed;  // [file]: bit 0 read, bit 1 written
+  std::vector<uint64_t> syncs;    // [file]
   const std::vector<ConvertedFile>* files = nullptr;
-  Choice choice(options, files);
+  RequestFilter filter(options, files);
   auto converted = convert_file(
       path, {.syncs = options.sync},
       [&](std::span<const Request> batch) -> Status {
         if (cancelled(options)) return failure(ErrorCode::interrupted, "read the trace", path);
         for (const Request& request : batch) {
-          if (!choice.wants(request)) continue;
+          if (!filter.wants(request)) continue;
           if (touched.size() <= request.file) {
             touched.resize(request.file + 1);
             accessed.resize(request.file + 1);
@@ -309,7 +310,7 @@ Result<ReplayPlan> plan_replay(const std::string& path, const ReplayOptions& opt
           }
           touched[request.file].add(request.offset, request.bytes);
           accessed[request.file] |= request.access == Access::read ? uint8_t{1} : uint8_t{2};
-          plan.last_request_end[request.file] = choice.seen();
+          plan.last_request_end[request.file] = filter.seen();
           ++plan.requests;
           plan.bytes = saturating_sum(plan.bytes, request.bytes);
         }
@@ -333,7 +334,7 @@ Result<ReplayPlan> plan_replay(const std::string& path, const ReplayOptions& opt
   if (!layout) return std::unexpected(layout.error());
   plan.layout = std::move(*layout);
   for (size_t i = 0; i < syncs.size(); ++i) {
-    if (plan.layout.places[i].bytes != 0) plan.syncs += syncs[i];
+    if (plan.layout.extents[i].bytes != 0) plan.syncs += syncs[i];
   }
   if (auto small = lay_out(plan.conversion.files, touched, Room::touched)) {
     plan.touched_bytes = small->bytes;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a replay's transfers go to, real or imagined, and how both count them.
+// The device of a replay's transfers, real or a model, and the counting that both share.
 
 #include <algorithm>
 #include <atomic>
@@ -13,7 +13,7 @@
 namespace penstock::trace {
 
 inline bool cancelled(const ReplayOptions& options) {
-  // Relaxed: a lone flag.
+  // Relaxed order: the flag guards no other data.
   return options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed);
 }
 
@@ -22,7 +22,7 @@ class Tally {
  public:
   explicit Tally(ReplayResult& result) : result_(result) {}
 
-  // Whether it is a seek.
+  // Counts a transfer. Returns whether it is a seek.
   bool started(const Transfer& transfer) {
     if (transfer.is_sync()) return false;
     const bool seek = !any_ || transfer.address != end_;
@@ -72,9 +72,9 @@ class Tally {
 class Device {
  public:
   virtual ~Device() = default;
-  // In the order of the trace.
-  virtual Status take(const Transfer& transfer) = 0;
-  // After the last one: until all are done.
+  // Adds a transfer, in the order of the trace.
+  virtual Status add(const Transfer& transfer) = 0;
+  // Waits until all transfers are done, after the last one.
   virtual Status finish() = 0;
 };
 

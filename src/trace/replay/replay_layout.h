@@ -1,24 +1,24 @@
 #pragma once
 
-// Where the files of a trace lie while it is replayed: section VI.D of Tuxedo.
+// The layout of a trace's files for a replay: section VI.D of Tuxedo.
 //
-// The naive way makes a file for each file of the trace and lets the file system choose where. It
-// chooses differently each time, scatters large files, and puts one at the disk's fast end and
-// another at its slow one; two replays then differ by what has nothing to do with the program.
+// A file system places each new file differently, scatters large ones, and uses the disk's fast end
+// for one and its slow end for another. Replays on such files would differ for reasons that have
+// nothing to do with the program.
 //
-// Here all of them lie in one region, in the order in which the trace saw them first, each in one
-// piece and as long as its data ever became (which the conversion knows; space that a program only
-// reserved has no room). Sequential accesses within a file are sequential in the region, and
-// nothing else is: between two files there is a gap, so that going on from the end of one to the
-// beginning of the next is the jump that it was.
+// So all files are extents of one region, in the order in which the trace saw them first. Each is
+// contiguous and as long as its data ever became (which the conversion knows; space that a program
+// only reserved is left out). Sequential accesses within a file are sequential in the region, and
+// no others are: a gap between two files makes the step from the end of one to the beginning of the
+// next a seek, as it was.
 //
 //   | file 1 ......... | gap | file 2 ... | gap | file 3 ................ |
 //   0                        base, a multiple of 1 MiB for files of 1 MiB and more, of 4 KiB for
 //                            smaller ones (a hundred thousand small ones must not take 100 GB)
 //
-// Room::touched lays out only what was accessed, from the first byte to the last, for those who
-// have not the room for the rest of a large file; distances within a file stay what they were.
-// Block devices are always laid out so.
+// Room::touched lays out only the accessed part of each file, from the first byte to the last, for
+// disks without room for whole files. Distances within a file stay the same. Block devices are
+// always laid out so.
 
 #include <cstdint>
 #include <span>
@@ -31,33 +31,34 @@ namespace penstock::trace {
 
 enum class Room : uint8_t { peak, touched };
 
-// What requests touched of a file.
-struct Touched {
-  uint64_t low = ~uint64_t{0};  // the first byte
-  uint64_t end = 0;             // behind the last one; 0: none
+// The range of a file that requests touched.
+struct TouchedRange {
+  uint64_t low = ~uint64_t{0};  // offset of the first byte
+  uint64_t end = 0;             // offset behind the last byte; 0 if there is none
 
   void add(uint64_t offset, uint64_t bytes);
 };
 
-struct FilePlace {
-  uint64_t base = 0;           // in the region
-  uint64_t skipped_bytes = 0;  // of the file's beginning: not laid out
-  uint64_t bytes = 0;          // 0: not in the region
+// The part of the region for a file.
+struct FileExtent {
+  uint64_t base = 0;           // address in the region
+  uint64_t skipped_bytes = 0;  // bytes at the file's beginning that are left out
+  uint64_t bytes = 0;          // 0: the file is not in the region
 };
 
 struct ReplayLayout {
-  std::vector<FilePlace> places;  // by index into Conversion::files
-  uint64_t bytes = 0;             // of the region: whole sectors
-  uint64_t files = 0;             // in it
+  std::vector<FileExtent> extents;  // [index into Conversion::files]
+  uint64_t bytes = 0;               // size of the region, in whole sectors
+  uint64_t files = 0;               // number of files in the region
 
-  // Where these bytes of a file lie. Errors: corrupt, where they lie in no place: the trace has
-  // changed since it was laid out.
+  // Returns the address of bytes of a file. Errors: corrupt if they are in no extent, because the
+  // trace has changed since the layout.
   Result<uint64_t> address(uint32_t file, uint64_t offset, uint64_t bytes_wanted) const;
 };
 
-// `touched` is parallel to `files`, or shorter. Errors: unsupported, when the sizes sum up to more
-// than a file can have.
-Result<ReplayLayout> lay_out(std::span<const ConvertedFile> files, std::span<const Touched> touched,
-                             Room room);
+// Lays out files. `touched` is parallel to `files`, or shorter. Errors: unsupported if the sizes sum
+// up to more than a file can have.
+Result<ReplayLayout> lay_out(std::span<const ConvertedFile> files,
+                             std::span<const TouchedRange> touched, Room room);
 
 }  // namespace penstock::trace

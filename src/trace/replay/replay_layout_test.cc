@@ -22,17 +22,17 @@ ConvertedFile file_of(uint64_t used_bytes, FileKind kind = FileKind::regular) {
   ConvertedFile file;
   file.first_path = "/file";
   file.kind = kind;
-  file.peak_bytes = used_bytes + 3 * GiB;  // reserved, never written: no room is due to it
+  file.peak_bytes = used_bytes + 3 * GiB;  // reserved and never written: not laid out
   file.used_bytes = used_bytes;
   return file;
 }
 
-TEST(ReplayLayout, EveryFileIsInOnePieceAsLongAsItsDataAndApartFromTheOthers) {
+TEST(ReplayLayout, FilesAreContiguousApartAndAsLongAsTheirData) {
   for (const uint64_t seed : {1u, 2u, 3u, 4u}) {
     SCOPED_TRACE(seed);
     Random random(seed);
     std::vector<ConvertedFile> files;
-    std::vector<Touched> touched;
+    std::vector<TouchedRange> touched;
     for (int i = 0; i < 300; ++i) {
       const uint64_t peak = random.below(uint64_t{1} << (1 + random.below(33))) + 1;
       files.push_back(
@@ -50,35 +50,35 @@ TEST(ReplayLayout, EveryFileIsInOnePieceAsLongAsItsDataAndApartFromTheOthers) {
       uint64_t last_end = 0;
       uint64_t in_it = 0;
       for (size_t i = 0; i < files.size(); ++i) {
-        const FilePlace& place = layout->places[i];
+        const FileExtent& extent = layout->extents[i];
         if (touched[i].end == 0) {
-          EXPECT_EQ(place.bytes, 0u);
+          EXPECT_EQ(extent.bytes, 0u);
           EXPECT_FALSE(layout->address(static_cast<uint32_t>(i), 0, 1));
           continue;
         }
         ++in_it;
         const bool part = room == Room::touched || files[i].kind == FileKind::block_device;
-        EXPECT_EQ(place.base % (place.bytes >= MiB ? MiB : sector_bytes), 0u);
-        EXPECT_LE(place.skipped_bytes, touched[i].low);
-        EXPECT_GE(place.skipped_bytes + place.bytes, touched[i].end);
+        EXPECT_EQ(extent.base % (extent.bytes >= MiB ? MiB : sector_bytes), 0u);
+        EXPECT_LE(extent.skipped_bytes, touched[i].low);
+        EXPECT_GE(extent.skipped_bytes + extent.bytes, touched[i].end);
         if (!part) {
-          EXPECT_EQ(place.skipped_bytes, 0u);
-          EXPECT_EQ(place.bytes,
+          EXPECT_EQ(extent.skipped_bytes, 0u);
+          EXPECT_EQ(extent.bytes,
                     round_up(std::max(files[i].used_bytes, touched[i].end), sector_bytes));
         } else {
-          EXPECT_LT(place.bytes, touched[i].end - touched[i].low + 2 * sector_bytes);
+          EXPECT_LT(extent.bytes, touched[i].end - touched[i].low + 2 * sector_bytes);
         }
         if (last_end != 0) {
-          EXPECT_GT(place.base, last_end) << "no gap before file " << i;
+          EXPECT_GT(extent.base, last_end) << "no gap before file " << i;
         }
-        last_end = place.base + place.bytes;
-        // Both ends are there, and what is behind is not.
+        last_end = extent.base + extent.bytes;
+        // Both ends have addresses, and the byte behind has none.
         const auto low = layout->address(static_cast<uint32_t>(i), touched[i].low, 1);
         const auto last = layout->address(static_cast<uint32_t>(i), touched[i].end - 1, 1);
         ASSERT_TRUE(low && last);
         EXPECT_EQ(*last - *low, touched[i].end - 1 - touched[i].low);
         EXPECT_FALSE(
-            layout->address(static_cast<uint32_t>(i), place.skipped_bytes + place.bytes, 1));
+            layout->address(static_cast<uint32_t>(i), extent.skipped_bytes + extent.bytes, 1));
       }
       EXPECT_EQ(layout->bytes, last_end);
       EXPECT_EQ(layout->files, in_it);
@@ -88,8 +88,8 @@ TEST(ReplayLayout, EveryFileIsInOnePieceAsLongAsItsDataAndApartFromTheOthers) {
 
 TEST(ReplayLayout, SmallFilesTakeLittleMoreThanTheirBytes) {
   const std::vector<ConvertedFile> files(100'000, file_of(100));
-  std::vector<Touched> touched(files.size());
-  for (Touched& of_file : touched) of_file.add(0, 100);
+  std::vector<TouchedRange> touched(files.size());
+  for (TouchedRange& of_file : touched) of_file.add(0, 100);
   const auto layout = lay_out(files, touched, Room::peak);
   ASSERT_TRUE(layout);
   EXPECT_LE(layout->bytes, 2 * sector_bytes * files.size());
@@ -98,12 +98,12 @@ TEST(ReplayLayout, SmallFilesTakeLittleMoreThanTheirBytes) {
 TEST(ReplayLayout, SizesOfHostileTracesAreAnErrorAndDoNotWrapAround) {
   std::vector<ConvertedFile> files = {file_of(largest_offset), file_of(largest_offset),
                                       file_of(largest_offset)};
-  std::vector<Touched> touched(3);
-  for (Touched& of_file : touched) of_file.add(0, 10);
+  std::vector<TouchedRange> touched(3);
+  for (TouchedRange& of_file : touched) of_file.add(0, 10);
   const auto layout = lay_out(files, touched, Room::peak);
   ASSERT_FALSE(layout);
   EXPECT_EQ(layout.error().code, ErrorCode::unsupported);
-  // What is touched of them is small.
+  // Their touched ranges are small.
   const auto small = lay_out(files, touched, Room::touched);
   ASSERT_TRUE(small);
   EXPECT_LE(small->bytes, 6 * sector_bytes);
@@ -113,7 +113,7 @@ TEST(ReplayLayout, SizesOfHostileTracesAreAnErrorAndDoNotWrapAround) {
 
 TEST(ReplayLayout, AnAddressWhoseSumsWouldOverflowIsRefused) {
   const std::vector<ConvertedFile> files = {file_of(8192)};
-  std::vector<Touched> touched(1);
+  std::vector<TouchedRange> touched(1);
   touched[0].add(4096, 100);
   const auto layout = lay_out(files, touched, Room::touched);
   ASSERT_TRUE(layout);

@@ -10,7 +10,7 @@ ReplayQueue::ReplayQueue(const ReplayQueueOptions& options) : options_(options) 
   PENSTOCK_CHECK(options.depth_max > 0 && options.window > 0, "room for a request");
 }
 
-// How many requests of the trace were in flight when this one began, itself included.
+// Returns how many requests of the trace were in flight when this one began, including itself.
 uint32_t ReplayQueue::concurrent_at(const Transfer& transfer) {
   while (!ends_.empty() && ends_.top() <= transfer.start_ns) ends_.pop();
   ends_.push(std::max(transfer.end_ns, transfer.start_ns));
@@ -39,7 +39,8 @@ void ReplayQueue::add(const Transfer& transfer) {
   ++waiting_count_;
 }
 
-// Whether what was written to its file before it is done, of a sync that the present scan is at.
+// Returns whether all writes to the file before a sync are done. REQUIRES: the current scan is at the
+// sync.
 bool ReplayQueue::is_written_before(const Transfer& sync) const {
   return passed_over_[sync.file] != scans_ &&
          std::ranges::none_of(flying_writes_, [&](const Write& write) {
@@ -47,7 +48,8 @@ bool ReplayQueue::is_written_before(const Transfer& sync) const {
          });
 }
 
-// Whether a sync of its thread is under way that had ended, in the trace, before it began.
+// Returns whether a sync of the transfer's thread is under way that had ended in the trace before the
+// transfer began.
 bool ReplayQueue::waits_for_own_sync(const Transfer& transfer) const {
   return std::ranges::any_of(flying_syncs_, [&](const Transfer& sync) {
     return sync.thread == transfer.thread && sync.end_ns <= transfer.start_ns;

@@ -1,15 +1,16 @@
 #pragma once
 
-// Which request of a trace may start next. No clocks, no disks: what is told decides.
+// The queue that decides which request of a trace may start next. It uses no clock and no disk, only
+// its arguments.
 //
-// The naive way replays one request after the other; a program that kept 32 of them in flight is
-// then measured as one that waits for each. The other naive way gives each thread of the trace a
-// thread that runs through its requests as fast as it can; a thousand processes that ran one after
-// the other (a build, a shell script) then run at once, and threads drift apart until the pattern
-// on the disk is no longer the program's.
+// If requests were replayed one after the other, a program that kept 32 of them in flight would be
+// measured as one that waits for each. If each thread of the trace had a thread that makes its
+// requests as fast as it can, a thousand processes that ran one after the other (a build, a shell
+// script) would run at once, and threads would drift apart until the pattern on the disk is no longer
+// the program's.
 //
-// What a trace knows of why a request was made when it was made, is what had come back before. So,
-// with Concurrency::original, a request r starts when
+// A trace shows which requests had ended before another began, and so what that one may have waited
+// for. With Concurrency::original, a request r starts when
 //
 //   1. nothing of its own thread is waiting or in flight that had ended, in the trace, before r
 //      began: each thread is a queue of its own, and requests that overlapped (io_uring) may;
@@ -17,22 +18,22 @@
 //      more at once than the program had, whoever made them;
 //   3. at the original pace: its time has come.
 //
-// A sync has one more: what was written to its file before it, in the trace's order, is done. It
-// counts as a request of its thread, so that what the program did after it comes after it, with
+// A sync has one more rule: all writes to its file before it, in the trace's order, are done. It
+// counts as a request of its thread, so that the thread's later requests come after it, with
 // Concurrency::ahead too: there rule 1 holds for syncs alone.
 //
-// Among those that may, the first in the trace's order goes first. One whose thread is still busy
-// is overtaken, but never by requests `window` places behind it, so that the order on the disk
-// stays close to the trace's. With Concurrency::serial rule 2 allows one; with Concurrency::ahead a
-// fixed number, rule 1 holds for what a thread did after a sync of its own and for nothing else,
-// and nothing is overtaken: the trace's order, and the device always busy but for syncs.
+// If several may start, the first one in the trace's order starts. A request whose thread is
+// busy is overtaken, but never by requests `window` places behind it, so that the order on the disk
+// stays close to the trace's. With Concurrency::serial rule 2 allows one; with Concurrency::ahead it
+// allows a fixed number, rule 1 holds only for requests after a sync of the same thread, and no
+// request is overtaken: the trace's order, and a device that is always busy except for syncs.
 //
-// Progress: with nothing in flight rules 1 and 2 let the first waiting request start (what rule 1
-// looks at stands before it in the trace's order, so it is in flight or gone).
+// Progress: with nothing in flight, rules 1 and 2 let the first waiting request start (requests that
+// rule 1 waits for come before it in the trace's order, so they are in flight or done).
 //
-// How many were in flight when r began is counted as requests come, in the order in which they were
-// started: those before it whose end lies behind its start. Only the `depth_max` latest ends matter
-// for a count that is cut at depth_max, so that many are kept.
+// The number in flight when r began is counted as requests come, in the order of their start: the
+// requests before r that ended after r's start. The count is cut at depth_max, so the `depth_max`
+// latest ends are enough.
 
 #include <cstdint>
 #include <deque>
@@ -49,16 +50,16 @@ namespace penstock::trace {
 enum class Concurrency : uint8_t { original, serial, ahead };
 enum class Pace : uint8_t { fast, original };
 
-// What is moved for one request, or for several that were joined; or a sync, which moves nothing.
+// One request, or several that were joined; or a sync, which moves no bytes.
 struct Transfer {
-  uint64_t address = 0;   // in the region
-  uint64_t bytes = 0;     // 0: a sync
-  uint64_t start_ns = 0;  // in the trace, since the first request that is replayed
+  uint64_t address = 0;   // address in the region
+  uint64_t bytes = 0;     // 0 for a sync
+  uint64_t start_ns = 0;  // time in the trace, since the first replayed request
   uint64_t end_ns = 0;
   uint32_t file = 0;
   int32_t thread = 0;
   Access access = Access::read;
-  uint64_t order = 0;  // the queue's own
+  uint64_t order = 0;  // used by the queue
 
   bool is_sync() const { return bytes == 0; }
 };
@@ -66,42 +67,42 @@ struct Transfer {
 struct ReplayQueueOptions {
   Concurrency concurrency = Concurrency::original;
   Pace pace = Pace::fast;
-  unsigned depth_max = 64;  // requests in flight; of `ahead`: as many as that, always
+  unsigned depth_max = 64;  // most requests in flight; with `ahead` their constant number
   size_t window = 256;
 };
 
-// Thread safety: none. Invariants: what was added is given once, by start(); threads_ has an entry
-// for each thread with something waiting or in flight.
+// Thread safety: none. Invariants: start() returns each added transfer once; threads_ has an entry
+// for each thread with a transfer that waits or is in flight.
 class ReplayQueue {
  public:
   explicit ReplayQueue(const ReplayQueueOptions& options);
 
   bool full() const { return waiting_.size() >= options_.window; }
-  bool empty() const { return waiting_count_ == 0; }  // nothing waits
+  bool empty() const { return waiting_count_ == 0; }  // no transfer waits
   unsigned in_flight() const { return in_flight_; }
 
-  // In the trace's order. REQUIRES: not full().
+  // Adds a transfer, in the trace's order. REQUIRES: not full().
   void add(const Transfer& transfer);
 
-  // The next one that may start at `now_ns` (since the replay began; ignored at the fast pace), now
-  // in flight; or nothing.
+  // Starts the next transfer that may start at `now_ns` (since the replay began; ignored at the fast
+  // pace), and returns it. Returns nullopt if there is none.
   std::optional<Transfer> start(uint64_t now_ns);
-  // After start() gave nothing: when to ask again, if nothing ends before; nothing: only when
-  // something has ended.
+  // After start() returned nullopt: the time of the next start() if no transfer ends before. nullopt
+  // means that no transfer can start before another one ends.
   std::optional<uint64_t> due_ns() const { return due_ns_; }
-  // REQUIRES: start() gave it, and it was not ended yet.
+  // Ends a transfer. REQUIRES: start() has returned it, and it has not ended yet.
   void ended(const Transfer& transfer);
 
  private:
   struct Waiting {
     Transfer transfer;
-    uint32_t concurrent = 1;  // rule 2, itself included
+    uint32_t concurrent = 1;  // limit of rule 2, this one included
     bool started = false;
   };
   struct Thread {
     uint32_t waiting = 0;
-    std::vector<uint64_t> flying_ends;  // in the trace, of those in flight
-    // Of the present scan: the earliest end of those in flight, and of those passed over.
+    std::vector<uint64_t> flying_ends;  // ends, in the trace, of transfers in flight
+    // In the current scan: the earliest end of transfers in flight or passed over.
     uint64_t scan = 0;
     uint64_t earliest_end = 0;
   };
@@ -111,16 +112,16 @@ class ReplayQueue {
   bool waits_for_own_sync(const Transfer& transfer) const;
 
   const ReplayQueueOptions options_;
-  std::deque<Waiting> waiting_;  // the front one has not started
+  std::deque<Waiting> waiting_;  // the first one has not started
   size_t waiting_count_ = 0;
-  uint32_t concurrent_max_ = 1;  // of all so far
+  uint32_t concurrent_max_ = 1;  // largest `concurrent` so far
   unsigned in_flight_ = 0;
   std::unordered_map<int32_t, Thread> threads_;
   uint64_t scans_ = 0;
   std::optional<uint64_t> due_ns_;
-  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> ends_;  // the latest ones
-  // For syncs: writes in flight, and by file the last scan that passed over a write; and syncs in
-  // flight, for rule 1.
+  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> ends_;  // the latest ends
+  // For syncs: writes in flight, the last scan that passed over a write of each file, and, for rule
+  // 1, syncs in flight.
   struct Write {
     uint64_t order = 0;
     uint32_t file = 0;

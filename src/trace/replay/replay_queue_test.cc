@@ -28,7 +28,7 @@ std::vector<uint64_t> start_all(ReplayQueue& queue, uint64_t now_ns = 0) {
 }
 using Numbers = std::vector<uint64_t>;
 
-TEST(ReplayQueue, OfAThreadOneAfterTheOther) {
+TEST(ReplayQueue, ThreadsMakeOneRequestAfterTheOther) {
   ReplayQueue queue({});
   for (uint64_t i = 0; i < 5; ++i) queue.add(transfer(i, 1, 100 * i, 100 * i + 50));
   for (uint64_t i = 0; i < 5; ++i) {
@@ -41,19 +41,19 @@ TEST(ReplayQueue, OfAThreadOneAfterTheOther) {
 TEST(ReplayQueue, ProcessesThatRanOneAfterTheOtherDoSoAgain) {
   ReplayQueue queue({});
   queue.add(transfer(0, 1, 0, 10));
-  queue.add(transfer(1, 2, 10, 20));  // another one, begun when the first had ended
+  queue.add(transfer(1, 2, 10, 20));  // another process, which began when the first had ended
   queue.add(transfer(2, 3, 30, 40));
   EXPECT_EQ(start_all(queue), Numbers{0});
   queue.ended(transfer(0, 1, 0, 10));
   EXPECT_EQ(start_all(queue), Numbers{1});
 }
 
-TEST(ReplayQueue, RequestsOfOneThreadThatOverlappedDoSoAgain) {
+TEST(ReplayQueue, OverlappingRequestsOfOneThreadOverlapAgain) {
   ReplayQueue queue({});
-  queue.add(transfer(0, 1, 0, 100));  // an io_uring
+  queue.add(transfer(0, 1, 0, 100));  // a request of an io_uring
   queue.add(transfer(1, 1, 10, 110));
   queue.add(transfer(2, 1, 20, 120));
-  queue.add(transfer(3, 1, 105, 200));  // when the first had come back
+  queue.add(transfer(3, 1, 105, 200));  // began after the end of the first
   EXPECT_EQ(start_all(queue), (Numbers{0, 1, 2}));
   queue.ended(transfer(1, 1, 10, 110));
   EXPECT_EQ(start_all(queue), Numbers{}) << "request 3 was made after 0 had ended";
@@ -61,7 +61,7 @@ TEST(ReplayQueue, RequestsOfOneThreadThatOverlappedDoSoAgain) {
   EXPECT_EQ(start_all(queue), Numbers{3});
 }
 
-TEST(ReplayQueue, AThreadThatIsBusyIsOvertakenWithinTheWindow) {
+TEST(ReplayQueue, BusyThreadsAreOvertakenWithinTheWindow) {
   ReplayQueue queue({.window = 4});
   const Transfer slow = transfer(0, 1, 0, 10);
   queue.add(slow);
@@ -72,7 +72,7 @@ TEST(ReplayQueue, AThreadThatIsBusyIsOvertakenWithinTheWindow) {
   queue.ended(transfer(1, 2, 5, 15));
   EXPECT_EQ(start_all(queue), Numbers{3}) << "2 waits for its thread";
   queue.ended(transfer(3, 2, 16, 26));
-  // Request 2 still stands in front: what is 4 places behind it does not come in.
+  // Request 2 is still the first one: a request 4 places behind it is not added.
   queue.add(transfer(4, 2, 27, 37));
   EXPECT_FALSE(queue.full());
   queue.add(transfer(5, 2, 38, 48));
@@ -119,8 +119,8 @@ Transfer sync_of(uint32_t file, Transfer made) {
   return access_of(file, Access::write, made);
 }
 
-// What several threads wrote to one file, and a sync by one of them.
-TEST(ReplayQueue, ASyncWaitsForWhatWasWrittenToItsFileBeforeIt) {
+// Several threads write to one file, and one of them syncs it.
+TEST(ReplayQueue, ASyncWaitsForEarlierWritesToItsFile) {
   for (const Concurrency concurrency : {Concurrency::original, Concurrency::ahead}) {
     ReplayQueue queue({.concurrency = concurrency, .depth_max = 8});
     queue.add(access_of(7, Access::write, transfer(0, 1, 0, 100)));
@@ -130,7 +130,7 @@ TEST(ReplayQueue, ASyncWaitsForWhatWasWrittenToItsFileBeforeIt) {
     queue.add(access_of(7, Access::write, transfer(4, 5, 20, 200)));
     std::vector<Transfer> started;
     while (auto next = queue.start(0)) started.push_back(*next);
-    // Of other threads, what comes behind it in the trace need not wait for it.
+    // Later requests of other threads need not wait for it.
     ASSERT_EQ(started.size(), concurrency == Concurrency::original ? 4u : 3u);
     EXPECT_EQ(started[2].file, 8u);
     queue.ended(started[1]);
@@ -146,7 +146,7 @@ TEST(ReplayQueue, ASyncWaitsForWhatWasWrittenToItsFileBeforeIt) {
   }
 }
 
-TEST(ReplayQueue, WhatAThreadDidAfterASyncComesAfterIt) {
+TEST(ReplayQueue, RequestsOfAThreadAfterItsSyncWaitForIt) {
   for (const Concurrency concurrency : {Concurrency::original, Concurrency::ahead}) {
     ReplayQueue queue({.concurrency = concurrency, .depth_max = 8});
     queue.add(sync_of(7, transfer(0, 1, 0, 100)));
@@ -155,7 +155,7 @@ TEST(ReplayQueue, WhatAThreadDidAfterASyncComesAfterIt) {
     queue.add(access_of(7, Access::write, transfer(3, 1, 100, 200)));
     const auto sync = queue.start(0);
     ASSERT_TRUE(sync && sync->is_sync());
-    // Neither another thread, nor what this one asked before its sync had ended.
+    // Other threads do not wait for it, nor requests of this thread that began before its end.
     const auto other = queue.start(0);
     ASSERT_TRUE(other && other->thread == 2);
     const auto beside = queue.start(0);
@@ -169,7 +169,7 @@ TEST(ReplayQueue, WhatAThreadDidAfterASyncComesAfterIt) {
   }
 }
 
-// What the header promises, of random traces on a device that ends what it likes.
+// Checks the header's rules, for random traces on a device that ends transfers in any order.
 TEST(ReplayQueue, KeepsItsRulesAndEndsWhateverTheTrace) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -200,7 +200,7 @@ TEST(ReplayQueue, KeepsItsRulesAndEndsWhateverTheTrace) {
                                   Concurrency::ahead}[random.below(3)],
         .depth_max = static_cast<unsigned>(1 + random.below(8)),
         .window = 1 + random.below(16)};
-    // How many of the trace were in flight when i began.
+    // The number of requests that were in flight in the trace when i began.
     auto concurrent = [&](size_t i) {
       uint64_t others = 1;
       for (size_t k = 0; k < i; ++k) others += all[k].end_ns > all[i].start_ns;

@@ -24,21 +24,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What is left free, so that others who write to the disk meanwhile do not fail.
+// Space that stays free, so that other programs can write to the disk meanwhile.
 constexpr uint64_t spare_bytes = 64 * MiB;
 
 constexpr unsigned fill_depth = 16;
 constexpr size_t fill_bytes = 2 * MiB;
 
 Error no_room(uint64_t needed_bytes, uint64_t there_bytes, const std::string& place) {
-  // Rounded apart, so that the two numbers differ as the sizes do.
+  // The numbers are rounded apart, so that they differ if the sizes do.
   return Error{ErrorCode::out_of_space,
                fmt::format("hold the trace's files, {} MiB: {} MiB are free",
                            ceil_div(needed_bytes, MiB), there_bytes / MiB),
                place};
 }
 
-// The system's own name of a device, whatever its node is called.
+// Returns the system's name of a device, regardless of the name of its node.
 std::string device_name(const std::string& path, const std::string& root) {
   struct stat status = {};
   std::error_code error;
@@ -53,7 +53,7 @@ std::string device_name(const std::string& path, const std::string& root) {
   return error ? "" : real.filename().string();
 }
 
-// The first words of the lines of a table of the system (devices, as it happens).
+// Returns the first words of the lines of one of the system's tables, which are devices.
 std::vector<std::string> first_words(const std::string& path) {
   std::vector<std::string> words;
   std::ifstream file(path);
@@ -61,7 +61,7 @@ std::vector<std::string> first_words(const std::string& path) {
   return words;
 }
 
-// Turns the emulated device off while it lives.
+// Turns the emulated device off during its lifetime.
 class OnTheRealDevice {
  public:
   OnTheRealDevice() : emulated_(io::emulated()) {
@@ -155,8 +155,8 @@ Result<ReplayRegion> ReplayRegion::open(const ReplayRegionOptions& options) {
       return failure(ErrorCode::permission, "overwrite this device: " + why, options.device,
                      "a device that nothing uses");
     }
-    // What exists and is no regular file is opened as it is, and a device for us alone: in_use()
-    // has the better words, but knows only what this process can see.
+    // create_output() opens an existing device as it is, and exclusively. The message of in_use() is
+    // better, but it sees only what this process can see.
     auto device = io::File::create_output(
         options.device,
         {.caching = caching, .rules = {.overwrite_device = true}, .bytes = options.bytes});
@@ -185,7 +185,7 @@ Result<ReplayRegion> ReplayRegion::open(const ReplayRegionOptions& options) {
     if (Status reserved = region.file_.preallocate(options.bytes); !reserved) {
       return std::unexpected(reserved.error());
     }
-    // A file system that reserves nothing gives a file that is as long.
+    // A file system that cannot reserve space makes a sparse file of that size.
     auto bytes = region.file_.size();
     if (!bytes) return std::unexpected(bytes.error());
     if (*bytes < options.bytes) {
@@ -204,7 +204,7 @@ Status ReplayRegion::fill(const std::atomic<bool>* cancel, const ReplayProgress&
   const OnTheRealDevice real;
   auto buffers = ReplayBuffers::make(fill_depth, fill_bytes);
   if (!buffers) return std::unexpected(buffers.error());
-  io::RequestRing ring;  // goes first: it waits for its requests
+  io::RequestRing ring;  // destroyed first: waits for its requests
   if (Status opened = ring.open({.depth = fill_depth}); !opened) return opened;
   for (uint64_t submitted = 0, done = 0; done < bytes_;) {
     if (submitted < bytes_ && !ring.full()) {
@@ -221,7 +221,7 @@ Status ReplayRegion::fill(const std::atomic<bool>* cancel, const ReplayProgress&
     }
     done += ring.wait_oldest().bytes;
     if (Status status = ring.status(); !status) return status;
-    if (cancel != nullptr && cancel->load(std::memory_order_relaxed))  // a lone flag
+    if (cancel != nullptr && cancel->load(std::memory_order_relaxed))  // guards no other data
       return failure(ErrorCode::interrupted, "fill the region of the replay", place_);
     if (progress) progress(done, bytes_);
   }

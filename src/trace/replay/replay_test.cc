@@ -33,7 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 using io::sector_bytes;
 
-// A trace of one open descriptor for each file, which every thread uses.
+// A trace with one descriptor per file, which all threads use.
 class Script {
  public:
   explicit Script(const std::string& path)
@@ -108,9 +108,9 @@ TEST(SimulatedReplay, TakesTheTimeOfEquationOne) {
   Script script(folder / "t");
   const uint32_t a = script.file("/a", 8 * MiB), b = script.file("/b", 8 * MiB);
   for (uint64_t i = 0; i < 8; ++i) script.request(a, Access::read, i * MiB, MiB);   // 1 seek
-  for (uint64_t i = 0; i < 4; ++i) script.request(b, Access::write, i * MiB, MiB);  // 1
-  script.request(b, Access::write, 7 * MiB, MiB);                                   // 1
-  script.request(a, Access::read, 0, MiB);                                          // 1
+  for (uint64_t i = 0; i < 4; ++i) script.request(b, Access::write, i * MiB, MiB);  // 1 seek
+  script.request(b, Access::write, 7 * MiB, MiB);                                   // 1 seek
+  script.request(a, Access::read, 0, MiB);                                          // 1 seek
   const ReplayResult result = simulated(script.finish());
   EXPECT_EQ(result.totals.seeks, 4u);
   EXPECT_EQ(result.totals.trace_seeks, 4u);
@@ -130,12 +130,12 @@ TEST(SimulatedReplay, ASyncCostsASwitchAndIsNoSeek) {
   TemporaryFolder folder;
   Script script(folder / "t");
   const uint32_t a = script.file("/a", MiB), b = script.file("/b", MiB), c = script.file("/c", MiB);
-  script.sync(a);  // before anything
+  script.sync(a);  // before any request
   script.request(a, Access::write, 0, 4096);
   script.sync(a);
   script.request(a, Access::write, 4096, 4096);
   script.sync(b);
-  script.sync(c);  // nothing of it is replayed
+  script.sync(c);  // a file without replayed requests
   script.request(b, Access::read, 0, 4096);
   const std::string trace = script.finish();
   const ReplayResult result = simulated(trace);
@@ -149,12 +149,12 @@ TEST(SimulatedReplay, ASyncCostsASwitchAndIsNoSeek) {
   EXPECT_EQ(without.totals.syncs, 0u);
   EXPECT_NEAR(without.seconds, result.seconds - 0.02, 1e-9);
   EXPECT_EQ(planned(trace).syncs, 2u);
-  // A part has the syncs behind its requests.
+  // A part contains the syncs behind its requests.
   EXPECT_EQ(planned(trace, {.requests = 1}).syncs, 1u);
   EXPECT_EQ(planned(trace, {.first_request = 1}).syncs, 1u);
 }
 
-// A log that is appended to and synced moves the sector of its end again and again.
+// Appends to a log with syncs write its last sector repeatedly.
 TEST(Transfers, AfterASyncTheLastSectorIsWrittenAgain) {
   for (const bool syncs : {false, true}) {
     TemporaryFolder folder;
@@ -170,7 +170,7 @@ TEST(Transfers, AfterASyncTheLastSectorIsWrittenAgain) {
   }
 }
 
-// Going on from the end of one file to the beginning of the next one is a jump, although they are
+// A step from the end of one file to the beginning of the next one is a seek, although they are
 // neighbours in the region.
 TEST(SimulatedReplay, NeighbourFilesAreNotOneFile) {
   TemporaryFolder folder;
@@ -196,7 +196,7 @@ TEST(SimulatedReplay, AtTheOriginalPaceItLastsAsLongAsTheTrace) {
   EXPECT_LT(simulated(trace).seconds, 1);
 }
 
-// Joining and widening against a plain model, of random requests that often go on where they were.
+// Compares joining and widening with a plain model, for random requests that often continue others.
 TEST(Transfers, MoveTheSectorsOfTheRequestsAndSharedOnesOnce) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -233,7 +233,7 @@ TEST(Transfers, MoveTheSectorsOfTheRequestsAndSharedOnesOnce) {
     }
     const std::string trace = script.finish();
     for (const bool join : {false, true}) {
-      // The model: the same in two steps.
+      // The model joins and widens in two steps.
       std::vector<Known> joined;
       for (const Known& next : requests) {
         if (join && !joined.empty() && joined.back().file == next.file &&
@@ -279,7 +279,7 @@ TEST(Transfers, MoveTheSectorsOfTheRequestsAndSharedOnesOnce) {
   }
 }
 
-TEST(Transfers, ALineAtATimeIsNotALineAtATimeOnTheDisk) {
+TEST(Transfers, SmallSequentialRequestsMoveEachSectorOnce) {
   TemporaryFolder folder;
   Script script(folder / "t");
   const uint32_t a = script.file("/a", MiB);
@@ -290,7 +290,7 @@ TEST(Transfers, ALineAtATimeIsNotALineAtATimeOnTheDisk) {
   EXPECT_EQ(result.totals.transfers, 245u);
 }
 
-TEST(Plan, PartsAreCountedAmongTheFilesAskedFor) {
+TEST(Plan, PartsCountRequestsToTheSelectedFiles) {
   TemporaryFolder folder;
   Script script(folder / "t");
   const uint32_t a = script.file("/in/a", MiB), b = script.file("/lib/b", 64 * MiB),
@@ -314,7 +314,7 @@ TEST(Plan, PartsAreCountedAmongTheFilesAskedFor) {
   EXPECT_EQ(result.files[1].requests(), 0u);
 }
 
-TEST(Plan, WhatCannotBeReplayedIsAnError) {
+TEST(Plan, ImpossibleReplaysAreErrors) {
   TemporaryFolder folder;
   Script script(folder / "t");
   const uint32_t a = script.file("/a", MiB);
@@ -332,7 +332,7 @@ TEST(Plan, WhatCannotBeReplayedIsAnError) {
             std::string::npos);
 }
 
-TEST(Plan, OffsetsAtTheEndOfTheWorldAreSimulatedOrRefused) {
+TEST(Plan, LargestOffsetsAreSimulatedOrRefused) {
   TemporaryFolder folder;
   Script script(folder / "t");
   const uint32_t a = script.file("/a", 0), b = script.file("/b", largest_offset);
@@ -351,21 +351,21 @@ TEST(Plan, OffsetsAtTheEndOfTheWorldAreSimulatedOrRefused) {
   const ReplayResult result = simulated(large);
   EXPECT_EQ(result.totals.moved_bytes(), uint64_t{1} << 61);
   EXPECT_GT(result.seconds, 1e10);
-  // No disk has that much; nothing is written, or reserved, before that is known.
+  // No disk has that much. The error comes before anything is written or reserved.
   const auto region =
       ReplayRegion::open({.directory = folder.path(), .bytes = planned(large).layout.bytes});
   ASSERT_FALSE(region);
   EXPECT_EQ(region.error().code, ErrorCode::out_of_space);
 }
 
-// Whatever the numbers, there is a result or an error.
+// Any numbers give a result or an error.
 TEST(Plan, HostileNumbersAreAnErrorOrReplayed) {
   int replayed = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     TemporaryFolder folder;
     Random random(seed);
-    // Of some traces all numbers are small enough to be replayed.
+    // Some traces have only numbers that are small enough for a replay.
     const uint64_t shift = random.below(64);
     auto any = [&](uint64_t most) {
       const uint64_t value = random.next() >> shift >> random.below(64 - shift);
@@ -436,8 +436,8 @@ std::vector<std::byte> contents(const ReplayRegion& region) {
   return bytes;
 }
 
-// Where a replay writes, and where not.
-TEST_P(OnFiles, WritesLandInTheirFilesPlacesAndNowhereElse) {
+// Checks which bytes of the region a replay writes.
+TEST_P(OnFiles, WritesLandInTheirFilesExtentsAlone) {
   for (const uint64_t seed : {1u, 2u, 3u, 4u}) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
@@ -478,7 +478,7 @@ TEST_P(OnFiles, WritesLandInTheirFilesPlacesAndNowhereElse) {
         end = round_up(end, sector_bytes);
       }
       const auto at =
-          expected.begin() + static_cast<ptrdiff_t>(plan.layout.places[write.file].base);
+          expected.begin() + static_cast<ptrdiff_t>(plan.layout.extents[write.file].base);
       std::fill(at + static_cast<ptrdiff_t>(begin), at + static_cast<ptrdiff_t>(end), 1);
     }
     for (uint64_t at = 0; at < found.size(); at += sector_bytes) {
@@ -489,7 +489,7 @@ TEST_P(OnFiles, WritesLandInTheirFilesPlacesAndNowhereElse) {
         elsewhere += expected[i] == 0 && found[i] != std::byte{0};
       }
       ASSERT_EQ(elsewhere, 0u) << "at " << at;
-      // Of random bytes some are 0.
+      // Some random bytes are 0.
       if (wanted > 64) {
         ASSERT_GT(written, wanted / 2) << "at " << at;
       }
@@ -497,7 +497,7 @@ TEST_P(OnFiles, WritesLandInTheirFilesPlacesAndNowhereElse) {
   }
 }
 
-TEST_P(OnFiles, FilesThatTheTraceNamesAreNotTouched) {
+TEST_P(OnFiles, FilesOfTheTraceAreNotTouched) {
   const std::string precious = folder_ / "precious";
   std::ofstream(precious) << "what I wrote for years";
   const auto time = fs::last_write_time(precious);
@@ -537,7 +537,7 @@ TEST_P(OnFiles, ASerialReplayMakesTheSeeksOfTheTrace) {
     ReplayRegion space = region(plan.layout.bytes);
     const auto result = replay(trace, plan, space, with);
     ASSERT_TRUE(result);
-    // Requests of the script never overlap in time, so the original is serial, too.
+    // Requests of the script never overlap in time, so Concurrency::original is serial, too.
     EXPECT_EQ(result->totals.seeks, result->totals.trace_seeks);
     EXPECT_EQ(result->totals.seeks, plan.conversion.device_seeks);
     EXPECT_EQ(std::accumulate(result->runs.begin(), result->runs.end(), uint64_t{0}),
@@ -547,7 +547,7 @@ TEST_P(OnFiles, ASerialReplayMakesTheSeeksOfTheTrace) {
   }
 }
 
-// The emulated device and the imagined one have the same arm.
+// The emulated device and the model have the same arm.
 TEST_P(OnFiles, TheEmulatedDeviceIsAsBusyAsTheSimulatedOneWouldBe) {
   Random random(3);
   Script script(folder_ / "t");
@@ -582,11 +582,11 @@ TEST_P(OnFiles, TheEmulatedDeviceIsAsBusyAsTheSimulatedOneWouldBe) {
   EXPECT_GE(result->seconds, imagined->seconds * 0.99);
 }
 
-TEST_P(OnFiles, AtTheOriginalPaceNothingComesBeforeItsTime) {
+TEST_P(OnFiles, AtTheOriginalPaceNoRequestIsEarly) {
   Script script(folder_ / "t");
   const uint32_t a = script.file("/a", MiB);
   constexpr uint64_t ms = 1'000'000;
-  // Two threads; the second one's first request is due while the first one's long one lasts.
+  // The first request of thread 2 is due during a long request of thread 1.
   script.request_at(a, Access::read, 0, MiB, 1, 10 * ms, 200 * ms);
   for (uint64_t i = 0; i < 8; ++i) {
     script.request_at(a, Access::read, i * 4096, 4096, 2, (20 + 20 * i) * ms, ms);
@@ -602,7 +602,7 @@ TEST_P(OnFiles, AtTheOriginalPaceNothingComesBeforeItsTime) {
   EXPECT_EQ(result->totals.reads, 9u);
 }
 
-TEST_P(OnFiles, ManyThreadsReplayWholeWhateverTheOrder) {
+TEST_P(OnFiles, ManyThreadsReplayCompletelyInAnyOrder) {
   for (const uint64_t seed : {21u, 22u, 23u}) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
@@ -687,9 +687,9 @@ TEST_P(OnFiles, SyncsAreMadeInTheirPlace) {
   }
 }
 
-// The first sync fails: the replay ends with its error, and with nothing that the thread did after
-// it. What cannot be synced is /dev/null, in the place of the descriptor that syncs use.
-TEST_P(OnFiles, ASyncThatFailsEndsTheReplayBeforeWhatComesAfterIt) {
+// The first sync fails: the replay ends with its error, and without later requests of the thread. For
+// this, /dev/null, which cannot be synced, takes the place of the descriptor that syncs use.
+TEST_P(OnFiles, AFailedSyncEndsTheReplayBeforeLaterRequests) {
   Script script(folder_ / "t");
   const uint32_t a = script.file("/a", MiB);
   for (uint64_t i = 0; i < 20; ++i) {
@@ -719,7 +719,7 @@ TEST_P(OnFiles, ASyncThatFailsEndsTheReplayBeforeWhatComesAfterIt) {
     const std::vector<std::byte> found = contents(space);
     auto is_written = [&](uint64_t i) {
       const auto sector =
-          found.begin() + static_cast<ptrdiff_t>(plan.layout.places[0].base + i * 4096);
+          found.begin() + static_cast<ptrdiff_t>(plan.layout.extents[0].base + i * 4096);
       return std::any_of(sector, sector + 4096, [](std::byte b) { return b != std::byte{0}; });
     };
     for (uint64_t i = 0; i < 20; ++i) EXPECT_EQ(is_written(i), i < 10) << i;
@@ -727,7 +727,7 @@ TEST_P(OnFiles, ASyncThatFailsEndsTheReplayBeforeWhatComesAfterIt) {
   }
 }
 
-// They share calls, and each ends once.
+// Syncs share calls, and each ends once.
 TEST_P(OnFiles, SyncsOfManyThreadsAtOnceAllEnd) {
   Script script(folder_ / "t");
   const uint32_t a = script.file("/a", MiB);
@@ -754,7 +754,7 @@ TEST_P(OnFiles, SyncsOfManyThreadsAtOnceAllEnd) {
     EXPECT_EQ(result->totals.writes, 600u);
     EXPECT_GT(result->totals.slowest_sync_seconds, 0);
     EXPECT_EQ(result->in_flight_max == 1, concurrency == Concurrency::serial);
-    // With many ahead, the first one of a round finds no call under way; the others wait together.
+    // Concurrency::ahead: the first sync of a round finds no call under way, and the others share one.
     const uint64_t calls = result->sync_calls;
     EXPECT_TRUE(concurrency == Concurrency::serial  ? calls == 600
                 : concurrency == Concurrency::ahead ? calls == 60
@@ -763,7 +763,7 @@ TEST_P(OnFiles, SyncsOfManyThreadsAtOnceAllEnd) {
   }
 }
 
-TEST_P(OnFiles, EndsSoonWhenAskedTo) {
+TEST_P(OnFiles, CancellationEndsItSoon) {
   Script script(folder_ / "t");
   const uint32_t a = script.file("/a", MiB);
   script.request_at(a, Access::read, 0, 4096, 1, 0, 10);
@@ -796,7 +796,7 @@ TEST_P(OnFiles, ATraceThatHasChangedSinceItWasPlannedIsRefused) {
   EXPECT_EQ(result.error().code, ErrorCode::corrupt);
 }
 
-TEST_P(OnFiles, FilledSpaceIsWrittenWholeAndNoTwoSectorsAreEqual) {
+TEST_P(OnFiles, FillWritesAllSectorsAndNoTwoAreEqual) {
   ReplayRegion space = region(5 * MiB + 3 * sector_bytes);
   ASSERT_TRUE(space.fill());
   EXPECT_TRUE(space.filled());
@@ -846,7 +846,7 @@ TEST(InUse, FindsMountsPartitionsSwapAndHolders) {
   EXPECT_EQ(in_use(folder / "disk", root), "disk is swapped to");
 }
 
-// A block device of our own, where the system lets us have one.
+// A loop device, if the system permits one.
 class LoopDevice {
  public:
   LoopDevice(const std::string& file, uint64_t bytes) {
@@ -854,7 +854,7 @@ class LoopDevice {
     fs::resize_file(file, bytes);
     const int control = ::open("/dev/loop-control", O_RDWR | O_CLOEXEC);
     const int backing = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
-    // Others may take the same number first.
+    // Another process may take the same number first.
     for (int i = 0; control >= 0 && fd_ < 0 && i < 8; ++i) {
       path_ = "/dev/loop" + std::to_string(::ioctl(control, LOOP_CTL_GET_FREE));
       fd_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
@@ -881,7 +881,7 @@ class LoopDevice {
   int fd_ = -1;
 };
 
-TEST(Devices, OneThatSomebodyUsesIsNotOverwrittenByAnyName) {
+TEST(Devices, ADeviceInUseIsNotOverwrittenByAnyName) {
   TemporaryFolder folder;
   const LoopDevice loop(folder / "disk", 1 << 20);
   if (!loop.is_there()) GTEST_SKIP() << "no loop devices here";
@@ -892,7 +892,7 @@ TEST(Devices, OneThatSomebodyUsesIsNotOverwrittenByAnyName) {
   const int probe = ::open(other.c_str(), O_RDWR | O_CLOEXEC);
   if (probe < 0) GTEST_SKIP() << "device nodes of a folder cannot be opened here";
   ::close(probe);
-  // As a mount claims it, also one of another namespace that no table here tells of.
+  // A mount claims the device like this, also in another namespace, which our tables do not show.
   const int claim = ::open(loop.path().c_str(), O_RDWR | O_EXCL | O_CLOEXEC);
   ASSERT_GE(claim, 0);
   for (const std::string& name : {loop.path(), other}) {
@@ -908,7 +908,7 @@ TEST(Devices, OneThatSomebodyUsesIsNotOverwrittenByAnyName) {
   }
 }
 
-TEST(InUse, KnowsADeviceByItsNumber) {
+TEST(InUse, FindsADeviceByItsNumber) {
   TemporaryFolder folder;
   const LoopDevice loop(folder / "disk", 1 << 20);
   if (!loop.is_there()) GTEST_SKIP() << "no loop devices here";
@@ -921,7 +921,7 @@ TEST(InUse, KnowsADeviceByItsNumber) {
   EXPECT_TRUE(in_use(loop.path(), folder.path()).ends_with(" is mounted"));
 }
 
-TEST(Devices, WhatIsNoDeviceIsNotOverwritten) {
+TEST(Devices, OtherFilesAreNotOverwritten) {
   TemporaryFolder folder;
   std::ofstream(folder / "file") << "mine";
   const auto region = ReplayRegion::open({.device = folder / "file", .bytes = sector_bytes});

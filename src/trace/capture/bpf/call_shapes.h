@@ -1,13 +1,13 @@
 #pragma once
 
-// What the programs in the kernel (bpf/) look at for each system call.
+// The table that tells the programs in the kernel what to read at each system call.
 
 #include "trace/capture/bpf/records.h"
 
 namespace penstock::trace {
 
-// The shapes of all watched calls, and the file systems that are none. `rings_are_seen`: requests
-// of io_urings are told one by one, and io_uring_enter() needs no record.
+// Fills in the shapes of all watched calls, and the pseudo file systems. `rings_are_seen`: each
+// request of an io_uring has a record, so that io_uring_enter() needs none.
 void fill_settings(kernel::Settings& settings, bool rings_are_seen);
 
 }  // namespace penstock::trace

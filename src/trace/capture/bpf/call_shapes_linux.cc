@@ -14,7 +14,7 @@ namespace {
 constexpr int8_t none = CallArguments::none;
 static_assert(none == -1, "records.h");
 
-// Says what to look at for a call.
+// Returns the shape of a call.
 CallShape shape_of(const CallRow& row, bool rings_are_seen) {
   using namespace kernel;
   const CallArguments& at = row.at;
@@ -75,13 +75,13 @@ CallShape shape_of(const CallRow& row, bool rings_are_seen) {
       break;
     case Effect::ring_setup:
       shape.points[0] = at.structure;
-      shape.points_ahead = 8;  // the flags, and what follows them
+      shape.points_ahead = 8;  // the flags, and the member behind them
       break;
     case Effect::ring_enter:
-      // Its requests are seen one by one; where they are not, they are counted here.
+      // Each request has a record of its own, or else requests are counted here.
       if (rings_are_seen) return {};
       [[fallthrough]];
-    case Effect::aio_submit:  // counted, not seen
+    case Effect::aio_submit:  // requests are counted, not recorded
       what |= call_at_entry;
       shape.descriptor = none;
       break;

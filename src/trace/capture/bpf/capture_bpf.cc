@@ -6,14 +6,14 @@
 
 // Capture by BPF.
 //
-// ptrace stops a program at its calls and looks at it. Here the program runs on: programs in the
-// kernel (bpf/watch.bpf.c) write down each call of interest, and we read that some milliseconds
-// later. That is twenty times cheaper for the program. Records carry what the kernel saw at that
-// moment: which file, and which open file description, by its address in the kernel. What they mean
-// is the business of record_follower.cc.
+// ptrace stops a program at its calls and reads its state. Here the program runs on: programs in the
+// kernel (watch.bpf.c) record each relevant call, and we read the records some milliseconds later.
+// That is twenty times cheaper for the program. A record contains the kernel's state at that moment:
+// the file, and the open file description, by its address in the kernel. record_follower.cc makes
+// events of the records.
 //
-// What if records come faster than we read? The ring is full then, and the kernel counts what it
-// drops: a program in the kernel must not wait.
+// If records come faster than we read, the ring is full, and the kernel counts the dropped records:
+// a program in the kernel must not wait.
 
 namespace penstock::trace {
 namespace {
@@ -30,15 +30,15 @@ class BpfCapture {
         ring_bytes_(options.ring_bytes == 0 ? WatchOptions{}.ring_bytes : options.ring_bytes),
         follower_(recorder, {.running = options.attach != 0, .sees_rings = watch.sees_rings()}) {}
 
-  // Whether there may be more.
+  // Reads available records. Returns whether there may be more.
   bool drain() {
     const bool more =
-        watch_.drain([this](std::span<const std::byte> record) { follower_.take(record); });
+        watch_.drain([this](std::span<const std::byte> record) { follower_.add(record); });
     recorder_.flush_sometimes(Recorder::now_ns());
     return more;
   }
 
-  // Programs may run on, and faster than we read: what is in the ring by now is enough.
+  // Reads the records of one full ring. Programs that run on may be faster than we read.
   void finish() {
     for (uint64_t left = ring_bytes_ / sizeof(RecordHead) / KernelWatch::drained_at_once + 1;
          left > 0 && drain(); --left) {
@@ -62,7 +62,7 @@ Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch,
   if (attached != nullptr) {
     recorder.program_runs();
     if (options.on_attached) options.on_attached();
-    // Its children may outlive it.
+    // Children may outlive the process.
     while ((!attached->wait(wait_ms) || watch.counters().running != 0) &&
            !options.stop->load(std::memory_order_relaxed)) {
       capture.drain();
@@ -75,8 +75,8 @@ Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch,
   if (!launched) return std::unexpected(launched.error());
   auto process = WaitedProcess::of(launched->process);
   if (!process) return std::unexpected(process.error());
-  // Its children may outlive it.
-  std::atomic<bool>* requests = nullptr;  // to end, once it has ended itself
+  // Children may outlive the program.
+  std::atomic<bool>* requests = nullptr;  // request to end, set once the program has ended
   while (true) {
     const bool has_ended = process->wait(wait_ms);
     if (has_ended && watch.counters().running == 0) break;

@@ -10,13 +10,13 @@ using namespace kernel;
 
 namespace {
 
-// What /proc would say of a file that is in no folder.
-std::string path_apart(const kernel::FileRecord& told) {
+// Returns the path that /proc shows for a file that is in no folder.
+std::string path_apart(const kernel::FileRecord& from) {
   constexpr uint16_t type = 0170000, pipe = 0010000, socket = 0140000;
-  const std::string number = ":[" + std::to_string(told.identity.inode) + "]";
-  if ((told.mode & type) == pipe) return "pipe" + number;
-  if ((told.mode & type) == socket) return "socket" + number;
-  const std::string name(told.names, ::strnlen(told.names, told.length));
+  const std::string number = ":[" + std::to_string(from.identity.inode) + "]";
+  if ((from.mode & type) == pipe) return "pipe" + number;
+  if ((from.mode & type) == socket) return "socket" + number;
+  const std::string name(from.names, ::strnlen(from.names, from.length));
   return name.starts_with('[') ? "anon_inode:" + name : "/" + name + " (deleted)";
 }
 
@@ -32,28 +32,28 @@ std::string path_of(const char* names, size_t bytes) {
   return path.empty() ? "/" : path;
 }
 
-trace::FileRecord record_of(const kernel::FileRecord& told) {
+trace::FileRecord record_of(const kernel::FileRecord& from) {
   constexpr uint16_t type = 0170000;
-  trace::FileRecord record{.device = device_number(told.identity.device),
-                           .inode = told.identity.inode,
-                           .bytes = told.bytes};
-  record.birth_ns = told.birth_ns;
-  if (told.is_apart) {
-    record.path = path_apart(told);
+  trace::FileRecord record{.device = device_number(from.identity.device),
+                           .inode = from.identity.inode,
+                           .bytes = from.bytes};
+  record.birth_ns = from.birth_ns;
+  if (from.is_apart) {
+    record.path = path_apart(from);
   } else {
-    record.path = (told.is_cut ? "..." : "") + path_of(told.names, told.length);
-    if (told.is_deleted) record.path += " (deleted)";
+    record.path = (from.is_cut ? "..." : "") + path_of(from.names, from.length);
+    if (from.is_deleted) record.path += " (deleted)";
   }
-  switch (told.mode & type) {
+  switch (from.mode & type) {
     case 0100000:
-      record.kind = told.is_storage ? FileKind::regular : FileKind::pseudo;
+      record.kind = from.is_storage ? FileKind::regular : FileKind::pseudo;
       break;
     case 0060000:
     case 0020000:
       record.kind =
-          (told.mode & type) == 0060000 ? FileKind::block_device : FileKind::character_device;
-      record.device = device_number(told.special);
-      record.inode = 0;  // one device may have several names
+          (from.mode & type) == 0060000 ? FileKind::block_device : FileKind::character_device;
+      record.device = device_number(from.special);
+      record.inode = 0;  // a device may have several names
       break;
     case 0040000:
       record.kind = FileKind::directory;
@@ -75,8 +75,8 @@ trace::FileRecord record_of(const kernel::FileRecord& told) {
   return record;
 }
 
-AskedCall asked_of(const SubmitRecord& submitted) {
-  const AskedCall range{
+DecodedCall decoded_from(const SubmitRecord& submitted) {
+  const DecodedCall range{
       .descriptor = submitted.descriptor, .offset = submitted.offset, .bytes = submitted.bytes};
   return decode_request(submitted.operation, range, submitted.flags);
 }

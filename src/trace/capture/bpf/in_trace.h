@@ -1,22 +1,22 @@
 #pragma once
 
-// What the records of the kernel's programs (records.h) are in a trace.
+// Conversion of the kernel programs' records (records.h) to members of a trace.
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-#include "trace/capture/asked_call.h"
 #include "trace/capture/bpf/records.h"
+#include "trace/capture/decoded_call.h"
 #include "trace/format/format.h"
 
 namespace penstock::trace {
 
-// From the last name to the first, as the kernel has them.
+// Returns the path of names that are in the kernel's order, from the last to the first.
 std::string path_of(const char* names, size_t bytes);
-FileRecord record_of(const kernel::FileRecord& told);
+FileRecord record_of(const kernel::FileRecord& from);
 
-// Says what a request of an io_uring asks for.
-AskedCall asked_of(const kernel::SubmitRecord& submitted);
+// Decodes a request of an io_uring.
+DecodedCall decoded_from(const kernel::SubmitRecord& submitted);
 
 }  // namespace penstock::trace

@@ -18,7 +18,7 @@
 #include "os/fd.h"
 #include "trace/capture/bpf/call_shapes.h"
 
-// The programs, as the build compiled them, lie in this program's own file.
+// The compiled programs are embedded in this program's own file.
 asm(R"(
 .pushsection .rodata, "a"
 .balign 16
@@ -38,7 +38,7 @@ extern "C" const std::byte penstock_bpf_object_end[];
 namespace penstock::trace {
 namespace {
 
-// The kernel's description of itself, as far as it decides what can be loaded.
+// Properties of the kernel, from its BTF, that decide which programs can be loaded.
 struct Kernel {
   bool sees_rings = false;
   bool done_has_entry = false;
@@ -59,7 +59,7 @@ Result<Kernel> describe_kernel() {
                       has("btf_trace_io_uring_submit_req", BTF_KIND_TYPEDEF) &&
                       has("io_rw", BTF_KIND_STRUCT) && has("io_open", BTF_KIND_STRUCT) &&
                       has("io_close", BTF_KIND_STRUCT) && has("io_sync", BTF_KIND_STRUCT);
-  // Of what form: typedef -> pointer -> function of (its own data, arguments of the tracepoint).
+  // The typedef leads to a pointer to a function of (its own data, arguments of the tracepoint).
   const int done = ::btf__find_by_name_kind(types, "btf_trace_io_uring_complete", BTF_KIND_TYPEDEF);
   const btf_type* type = done > 0 ? ::btf__type_by_id(types, static_cast<uint32_t>(done)) : nullptr;
   for (int i = 0; i < 2 && type != nullptr; ++i) type = ::btf__type_by_id(types, type->type);
@@ -87,7 +87,7 @@ struct KernelWatch::State {
   std::vector<bpf_link*> links;
   ring_buffer* ring = nullptr;
   int threads = -1;                      // the map of traced threads
-  kernel::Counters* counters = nullptr;  // the programs' own: mapped
+  kernel::Counters* counters = nullptr;  // the programs' counters, mapped
   bool sees_rings = false;
   const std::function<void(std::span<const std::byte>)>* take = nullptr;
   size_t left = 0;
@@ -159,7 +159,7 @@ Result<std::unique_ptr<KernelWatch>> KernelWatch::open(const WatchOptions& optio
                    "trace in a container whose processes have numbers of their own", "bpf",
                    "outside of it, or the ptrace backend");
   }
-  // What it would print is told by the error, in short.
+  // The error replaces libbpf's messages.
   ::libbpf_set_print(nullptr);
   auto kernel = describe_kernel();
   if (!kernel) return std::unexpected(kernel.error());
@@ -167,7 +167,7 @@ Result<std::unique_ptr<KernelWatch>> KernelWatch::open(const WatchOptions& optio
     auto state = std::make_unique<State>();
     Status loaded = state->load(options, *kernel);
     if (loaded) return std::unique_ptr<KernelWatch>(new KernelWatch(std::move(state)));
-    // io_uring's structures are its own business and may have changed: better without.
+    // io_uring's internal structures may have changed: the next try does without them.
     if (!kernel->sees_rings || loaded.error().code == ErrorCode::permission) {
       return std::unexpected(loaded.error());
     }
@@ -182,7 +182,7 @@ Status KernelWatch::trace(int32_t process) {
   }
   std::vector<std::byte> value(
       ::bpf_map__value_size(::bpf_object__find_map_by_name(state_->object, "threads")));
-  // It counts as one that runs before it does: nobody else changes the counter yet.
+  // The thread counts as running before it is traced: nobody else changes the counter yet.
   __atomic_fetch_add(&state_->counters->running, 1, __ATOMIC_RELAXED);
   const int pidfd = handle.get();
   const int error =

@@ -11,45 +11,40 @@
 #include <vector>
 
 #include "base/random.h"
-#include "trace/capture/asked_call.h"
 #include "trace/capture/bpf/in_trace.h"
+#include "trace/capture/decoded_call.h"
 #include "trace/capture/proc_files.h"
 #include "trace/capture/ring_watch.h"
 #include "trace/follow/descriptor_tables.h"
 
-// From records of calls to events.
+// The conversion of records to events. Records are read milliseconds after their calls.
 //
-// Who wrote a record down was there when the call was made; we come milliseconds later.
-//
-// What did the descriptor stand for? It may be closed by now. The naive way looks into /proc when
-// the record comes, and is wrong whenever a number was used again. So each record says what was in
-// that place at that moment: which file, with which flags, at which position, and *which open file
-// description* (`place`: the kernel's address of it, or a number that the library in the program
-// gave it). `tables_` keeps for each descriptor what the trace has said about it. Where a record says
-// something else, the descriptor came unseen (a socket carried it, it was there before, a record
-// was lost), and a `describe` event tells about it first. Two descriptors with one place share
-// their position: what ptrace asks kcmp() for is known here.
+// Descriptors. The descriptor of a record may be closed by now, and a look into /proc would be wrong
+// whenever its number was reused. So each record contains the state at that moment: the file, its
+// flags and position, and *the open file description*, by its address in the kernel (`place`).
+// `tables_` keeps for each descriptor the file that the trace has for it. If a record differs, the
+// descriptor came unseen (through a socket, from before the trace, or in a lost record), and a
+// `describe` event precedes the call. Two descriptors with one place share their position, so kcmp()
+// is not needed as it is with ptrace.
 //
 //     record -> is it the description that the table has? --no--> `describe`, which names
 //                               |                                 another descriptor of it
 //                               | yes                                     |
 //                               +-----> the event itself <----------------+
 //
-// What if records were dropped? Each record carries the count of those that were (BPF): where it
-// has grown, something is missing between this record and the one before, and nothing in the tables
-// can be believed. They are emptied, so that each descriptor is described once more, with the
-// position that it has. A trace with a gap is wrong about what lies in the gap, and right again
-// behind it. (The size of a file that is being appended to is the exception: it is not believed
-// while somebody writes.)
+// Dropped records. Each record contains the number of dropped records so far. If it has grown, some
+// are missing between this record and the previous one, and the tables may be wrong. They are
+// emptied, so that each descriptor is described once more, with its position. A trace is wrong about
+// the calls in the gap, and right again behind it. (The exception is the size of a file that is being
+// appended to, which is ignored while a process writes.)
 //
-// Names. The path of a file comes with its first open. rename() and unlink() give us a string.
-// A library in the program has looked which file that is. The kernel's programs cannot, and asking
-// the file system afterwards is too late; so the names of the files that were told are kept, and
-// such a call finds its file by its name. Links on the way to the folder are followed by the
-// folder's real name, as it is when we look.
+// Names. The path of a file comes with its first open. rename() and unlink() have a path alone. The
+// kernel's programs cannot look up its file, and a lookup afterwards is too late. So the follower
+// keeps the names of all recorded files, and finds the file of such a call by its name. Links on the
+// way to the folder are resolved by the folder's current real name.
 //
-// io_uring. A descriptor number may be closed and used again while a request is under way; then,
-// and for registered files, the request's file gets a number of its own (1 << 30 and above).
+// io_uring. A descriptor may be closed and its number reused while a request is under way. Then, and
+// for registered files, the request's file gets a number of its own (1 << 30 and above).
 
 namespace penstock::trace {
 
@@ -57,10 +52,10 @@ using namespace kernel;
 
 namespace {
 
-// The file that the trace said a descriptor stands for.
+// The file of a descriptor according to the trace.
 struct Entry {
-  uint64_t place = 0;  // of the open file description in the kernel
-  uint32_t file = 0;   // in the trace
+  uint64_t place = 0;  // address of the open file description in the kernel
+  uint32_t file = 0;   // number in the trace
   bool empty() const { return place == 0 && file == 0; }
 };
 
@@ -78,7 +73,7 @@ struct IdentityEqual {
 struct KnownFile {
   trace::FileRecord record;
   uint32_t generation = 0;
-  uint32_t number = 0;  // in the trace; 0: no event has named it
+  uint32_t number = 0;  // number in the trace; 0: no event has named the file
 };
 
 }  // namespace
@@ -103,12 +98,12 @@ struct RecordFollower::State {
     return *reinterpret_cast<const Record*>(bytes.data());
   }
 
-  void take(std::span<const std::byte> bytes) {
+  void add(std::span<const std::byte> bytes) {
     const auto& head = as<RecordHead>(bytes);
     if (head.lost != lost_) after_gap(head.lost);
     switch (head.kind) {
       case record_file:
-        told(as<kernel::FileRecord>(bytes));
+        add_file(as<kernel::FileRecord>(bytes));
         return;
       case record_exec:
         executed(as<ExecRecord>(bytes));
@@ -149,14 +144,14 @@ struct RecordFollower::State {
     lost_ = lost;
     tables_.clear();
     names_given_.clear();
-    // Their answers may be among what was lost, and their places be used again.
+    // Their completions may be among the dropped records, and their addresses may be reused.
     for (const auto& [request, submitted] : under_way_) record_unconfirmed(submitted);
     under_way_.clear();
   }
 
   // ---- files
 
-  void told(const kernel::FileRecord& record) {
+  void add_file(const kernel::FileRecord& record) {
     KnownFile& known = files_[record.identity];
     if (known.record.path.empty()) {
       known.record = record_of(record);
@@ -165,7 +160,7 @@ struct RecordFollower::State {
     if (record.is_storage && !record.is_deleted) paths_[known.record.path] = record.identity;
   }
 
-  // 0: not told of.
+  // Returns the number of a file in the trace; 0 without a record of the file.
   uint32_t number_of(const FileIdentity& identity) {
     const auto found = files_.find(identity);
     if (found == files_.end()) return 0;
@@ -181,7 +176,7 @@ struct RecordFollower::State {
     return !known.empty() && known.place == facts.file && known.file == number_of(facts.identity);
   }
 
-  // The descriptor's file in the trace, described where the trace does not know of it.
+  // Returns the descriptor's file in the trace, and describes it first if the trace lacks it.
   uint32_t resolve(const RecordHead& head, int32_t descriptor, const FileFacts& facts,
                    uint64_t start_ns) {
     const uint32_t file = number_of(facts.identity);
@@ -224,7 +219,7 @@ struct RecordFollower::State {
       has_run_ = true;
       recorder_.program_runs();
     }
-    // What was closed on the way need not be known: all is described at its next use.
+    // The exec may have closed descriptors. All of them are described again at their next use.
     tables_.forget(record.head.process);
     const auto program = files_.find(record.program);
     recorder_.add(
@@ -240,46 +235,46 @@ struct RecordFollower::State {
   void called(const CallRecord& record) {
     SystemCall call{.number = record.number};
     std::ranges::copy(record.arguments, call.arguments.begin());
-    const AskedCall asked = decode(call);
+    const DecodedCall decoded = decode(call);
     const RecordHead& head = record.head;
     const uint64_t start_ns = since_zero(record.start_ns);
     const auto result = static_cast<uint64_t>(record.result);
     const auto value = static_cast<int32_t>(record.result);
     Event event;
     uint32_t file = 0;
-    switch (asked.effect) {
+    switch (decoded.effect) {
       case Effect::nothing:
       case Effect::ring_register:
         return;
       case Effect::ring_enter:
-        recorder_.missed(Unseen::ring_other, asked.bytes);
+        recorder_.missed(Unseen::ring_other, decoded.bytes);
         return;
       case Effect::aio_submit:
-        recorder_.missed(Unseen::ring_other, asked.bytes);
+        recorder_.missed(Unseen::ring_other, decoded.bytes);
         return;
       case Effect::open:
-        event.flags = asked.structure_at != 0 ? open_flags(record.pointed[0]) : asked.flags;
+        event.flags = decoded.structure_at != 0 ? open_flags(record.pointed[0]) : decoded.flags;
         event.latency_ns = record.end_ns - record.start_ns;
         record_open(head, value, record.file, event, start_ns);
         return;
       case Effect::close:
-        tables_.of(head.process).erase(asked.descriptor, asked.descriptor);
-        event = {.descriptor = asked.descriptor, .call = Call::close};
+        tables_.of(head.process).erase(decoded.descriptor, decoded.descriptor);
+        event = {.descriptor = decoded.descriptor, .call = Call::close};
         break;
       case Effect::close_range:
-        if ((asked.flags & flag::close_on_exec) == 0) {
-          tables_.of(head.process).erase(asked.descriptor, asked.descriptor2);
+        if ((decoded.flags & flag::close_on_exec) == 0) {
+          tables_.of(head.process).erase(decoded.descriptor, decoded.descriptor2);
         }
-        event = {.descriptor = asked.descriptor,
-                 .descriptor2 = asked.descriptor2,
-                 .flags = asked.flags,
+        event = {.descriptor = decoded.descriptor,
+                 .descriptor2 = decoded.descriptor2,
+                 .flags = decoded.flags,
                  .call = Call::close_range};
         break;
       case Effect::ring_setup:
-        event = {.bytes = asked.bytes,
-                 .result = asked.bytes,
+        event = {.bytes = decoded.bytes,
+                 .result = decoded.bytes,
                  .descriptor = value,
-                 // Requests that a thread of the kernel takes are seen like all others.
+                 // The flag has no effect on this capture, which sees such requests like others.
                  .flags = record.pointed[0] & 2 ? flag::kernel_polls : 0,
                  .call = Call::ring_setup};
         if (!options_.sees_rings) recorder_.missed(Unseen::polled_rings);
@@ -287,24 +282,24 @@ struct RecordFollower::State {
       case Effect::truncate_path:
       case Effect::rename:
       case Effect::unlink:
-        if (!change_name(head, asked, record.file, event)) return;
+        if (!change_name(head, decoded, record.file, event)) return;
         break;
       case Effect::set_flags:
         if (!record.file.is_storage) return;
         [[fallthrough]];
       default:
-        file = resolve(head, asked.descriptor, record.file, start_ns);
-        event = event_of(asked, result);
-        if (asked.effect == Effect::duplicate) {
+        file = resolve(head, decoded.descriptor, record.file, start_ns);
+        event = event_of(decoded, result);
+        if (decoded.effect == Effect::duplicate) {
           tables_.of(head.process).set(value, {record.file.file, file});
-        } else if (asked.effect == Effect::copy) {
+        } else if (decoded.effect == Effect::copy) {
           if (record.file2.file != 0) {
-            resolve(head, asked.descriptor2, record.file2, start_ns);
+            resolve(head, decoded.descriptor2, record.file2, start_ns);
           }
-          // The kernel leaves the offset where the next call would begin.
-          if (asked.offset_at != 0) event.offset = before(record.pointed[0], result);
-          if (asked.offset2_at != 0) event.offset2 = before(record.pointed[1], result);
-        } else if (asked.effect == Effect::allocate) {
+          // After the call, the offset is where the next call would begin.
+          if (decoded.offset_at != 0) event.offset = before(record.pointed[0], result);
+          if (decoded.offset2_at != 0) event.offset2 = before(record.pointed[1], result);
+        } else if (decoded.effect == Effect::allocate) {
           event.result = record.bytes_after;
         }
         if (event.call == Call::truncate || event.call == Call::allocate ||
@@ -320,12 +315,12 @@ struct RecordFollower::State {
     recorder_.add(event);
   }
 
-  // Where it could not be read, it is 0.
+  // Returns the offset before a call. An offset of 0 could not be read.
   static uint64_t before(uint64_t offset, uint64_t moved) {
     return offset < moved || offset > largest_offset ? no_offset : offset - moved;
   }
 
-  // `event` has the flags and the latency.
+  // Records an open. `event` contains the flags and the latency.
   void record_open(const RecordHead& head, int32_t descriptor, const FileFacts& facts, Event event,
                    uint64_t start_ns) {
     const uint32_t file = facts.file == 0 ? 0 : number_of(facts.identity);
@@ -355,7 +350,7 @@ struct RecordFollower::State {
     names_given_[record.head.thread][record.index & 1] = std::move(path);
   }
 
-  // The name of a told file that such a path leads to; or the path, in its simplest form.
+  // Returns the recorded name of the file that a path leads to, or else the normalized path.
   std::string known_name(const std::string& path) const {
     std::filesystem::path simple = std::filesystem::path(path).lexically_normal();
     if (paths_.contains(simple.string())) return simple.string();
@@ -363,32 +358,33 @@ struct RecordFollower::State {
     return folder ? (std::filesystem::path(*folder) / simple.filename()).string() : simple.string();
   }
 
-  // rename, unlink and truncate of a path. False: of a file that the trace does not know.
-  bool change_name(const RecordHead& head, const AskedCall& asked, const FileFacts& facts,
+  // Makes the event of a rename, unlink or truncate of a path. Returns false if the trace does not
+  // have the file.
+  bool change_name(const RecordHead& head, const DecodedCall& decoded, const FileFacts& facts,
                    Event& event) {
     const auto given = names_given_.find(head.thread);
     if (given == names_given_.end()) return false;
     const std::array<std::string, 2> paths = std::move(given->second);
     names_given_.erase(given);
     if (facts.file != 0) {
-      // Who sent this has looked.
-      event = event_of(asked, 0);
-      if (asked.effect == Effect::rename) event.path = recorder_.string(paths[1]);
+      // The record identifies the file.
+      event = event_of(decoded, 0);
+      if (decoded.effect == Effect::rename) event.path = recorder_.string(paths[1]);
       event.file = number_of(facts.identity);
       return event.file != 0;
     }
-    if (paths[0].empty() || (paths[1].empty() && asked.effect == Effect::rename)) return false;
+    if (paths[0].empty() || (paths[1].empty() && decoded.effect == Effect::rename)) return false;
     const std::string name = known_name(paths[0]);
     const std::string to = paths[1].empty() ? "" : known_name(paths[1]);
     const auto found = paths_.find(name);
     if (found == paths_.end()) {
-      if (asked.effect == Effect::rename) rename_folder(name + "/", to + "/");
+      if (decoded.effect == Effect::rename) rename_folder(name + "/", to + "/");
       return false;
     }
     const FileIdentity identity = found->second;
-    if (asked.effect != Effect::truncate_path) paths_.erase(found);
-    event = event_of(asked, 0);
-    if (asked.effect == Effect::rename) {
+    if (decoded.effect != Effect::truncate_path) paths_.erase(found);
+    event = event_of(decoded, 0);
+    if (decoded.effect == Effect::rename) {
       paths_[to] = identity;
       event.path = recorder_.string(to);
     }
@@ -410,7 +406,7 @@ struct RecordFollower::State {
   void submitted(const SubmitRecord& record) {
     const auto [place, is_new] = under_way_.try_emplace(record.request, record);
     if (is_new) return;
-    // One that gave no answer (CQE_SKIP), whose place is used again.
+    // The address of a request without a completion (CQE_SKIP) is reused.
     record_unconfirmed(place->second);
     place->second = record;
   }
@@ -428,17 +424,17 @@ struct RecordFollower::State {
                    since_zero(record.end_ns));
   }
 
-  // Of one whose answer was not seen we know the file by its descriptor at best, and how much it
-  // was to move where that is one number.
+  // Records a request whose completion was not seen: its file is known at best by its descriptor,
+  // and its bytes unless it has vectors.
   void record_unconfirmed(const SubmitRecord& submitted) {
     recorder_.missed(Unseen::ring_unconfirmed);
     const int32_t number = number_in_table(submitted);
     const uint32_t file = tables_.get(submitted.head.process, number).file;
     if (file == 0 || !recorder_.is_storage(file)) return;
-    const AskedCall asked = asked_of(submitted);
-    if (asked.effect != Effect::read && asked.effect != Effect::write) return;
-    if (asked.flags & flag::vector) return;
-    Event event = event_of(asked, asked.bytes);
+    const DecodedCall decoded = decoded_from(submitted);
+    if (decoded.effect != Effect::read && decoded.effect != Effect::write) return;
+    if (decoded.flags & flag::vector) return;
+    Event event = event_of(decoded, decoded.bytes);
     event.process = submitted.head.process;
     event.thread = submitted.head.thread;
     event.flags |= flag::unconfirmed;
@@ -451,12 +447,12 @@ struct RecordFollower::State {
     const RecordHead& head = submitted.head;
     const uint64_t start_ns = since_zero(submitted.start_ns);
     const uint64_t latency_ns = end_ns - std::min(end_ns, start_ns);
-    Event event = event_of(asked_of(submitted), result);
+    Event event = event_of(decoded_from(submitted), result);
     event.start_ns = start_ns;
     event.latency_ns = latency_ns;
     event.process = head.process;
     event.thread = head.thread;
-    // A file of the ring's own table is told of when it is used.
+    // A file of the ring's own table is described at its first use.
     if (submitted.makes_registered) return;
     if (event.call == Call::open) {
       record_open(head, static_cast<int32_t>(result), facts, event, start_ns);
@@ -472,7 +468,7 @@ struct RecordFollower::State {
       recorder_.missed(Unseen::stream_calls);
       return;
     }
-    // The position is looked at when all is done.
+    // The record contains the position after the request.
     if (submitted.offset == no_offset) facts.position -= std::min(facts.position, result);
     int32_t number = number_in_table(submitted);
     if (!submitted.is_registered && !is_known(head.process, number, facts)) {
@@ -505,18 +501,18 @@ struct RecordFollower::State {
   bool has_run_;
   uint32_t lost_ = 0;
   std::unordered_map<FileIdentity, KnownFile, IdentityHash, IdentityEqual> files_;
-  std::map<std::string, FileIdentity> paths_;  // of storage, as far as was seen
+  std::map<std::string, FileIdentity> paths_;  // names of storage seen so far
   DescriptorTables<Entry> tables_;
-  std::unordered_map<int32_t, std::array<std::string, 2>> names_given_;  // by thread
-  std::unordered_map<uint64_t, SubmitRecord> under_way_;                 // by request
+  std::unordered_map<int32_t, std::array<std::string, 2>> names_given_;  // [thread]
+  std::unordered_map<uint64_t, SubmitRecord> under_way_;                 // [request]
   std::unordered_map<uint64_t, int32_t> ring_numbers_;
 };
 
 RecordFollower::RecordFollower(Recorder& recorder, const FollowerOptions& options)
     : state_(std::make_unique<State>(recorder, options)) {}
 RecordFollower::~RecordFollower() = default;
-void RecordFollower::take(std::span<const std::byte> record) {
-  state_->take(record);
+void RecordFollower::add(std::span<const std::byte> record) {
+  state_->add(record);
 }
 void RecordFollower::finish(const Counters& counted) {
   state_->finish(counted);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the programs in the kernel have written down, made into events (capture_bpf.cc).
+// Conversion of the kernel programs' records to events, for capture_bpf.cc.
 
 #include <cstddef>
 #include <memory>
@@ -12,7 +12,7 @@
 namespace penstock::trace {
 
 struct FollowerOptions {
-  bool running = false;    // the program runs already
+  bool running = false;    // the program already runs
   bool sees_rings = true;  // requests of io_urings have records
 };
 
@@ -24,11 +24,11 @@ class RecordFollower {
   RecordFollower(const RecordFollower&) = delete;
   RecordFollower& operator=(const RecordFollower&) = delete;
 
-  // One record, in the order in which they were written. REQUIRES: as long as its kind says.
-  void take(std::span<const std::byte> record);
-  // There are no more: what was counted beside them.
+  // Adds a record, in the order of the ring. REQUIRES: it has the length of its kind.
+  void add(std::span<const std::byte> record);
+  // Ends the records, and adds the kernel's counters.
   void finish(const kernel::Counters& counted);
-  // Whether the program was seen to run.
+  // Returns whether the program was seen to run.
   bool has_run() const;
 
  private:

@@ -1,27 +1,25 @@
-// Longer than other files: clang makes one object of it, and the kernel verifies each program with all that
-// it calls.
+// The programs that the kernel runs for a capture by BPF, in one file: clang makes one object of it, and
+// the kernel verifies each program with all functions that it calls.
 //
-// The programs that the kernel runs for a capture by BPF: at each system call of a traced thread,
-// when one makes another or ends, and at each request of an io_uring. What they see goes through a
-// ring to the capture (../capture_bpf.cc), which is another process and comes later. Nothing can
-// be asked then: the file may be closed, the process gone. So every record carries what the kernel
-// knew at that moment about the descriptor (FileFacts), and each file is told of once, with its
-// path, ahead of the first record that speaks of it.
+// The programs run at each system call of a traced thread, when a thread makes another or ends, and at
+// each request of an io_uring. Their records go through a ring to the capture (capture_bpf.cc), which
+// reads them later in another process: the file may be closed then, and the process may have ended. So
+// every record contains the kernel's state of the descriptor (FileFacts), and a FileRecord with the path
+// precedes the first record that names the file.
 //
-//   entry of a call   [of interest? of a traced thread? of a file?] -> the thread's ThreadState
-//   its exit          [succeeded?] -> a CallRecord from what was put aside
+//   entry of a call   [relevant? of a traced thread? of a file?] -> the thread's ThreadState
+//   its exit          [succeeded?] -> a CallRecord from the ThreadState
 //
-// A call that is of no interest costs a look into a table. What is of a pipe or a socket is counted
-// and left alone. Records stand in the ring in the order in which room was taken for them; close()
-// takes it before the call is done, since its number is free for others before it returns.
+// An irrelevant call costs a lookup in a table. Calls on pipes and sockets are counted and not recorded.
+// Records are in the ring in the order in which they were reserved; the record of close() is reserved
+// before the call, since its number is free for others before it returns.
 //
-// What the program's pointers lead to is read at the exit: the kernel has been there itself by
-// then, so the page is in memory. (From here no page can be brought in.)
+// Memory behind the program's pointers is read at the exit: the kernel has read it by then, so the page
+// is in memory. (A program here cannot load a page.)
 //
-// Where the kernel keeps things differs from version to version. The structures below name the
-// members that we need; the loader finds their places in the running kernel's own description
-// (BTF). Reads follow pointers that may be stale and then give nonsense or an error, but do no
-// harm.
+// The layout of the kernel's structures differs from version to version. The structures below name the
+// members that are needed; the loader finds their offsets in the running kernel's description (BTF).
+// Reads may follow stale pointers: they return nonsense or an error, and do no harm.
 
 // clang-format off
 #include <linux/bpf.h>
@@ -32,7 +30,7 @@
 #include "records.h"
 // clang-format on
 
-// ---- what we need of the kernel's structures
+// ---- members of the kernel's structures
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 #if defined(__TARGET_ARCH_x86)
@@ -58,7 +56,7 @@ struct super_block {
   unsigned long s_flags;
   unsigned long s_magic;
 };
-// (A file of ours is several inodes on some file systems: see real_inode().)
+// (On some file systems a file has several inodes: see real_inode().)
 struct inode {
   uint16_t i_mode;
   struct super_block* i_sb;
@@ -127,7 +125,7 @@ struct task_struct {
   struct signal_struct* signal;
 };
 
-// overlayfs and btrfs, which may be modules, or not there at all.
+// overlayfs and btrfs, which may be modules, or missing.
 struct ovl_path {
   struct dentry* dentry;
 };
@@ -151,7 +149,7 @@ struct btrfs_inode {
   struct inode vfs_inode;
 };
 
-// io_uring. A request begins with a part that each kind of operation has its own structure for.
+// io_uring. Each kind of operation has its own structure for the first part of a request.
 struct io_cqe {
   int32_t res;
   int fd;
@@ -198,11 +196,11 @@ struct io_uring_cqe {
 #define S_IFBLK 0060000
 #define AT_FDCWD (-100)
 #define MAP_ANONYMOUS 0x20
-#define SB_KERNMOUNT (1ul << 22)  // of the kernel's own: memfd, sockets, io_urings
+#define SB_KERNMOUNT (1ul << 22)  // the kernel's own mounts: memfd, sockets, io_urings
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
 #define BTRFS_SUPER_MAGIC 0x9123683e
 
-// ---- what is kept
+// ---- state
 
 const volatile struct Settings settings SEC(".rodata.settings");
 struct Counters counters SEC(".bss.counters");
@@ -212,11 +210,11 @@ struct {
   __uint(max_entries, 1 << 25);
 } ring SEC(".maps");
 
-// A thread that is traced has one. It goes with the thread.
+// The state of a traced thread, which ends with the thread.
 struct ThreadState {
-  uint64_t call;  // number + 1 of the call that it is in; 0: none of interest
+  uint64_t call;  // number + 1 of the current call; 0: no relevant one
   uint64_t start_ns;
-  uint64_t arguments[8];  // six; the verifier wants to see that an index stays inside
+  uint64_t arguments[8];  // six arguments; a power of two lets the verifier bound the index
   struct FileFacts file;
   struct FileFacts file2;
 };
@@ -227,16 +225,15 @@ struct {
   __type(value, struct ThreadState);
 } threads SEC(".maps");
 
-// Files that have been told of, and whether they are storage. What falls out is told once more.
+// Files that have a FileRecord, and whether they are storage. An evicted file gets another record.
 struct {
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, 1 << 14);
   __type(key, struct FileIdentity);
   __type(value, uint8_t);
-} told SEC(".maps");
+} sent_files SEC(".maps");
 
-// io_urings of traced processes, and whose they are: requests are answered by threads of the
-// kernel's own as well.
+// io_urings of traced processes, and their processes: kernel threads complete requests as well.
 struct {
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, 1 << 12);
@@ -244,10 +241,10 @@ struct {
   __type(value, int32_t);
 } rings SEC(".maps");
 
-// Records that are too long for the stack, one for each processor: programs are not interrupted by
-// others of their kind.
+// Buffers for records that are too long for the stack, one per processor: programs do not interrupt
+// each other.
 struct Scratch {
-  uint32_t length;  // of names: in memory, where the verifier does not follow its every value
+  uint32_t length;  // length of names; in memory, so that the verifier does not track each value
   union {
     struct FileRecord file;
     struct NameRecord name;
@@ -272,8 +269,8 @@ static __always_inline void set_head(struct RecordHead* head, uint32_t kind) {
   head->thread = (int32_t)who;
 }
 
-// The capture looks at the ring by itself, many times a second: to wake it for each record would
-// cost more than all the rest.
+// Submits a record without a wakeup: the capture polls the ring many times a second, and a wakeup per
+// record would cost more than everything else.
 static __always_inline void send(void* record) {
   bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
@@ -283,19 +280,19 @@ static __always_inline int send_copy(void* record, uint64_t bytes) {
   return 0;
 }
 
-// nullptr: not traced.
+// Returns nullptr if the thread is not traced.
 static __always_inline struct ThreadState* state_of(struct task_struct* task) {
   struct ThreadState* state = bpf_task_storage_get(&threads, task, 0, 0);
   if (state || settings.attached == 0 || task->tgid != settings.attached) return state;
   if (counters.attached_ended) return 0;
-  // A thread that was there before us. It counts like one that we saw begin, since what it begins
-  // may outlive its process.
+  // A thread that is older than the trace counts like a new one, since its children may outlive its
+  // process.
   state = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
   if (state) add(&counters.running, 1);
   return state;
 }
 
-// 32-bit calls have numbers of their own.
+// Returns whether the call is a 32-bit one, which have other numbers.
 static __always_inline int is_foreign(struct task_struct* task) {
 #if defined(__TARGET_ARCH_x86)
   return (task->thread_info.status & 2) != 0;  // TS_COMPAT
@@ -306,7 +303,7 @@ static __always_inline int is_foreign(struct task_struct* task) {
 
 // ---- paths
 
-// Writes the names from `dentry` up to the root of all, the last one first. Returns their bytes.
+// Writes the names of a path up to the root, the last one first. Returns their length.
 static __always_inline uint32_t put_names(struct Scratch* scratch, char* names, struct path* path,
                                           uint8_t* is_apart, uint8_t* is_cut) {
   struct vfsmount* mount = path->mnt;
@@ -319,7 +316,7 @@ static __always_inline uint32_t put_names(struct Scratch* scratch, char* names, 
   for (int i = 0; i < path_names_max; ++i) {
     struct dentry* parent = BPF_CORE_READ(dentry, d_parent);
     if (dentry == BPF_CORE_READ(mount, mnt_root)) {
-      // Goes on where this file system is mounted.
+      // The path continues at the mount point of this file system.
       struct mount* of = (struct mount*)((char*)mount - member);
       struct mount* above = BPF_CORE_READ(of, mnt_parent);
       if (above == of || above == 0) {
@@ -368,11 +365,11 @@ static __noinline int is_storage_of(uint16_t mode, uint64_t magic, uint64_t flag
   return 1;
 }
 
-// Tells of a file that was not told of before. Whether it is storage.
-static __noinline int tell(struct file* file, struct FileFacts* facts) {
+// Sends a FileRecord unless the file has one. Returns whether the file is storage.
+static __noinline int send_file(struct file* file, struct FileFacts* facts) {
   if (!facts) return 0;
   struct FileIdentity key = facts->identity;
-  const uint8_t* known = bpf_map_lookup_elem(&told, &key);
+  const uint8_t* known = bpf_map_lookup_elem(&sent_files, &key);
   if (known) return *known;
   const uint32_t zero = 0;
   struct Scratch* scratch = bpf_map_lookup_elem(&scratches, &zero);
@@ -398,13 +395,14 @@ static __noinline int tell(struct file* file, struct FileFacts* facts) {
                                                  BPF_CORE_READ(inode, i_sb, s_flags));
   record->is_storage = storage;
   if (send_copy(record, __builtin_offsetof(struct FileRecord, names) + length)) {
-    bpf_map_update_elem(&told, &key, &storage, BPF_ANY);
+    bpf_map_update_elem(&sent_files, &key, &storage, BPF_ANY);
   }
   return storage;
 }
 
-// The inode that identifies a file. One of overlayfs has no generation, and a number that may be
-// that of another layer's file: the file below it has both. Nothing known: the inode itself.
+// Returns the inode that identifies a file. An inode of overlayfs has no generation, and its number may
+// be that of a file in another layer: the file below it has both. Returns the inode itself if that is
+// not known.
 static __noinline struct inode* real_inode(struct inode* inode) {
   if (!bpf_core_field_exists(struct ovl_inode, __upperdentry)) return inode;
   struct ovl_inode* overlay =
@@ -417,7 +415,7 @@ static __noinline struct inode* real_inode(struct inode* inode) {
   return real ? real : inode;
 }
 
-// Subvolumes of btrfs use the same numbers on one device.
+// Returns the subvolume of an inode of btrfs: subvolumes use the same numbers on one device.
 static __noinline uint32_t btrfs_subvolume(struct inode* inode) {
   if (!bpf_core_field_exists(struct btrfs_root, root_key)) return 0;
   struct btrfs_inode* of =
@@ -425,7 +423,7 @@ static __noinline uint32_t btrfs_subvolume(struct inode* inode) {
   return (uint32_t)BPF_CORE_READ(of, root, root_key.objectid);
 }
 
-// Looks at an open file. 0: there is none.
+// Reads the state of an open file. Returns 0 without one.
 static __always_inline int look(struct file* file, struct FileFacts* facts) {
   facts->file = (uint64_t)file;
   if (!file) return 0;
@@ -443,7 +441,7 @@ static __always_inline int look(struct file* file, struct FileFacts* facts) {
   const uint64_t file_system = BPF_CORE_READ(inode, i_sb, s_magic);
   if (file_system == OVERLAYFS_SUPER_MAGIC) {
     inode = real_inode(inode);
-    // One overlay may lie on another one: the kernel allows two.
+    // The kernel allows one overlay on top of another.
     if (BPF_CORE_READ(inode, i_sb, s_magic) == OVERLAYFS_SUPER_MAGIC) inode = real_inode(inode);
   }
   if (file_system == BTRFS_SUPER_MAGIC) apart = btrfs_subvolume(inode);
@@ -458,15 +456,15 @@ static __always_inline int may_be_storage(const struct FileFacts* facts) {
   return kind == S_IFREG || kind == S_IFBLK;
 }
 
-// Looks at a descriptor of the current thread, and tells of its file: always, or only where that is
-// storage. 0: not open.
+// Reads the state of a descriptor of the current thread, and sends its file: always, or only if it is
+// storage. Returns 0 if the descriptor is not open.
 static __always_inline int look_at(struct task_struct* task, uint64_t descriptor,
                                    struct FileFacts* facts, int always) {
   struct file* file = file_of(task, descriptor);
   facts->is_storage = 0;
   if (!look(file, facts)) return 0;
   if (always || may_be_storage(facts)) {
-    facts->is_storage = (uint8_t)tell(file, facts);
+    facts->is_storage = (uint8_t)send_file(file, facts);
     unsigned long word = 0;
     bpf_probe_read_kernel(&word, sizeof word,
                           task->files->fdt->close_on_exec + (uint32_t)descriptor / 64);
@@ -477,12 +475,12 @@ static __always_inline int look_at(struct task_struct* task, uint64_t descriptor
 
 // ---- calls
 
-// Whether an index of the table names an argument: -1 is none.
+// Returns whether an index of the table names an argument: -1 does not.
 static __always_inline int is_argument(int8_t index) {
   return index >= 0 && index < 6;
 }
 
-// A path that the program gave, and the folder that it begins in.
+// Sends a path argument, and the folder at which it begins.
 static __always_inline void send_name(struct task_struct* task, uint32_t index, uint64_t address,
                                       int has_folder, uint64_t folder) {
   const uint32_t zero = 0;
@@ -549,7 +547,7 @@ int BPF_PROG(at_entry, struct pt_regs* registers, long number) {
   struct task_struct* task = bpf_get_current_task_btf();
   struct ThreadState* state = state_of(task);
   if (!state || is_foreign(task)) return 0;
-  state->call = 0;  // of one whose exit was not seen
+  state->call = 0;  // drops a call whose exit was not seen
 #if defined(__TARGET_ARCH_x86)
   state->arguments[0] = registers->di;
   state->arguments[1] = registers->si;
@@ -581,7 +579,7 @@ int BPF_PROG(at_entry, struct pt_regs* registers, long number) {
   if (is_argument(shape->descriptor)) {
     const int always = (what & call_storage_only) == 0;
     if (!look_at(task, state->arguments[shape->descriptor & 7], &state->file, always)) {
-      add(&counters.failed_calls, 1);  // it will
+      add(&counters.failed_calls, 1);  // the call will fail
       return 0;
     }
     if (is_argument(shape->descriptor2)) {
@@ -624,7 +622,7 @@ int BPF_PROG(at_exit, struct pt_regs* registers, long result) {
     return 0;
   }
   if (what & call_makes_file) {
-    // Of a duplicate the first descriptor is known; of an open this is the one.
+    // A duplicate has its first descriptor already; an open has only this one.
     struct FileFacts* made = is_argument(shape->descriptor) ? &state->file2 : &state->file;
     look_at(task, (uint64_t)result, made, 1);
   }
@@ -682,7 +680,7 @@ int BPF_PROG(at_exec, struct task_struct* task) {
   if (!state) return 0;
   struct file* program = BPF_CORE_READ(task, mm, exe_file);
   struct FileFacts* facts = &state->file;
-  if (look(program, facts)) tell(program, facts);
+  if (look(program, facts)) send_file(program, facts);
   struct ExecRecord* record = bpf_ringbuf_reserve(&ring, sizeof *record, 0);
   if (!record) {
     add(&counters.lost, 1);
@@ -711,7 +709,7 @@ int BPF_PROG(at_end, struct task_struct* task) {
   if (task->signal->live.counter == 0 && task->tgid == settings.attached) {
     counters.attached_ended = 1;
   }
-  // The last thing: who reads it as 0 has all records.
+  // The counter comes last: a reader that sees 0 has all records.
   add(&counters.running, -1ull);
   return 0;
 }
@@ -742,7 +740,7 @@ int BPF_PROG(at_submit, struct io_kiocb* request) {
   const uint64_t key = (uint64_t)request->ctx;
   const int32_t* process = bpf_map_lookup_elem(&rings, &key);
   if (!process) {
-    // One that is older than the trace is a traced process's from its first request on.
+    // A ring that is older than the trace belongs to the process of its first request.
     struct task_struct* task = bpf_get_current_task_btf();
     if (!state_of(task)) return 0;
     const int32_t owner = task->tgid;
@@ -800,7 +798,7 @@ SEC("tp_btf/io_uring_complete")
 int BPF_PROG(at_done, void* context, void* request_at) {
   const uint64_t key = (uint64_t)context;
   const int32_t* process = bpf_map_lookup_elem(&rings, &key);
-  if (!process || !request_at) return 0;  // one of many answers has no request
+  if (!process || !request_at) return 0;  // a further completion of one request has no request
   struct io_kiocb* request = request_at;
   const uint8_t operation = BPF_CORE_READ(request, opcode);
   if (!is_watched(operation)) return 0;
@@ -811,7 +809,7 @@ int BPF_PROG(at_done, void* context, void* request_at) {
   } else {
     result = (int32_t)ctx[3];
   }
-  // The file is told of before room is taken for the record that speaks of it.
+  // The file is sent before the record that names it is reserved.
   struct FileFacts facts = {};
   if (operation == op_openat || operation == op_openat2) {
     const struct io_open* open = (const struct io_open*)request;
@@ -821,7 +819,7 @@ int BPF_PROG(at_done, void* context, void* request_at) {
   } else if (operation != op_close) {
     struct file* file = BPF_CORE_READ(request, file);
     if (look(file, &facts) && may_be_storage(&facts))
-      facts.is_storage = (uint8_t)tell(file, &facts);
+      facts.is_storage = (uint8_t)send_file(file, &facts);
   }
   struct DoneRecord* record = bpf_ringbuf_reserve(&ring, sizeof *record, 0);
   if (!record) {
@@ -838,6 +836,6 @@ int BPF_PROG(at_done, void* context, void* request_at) {
   return 0;
 }
 
-// The "Dual" licences that the kernel knows are not ours: this file is Apache-2.0 like all others,
-// and offered to the kernel under the GPL as well, which the helpers above ask for.
+// This file is Apache-2.0 like all others, and offered to the kernel under the GPL as well, which the
+// helpers above require. The kernel has no name for this pair of licences.
 char LICENSE[] SEC("license") = "GPL";

@@ -4,38 +4,35 @@
 #include <utility>
 #include <vector>
 
-#include "trace/capture/asked_call.h"
+#include "trace/capture/decoded_call.h"
 #include "trace/capture/ptrace/ptrace_capture.h"
 #include "trace/format/trace_file.h"
 
 // Capture by ptrace.
 //
-// The naive way (strace's, without --seccomp-bpf) stops a program at the entry and the exit of
-// every system call: four changes of process each, also for the calls that nobody wants. Here a
-// filter in the kernel lets all calls pass but those that we name, at full speed. A call of
-// interest stops at its entry; where its answer matters, at its exit too. Of a close() it does not,
-// nor of a read from a pipe.
+// A stop at the entry and the exit of every system call (as strace's without --seccomp-bpf) costs
+// four switches of process per call, also for irrelevant calls. Here a filter in the kernel lets
+// irrelevant calls pass at full speed. A relevant call stops at its entry, and at its exit if its
+// result matters. It does not for close(), nor for a read from a pipe.
 //
 //        runs ---entry---> [look at the arguments] --exit matters--> in call ---exit---> [record]
 //          ^                        |                                                       |
 //          +------------------------+---------------------------------------------------- --+
 //
-// What we know of descriptors. An event of a descriptor is worth nothing to a reader who does not
-// know what it stands for, and calls that make descriptors are many (pipe, socket, accept, a
-// message that carries one, what was open before). So only open() is watched for files; of any
-// other descriptor we find out at its first use what it is, from /proc, and say so by a `describe`
-// event. `known_` remembers for each process which descriptors have been told. It is a cache, and
-// may forget: after exec() it forgets everything, so that it need not know what was closed on the
-// way.
+// Descriptors. A reader of the trace needs the file of each descriptor, and many calls make
+// descriptors (pipe, socket, accept, a message that carries one), or they were open before. So only
+// open() is watched for files. The file of any other descriptor is read from /proc at its first use,
+// and a `describe` event records it. `known_` contains for each process the descriptors that the
+// trace has. It is a cache, and may drop entries: exec() drops all, because it closes some.
 //
-// While we look, only the thread that made the call is stopped. Others may close or
-// change the descriptor meanwhile; a trace can then be wrong about the call, as the program itself
-// could not say which came first.
+// Only the calling thread is stopped while its descriptors are read. Others may close or change a
+// descriptor meanwhile, and the trace can then be wrong about the call: for the program itself the
+// order is undefined, too.
 //
-// Attached to a process that runs there is no filter, and every call stops.
+// A process that we attach to has no filter, and every call stops.
 //
-// A thread that makes many calls is kept on our processor (one_processor.h). A process that we
-// attached to is left alone: it would stay there where we are killed.
+// A thread that makes many calls is kept on our processor (one_processor.h), but not a thread of a
+// process that we attached to: it would stay there if we were killed.
 
 namespace penstock::trace {
 
@@ -45,35 +42,38 @@ void PtraceCapture::add_first(int32_t thread, int32_t process) {
 
 int PtraceCapture::run(int32_t root, const CaptureOptions& options) {
   int exit_code = 0;
-  const std::atomic<bool>* stop = filtered_ ? nullptr : options.stop;
-  std::atomic<bool>* requests = nullptr;  // to end, once the root has ended
-  bool has_asked = false;
+  const std::atomic<bool>* stop_flag = filtered_ ? nullptr : options.stop;
+  std::atomic<bool>* requests = nullptr;  // request to end, set once the root has ended
+  bool has_requested_end = false;
   while (true) {
-    const Stop told = wait_for_stop(detaching_ ? nullptr : requests != nullptr ? requests : stop);
-    if (told.kind == Stop::Kind::none_left) break;
-    if (told.kind == Stop::Kind::asked && requests != nullptr) {
-      // They cannot run on without us (see launch_options): they are asked to end, and then made.
+    const Stop stop = wait_for_stop(detaching_            ? nullptr
+                                    : requests != nullptr ? requests
+                                                          : stop_flag);
+    if (stop.kind == Stop::Kind::none_left) break;
+    if (stop.kind == Stop::Kind::stop_requested && requests != nullptr) {
+      // They cannot run on without us (see launch_options): the first request sends SIGTERM, the
+      // next one SIGKILL.
       requests->store(false, std::memory_order_relaxed);
-      for (const auto& [id, process] : processes_) end_process(id, has_asked);
-      has_asked = true;
+      for (const auto& [id, process] : processes_) end_process(id, has_requested_end);
+      has_requested_end = true;
       continue;
     }
-    if (told.kind == Stop::Kind::asked) {
+    if (stop.kind == Stop::Kind::stop_requested) {
       detaching_ = true;
       for (const auto& [id, thread] : threads_) interrupt(id);
       continue;
     }
-    if (told.kind == Stop::Kind::exited || told.kind == Stop::Kind::killed) {
-      if (told.thread == root) {
-        exit_code = told.kind == Stop::Kind::exited ? told.exit_code : 128 + told.signal;
+    if (stop.kind == Stop::Kind::exited || stop.kind == Stop::Kind::killed) {
+      if (stop.thread == root) {
+        exit_code = stop.kind == Stop::Kind::exited ? stop.exit_code : 128 + stop.signal;
       }
-      remove_thread(told.thread);
-      if (told.thread == root && filtered_ && !threads_.empty()) {
+      remove_thread(stop.thread);
+      if (stop.thread == root && filtered_ && !threads_.empty()) {
         requests = &requests_to_end();
         if (options.on_left) options.on_left();
       }
     } else {
-      stopped(told);
+      stopped(stop);
     }
     if (detaching_ && threads_.empty()) break;
   }
@@ -117,39 +117,39 @@ Thread* PtraceCapture::find_thread(int32_t id) {
   return last_thread_ = &found->second;
 }
 
-void PtraceCapture::stopped(const Stop& told) {
-  Thread* thread = find_thread(told.thread);
+void PtraceCapture::stopped(const Stop& stop) {
+  Thread* thread = find_thread(stop.thread);
   if (thread == nullptr) {
-    // A child may be seen before its maker has told of it, which never does if it is killed.
-    meet(told.thread, nullptr);
-    thread = find_thread(told.thread);
+    // A child may stop before its maker reports it, and a killed maker never does.
+    meet(stop.thread, nullptr);
+    thread = find_thread(stop.thread);
   }
   int signal = 0;
-  switch (told.kind) {
+  switch (stop.kind) {
     case Stop::Kind::call:
       at_call(*thread);
       break;
     case Stop::Kind::child:
-      one_processor_.made(told.child);
-      meet(told.child, thread->process);
-      thread = find_thread(told.thread);
+      one_processor_.made(stop.child);
+      meet(stop.child, thread->process);
+      thread = find_thread(stop.thread);
       break;
     case Stop::Kind::exec:
       thread = &executed(*thread);
       break;
     case Stop::Kind::signal:
-      signal = told.signal;
+      signal = stop.signal;
       break;
     case Stop::Kind::group:
       if (detaching_) break;
-      stay_stopped(told.thread);
+      stay_stopped(stop.thread);
       return;
     default:
       break;
   }
   if (detaching_) {
-    detach(told.thread, signal);
-    threads_.erase(told.thread);
+    detach(stop.thread, signal);
+    threads_.erase(stop.thread);
     last_thread_ = nullptr;
     return;
   }
@@ -161,16 +161,16 @@ void PtraceCapture::go_on(const Thread& thread, int signal) {
   resume(thread.id, every_call ? Until::next_call : Until::call_of_interest, signal);
 }
 
-// A thread, or the first thread of a process, that is new. Whose descriptors a process has, only
-// its maker tells: its parent may be another one (CLONE_PARENT). Until then nothing is known of
-// them, and they are described at their first use.
+// Adds a new thread, or the first thread of a new process. A process has its maker's descriptors,
+// and its parent may be another process (CLONE_PARENT). Until the maker is known, descriptors are
+// unknown, and are described at their first use.
 void PtraceCapture::meet(int32_t id, const Process* maker) {
   last_thread_ = nullptr;
   const auto met = threads_.find(id);
   Process* made = met == threads_.end() ? nullptr : met->second.process;
   if (made == nullptr) {
     const int32_t process = process_of(id);
-    made = add_thread(id, process == 0 ? id : process).process;  // 0: gone, as will be told
+    made = add_thread(id, process == 0 ? id : process).process;  // 0: ended; its stop will follow
   }
   if (maker == nullptr || made == maker || made->is_made) return;
   made->is_made = true;
@@ -178,13 +178,13 @@ void PtraceCapture::meet(int32_t id, const Process* maker) {
 }
 
 void PtraceCapture::inherit(const Process& maker, Process& made) {
-  const auto told_shares = share_descriptors(maker.threads.back(), made.threads.back());
-  if (!told_shares) recorder_.missed(Unseen::unknown_sharing);
-  const bool shares = told_shares.value_or(false);
+  const auto known_shares = share_descriptors(maker.threads.back(), made.threads.back());
+  if (!known_shares) recorder_.missed(Unseen::unknown_sharing);
+  const bool shares = known_shares.value_or(false);
   if (made.rings.empty()) made.rings = maker.rings;
   if (made.has_called) {
-    // It was faster than its maker's word, and has described what it used. With one table for
-    // both, what either of them did to it must not be taken for known by the other.
+    // The child has called before its maker reported it, and has described descriptors. If both share
+    // a table, changes by one of them were not seen by the other's entries.
     if (!shares) return;
     known_.of(maker.id).erase(0, INT32_MAX);
   }
@@ -198,7 +198,7 @@ void PtraceCapture::inherit(const Process& maker, Process& made) {
 }
 
 Thread& PtraceCapture::executed(Thread& thread) {
-  // All other threads are gone, and the one that called has the process's own number now.
+  // All other threads have ended, and the calling thread has the process's own number now.
   Process& process = *thread.process;
   for (auto at = threads_.begin(); at != threads_.end();) {
     const bool other = at->second.process == &process && at->first != thread.id;
@@ -223,7 +223,7 @@ Thread& PtraceCapture::executed(Thread& thread) {
 }
 
 void PtraceCapture::at_call(Thread& thread) {
-  if (!has_run_) return;  // our own, on the way to the program
+  if (!has_run_) return;  // a call of our own code before the exec
   const CurrentCall current = current_call(thread.id);
   if (current.stage == CallStage::entry) {
     if (filtered_) {
@@ -231,9 +231,9 @@ void PtraceCapture::at_call(Thread& thread) {
       keep_child_traced(thread.id, current.call);
     }
     thread.process->has_called = true;
-    thread.asked = decode(current.call);
+    thread.decoded = decode(current.call);
     thread.in_call = at_entry(thread);
-    // The last thing before it goes on: what we did is no part of the call's time.
+    // The time is taken last, so that our work is no part of the call's time.
     thread.start_ns = Recorder::now_ns();
   } else if (current.stage == CallStage::exit && thread.in_call) {
     thread.in_call = false;
@@ -252,39 +252,39 @@ void PtraceCapture::think_of_processors(const Thread& thread, const SystemCall& 
   }
 }
 
-// Whether the exit is of interest as well.
+// Handles a call's entry. Returns whether its exit is relevant, too.
 bool PtraceCapture::at_entry(Thread& thread) {
-  AskedCall& asked = thread.asked;
+  DecodedCall& decoded = thread.decoded;
   Process& process = *thread.process;
-  switch (asked.effect) {
+  switch (decoded.effect) {
     case Effect::close: {
-      leave_ring(process, asked.descriptor);
-      const uint32_t file = known_.get(process.id, asked.descriptor).file;
-      known_.of(process.id).set(asked.descriptor, {});
-      if (file == 0 || recorder_.is_storage(file)) record_close(thread, asked.descriptor);
+      leave_ring(process, decoded.descriptor);
+      const uint32_t file = known_.get(process.id, decoded.descriptor).file;
+      known_.of(process.id).set(decoded.descriptor, {});
+      if (file == 0 || recorder_.is_storage(file)) record_close(thread, decoded.descriptor);
       return false;
     }
     case Effect::close_range:
-      if ((asked.flags & flag::close_on_exec) == 0) {
+      if ((decoded.flags & flag::close_on_exec) == 0) {
         for (auto ring = process.rings.begin(); ring != process.rings.end();) {
           const int32_t descriptor = ring++->first;
-          if (descriptor >= asked.descriptor && descriptor <= asked.descriptor2) {
+          if (descriptor >= decoded.descriptor && descriptor <= decoded.descriptor2) {
             leave_ring(process, descriptor);
           }
         }
-        known_.of(process.id).erase(asked.descriptor, asked.descriptor2);
+        known_.of(process.id).erase(decoded.descriptor, decoded.descriptor2);
       }
       recorder_.add({.start_ns = since_zero(),
                      .process = process.id,
                      .thread = thread.id,
-                     .descriptor = asked.descriptor,
-                     .descriptor2 = asked.descriptor2,
-                     .flags = asked.flags,
+                     .descriptor = decoded.descriptor,
+                     .descriptor2 = decoded.descriptor2,
+                     .flags = decoded.flags,
                      .call = Call::close_range});
       return false;
     case Effect::read:
     case Effect::write:
-      if (is_storage(thread, asked.descriptor)) return true;
+      if (is_storage(thread, decoded.descriptor)) return true;
       recorder_.missed(Unseen::stream_calls);
       return false;
     case Effect::seek:
@@ -292,51 +292,51 @@ bool PtraceCapture::at_entry(Thread& thread) {
     case Effect::allocate:
     case Effect::sync:
     case Effect::map:
-      return is_storage(thread, asked.descriptor);
+      return is_storage(thread, decoded.descriptor);
     case Effect::copy: {
-      const bool from = is_storage(thread, asked.descriptor);
-      const bool to = is_storage(thread, asked.descriptor2);
+      const bool from = is_storage(thread, decoded.descriptor);
+      const bool to = is_storage(thread, decoded.descriptor2);
       if (!from || !to) recorder_.missed(Unseen::stream_calls);
       return from || to;
     }
     case Effect::duplicate:
     case Effect::set_flags:
-      learn(thread, asked.descriptor);
+      learn(thread, decoded.descriptor);
       return true;
     case Effect::unlink: {
-      // Afterwards its name leads nowhere.
+      // The name has to be looked up before the call removes it.
       thread.file = 0;
-      // Where the kernel's cache does not know the name, nobody has the file open by it: it is no
+      // If the kernel's cache does not have the name, no process has the file open by it: it is no
       // file of this trace, unless by another name.
       bool in_cache = true;
-      if (const auto path = read_string(thread.id, asked.path_at)) {
-        const auto found = file_at(thread.id, asked.directory, *path, false, pseudo_, in_cache);
+      if (const auto path = read_string(thread.id, decoded.path_at)) {
+        const auto found = file_at(thread.id, decoded.directory, *path, false, pseudo_, in_cache);
         if (found) thread.file = recorder_.file(*found);
         if (found && !trace::is_storage(found->kind)) thread.file = 0;
       }
       return thread.file != 0;
     }
     case Effect::ring_enter: {
-      RingWatch* ring = find_ring(process, asked);
+      RingWatch* ring = find_ring(process, decoded);
       if (ring == nullptr) {
-        recorder_.missed(Unseen::ring_other, asked.bytes);
+        recorder_.missed(Unseen::ring_other, decoded.bytes);
         return false;
       }
       harvest(process, *ring);
-      ring->look_at_submissions(static_cast<uint32_t>(asked.bytes), thread.id, since_zero());
+      ring->look_at_submissions(static_cast<uint32_t>(decoded.bytes), thread.id, since_zero());
       return true;
     }
     default:
-      return asked.effect != Effect::nothing;
+      return decoded.effect != Effect::nothing;
   }
 }
 
 void PtraceCapture::at_exit(Thread& thread, int64_t result, uint64_t end_ns) {
-  const AskedCall& asked = thread.asked;
+  const DecodedCall& decoded = thread.decoded;
   Process& process = *thread.process;
-  if (asked.effect == Effect::ring_enter) {
-    // Also one that failed may have submitted: the queue says how much was taken.
-    if (RingWatch* ring = find_ring(process, asked)) {
+  if (decoded.effect == Effect::ring_enter) {
+    // A call that failed may have submitted, too: the queue shows how many.
+    if (RingWatch* ring = find_ring(process, decoded)) {
       ring->submitted(result > 0 ? static_cast<uint32_t>(result) : 0);
       harvest(process, *ring);
     }
@@ -348,67 +348,67 @@ void PtraceCapture::at_exit(Thread& thread, int64_t result, uint64_t end_ns) {
   }
   const auto value = static_cast<int32_t>(result);
   Event event;
-  switch (asked.effect) {
+  switch (decoded.effect) {
     case Effect::open:
-      event.flags = asked.flags;
-      if (asked.structure_at != 0) {
-        // The first member of struct open_how.
-        const auto flags = read_value<uint64_t>(thread.id, asked.structure_at);
+      event.flags = decoded.flags;
+      if (decoded.structure_at != 0) {
+        // The flags are the first member of struct open_how.
+        const auto flags = read_value<uint64_t>(thread.id, decoded.structure_at);
         event.flags = open_flags(flags.value_or(0));
       }
       stamp(event, thread, end_ns);
       record_open(thread, event, value);
       return;
     case Effect::ring_setup:
-      event.bytes = asked.bytes;
+      event.bytes = decoded.bytes;
       stamp(event, thread, end_ns);
       set_up_ring(thread, event, value);
       return;
     case Effect::ring_register:
-      register_files(thread, asked);
+      register_files(thread, decoded);
       return;
     case Effect::aio_submit:
       record_aio(thread, static_cast<uint64_t>(result), end_ns);
       return;
     default:
-      event = event_of(asked, static_cast<uint64_t>(result));
+      event = event_of(decoded, static_cast<uint64_t>(result));
   }
-  switch (asked.effect) {
+  switch (decoded.effect) {
     case Effect::duplicate:
-      known_.of(process.id).set(value, known_.get(process.id, asked.descriptor));
-      if (const auto ring = process.rings.find(asked.descriptor); ring != process.rings.end()) {
+      known_.of(process.id).set(value, known_.get(process.id, decoded.descriptor));
+      if (const auto ring = process.rings.find(decoded.descriptor); ring != process.rings.end()) {
         process.rings[value] = ring->second;
       }
       break;
     case Effect::copy:
-      event.offset = offset_before(thread, asked.offset_at, event.result);
-      event.offset2 = offset_before(thread, asked.offset2_at, event.result);
+      event.offset = offset_before(thread, decoded.offset_at, event.result);
+      event.offset2 = offset_before(thread, decoded.offset2_at, event.result);
       break;
     case Effect::truncate_path:
     case Effect::rename: {
-      const auto path = read_string(thread.id, asked.path_at);
+      const auto path = read_string(thread.id, decoded.path_at);
       if (!path) return;
       bool in_cache = true;
-      const auto found = file_at(thread.id, asked.directory, *path,
-                                 asked.effect == Effect::truncate_path, pseudo_, in_cache);
+      const auto found = file_at(thread.id, decoded.directory, *path,
+                                 decoded.effect == Effect::truncate_path, pseudo_, in_cache);
       if (!in_cache) recorder_.missed(Unseen::unknown_names);
       if (!found || !trace::is_storage(found->kind)) return;
       event.file = recorder_.file(*found);
-      if (asked.effect == Effect::rename) event.path = recorder_.string(found->path);
+      if (decoded.effect == Effect::rename) event.path = recorder_.string(found->path);
       break;
     }
     case Effect::allocate:
-      event.result = size_of(thread.id, asked.descriptor).value_or(0);
+      event.result = size_of(thread.id, decoded.descriptor).value_or(0);
       [[fallthrough]];
     case Effect::truncate:
     case Effect::sync:
-      event.file = known_.get(process.id, asked.descriptor).file;
+      event.file = known_.get(process.id, decoded.descriptor).file;
       break;
     case Effect::unlink:
       event.file = thread.file;
       break;
     case Effect::map:
-      event.file = known_.get(process.id, asked.descriptor).file;
+      event.file = known_.get(process.id, decoded.descriptor).file;
       recorder_.missed(Unseen::mapped_files);
       break;
     default:
@@ -418,23 +418,23 @@ void PtraceCapture::at_exit(Thread& thread, int64_t result, uint64_t end_ns) {
   recorder_.add(event);
 }
 
-// The first `taken` requests of an io_submit(). Their results come by io_getevents(), or by memory that
-// both sides share: so each counts as asked for.
+// Records the first `taken` requests of an io_submit(). Their results come by io_getevents() or by
+// shared memory, so each counts with its requested bytes.
 void PtraceCapture::record_aio(const Thread& thread, uint64_t taken, uint64_t end_ns) {
   for (uint64_t i = 0; i < taken; ++i) {
-    const auto asked = aio_request(thread.id, thread.asked.structure_at, i);
-    if (!asked) {
+    const auto decoded = aio_request(thread.id, thread.decoded.structure_at, i);
+    if (!decoded) {
       recorder_.missed(Unseen::ring_other);
       continue;
     }
-    const bool syncs = asked->effect == Effect::sync;
-    if (!is_storage(thread, asked->descriptor)) {
+    const bool syncs = decoded->effect == Effect::sync;
+    if (!is_storage(thread, decoded->descriptor)) {
       if (!syncs) recorder_.missed(Unseen::stream_calls);
       continue;
     }
-    Event event = event_of(*asked, asked->bytes);
+    Event event = event_of(*decoded, decoded->bytes);
     if (syncs) {
-      event.file = known_.get(thread.process->id, asked->descriptor).file;
+      event.file = known_.get(thread.process->id, decoded->descriptor).file;
     } else {
       event.flags |= flag::unconfirmed;
       recorder_.missed(Unseen::ring_unconfirmed);
@@ -444,7 +444,7 @@ void PtraceCapture::record_aio(const Thread& thread, uint64_t taken, uint64_t en
   }
 }
 
-// By whom and when.
+// Sets process, thread and times of an event.
 void PtraceCapture::stamp(Event& event, const Thread& thread, uint64_t end_ns) const {
   event.start_ns = recorder_.since_zero(thread.start_ns);
   event.latency_ns = end_ns - thread.start_ns;
@@ -452,7 +452,7 @@ void PtraceCapture::stamp(Event& event, const Thread& thread, uint64_t end_ns) c
   event.thread = thread.id;
 }
 
-// sendfile() and its like leave the offset where the next call would begin.
+// Returns the offset before a sendfile() or its like, which moves it to where the next call begins.
 uint64_t PtraceCapture::offset_before(const Thread& thread, uint64_t address, uint64_t moved) {
   if (address == 0) return no_offset;
   const auto after = read_value<uint64_t>(thread.id, address);
@@ -482,12 +482,12 @@ void PtraceCapture::record_close(const Thread& thread, int32_t descriptor) {
                  .call = Call::close});
 }
 
-// Finds out what a descriptor stands for that nothing is known about, and records it.
+// Returns the file of a descriptor. Reads and describes it if it is not known.
 uint32_t PtraceCapture::learn(const Thread& thread, int32_t descriptor) {
   Process& process = *thread.process;
   if (const uint32_t file = known_.get(process.id, descriptor).file; file != 0) return file;
   const auto found = open_file_of(thread.id, descriptor, Detail::and_position, pseudo_);
-  if (!found) return 0;  // the call will fail
+  if (!found) return 0;  // not open: the call will fail
   Event event{.start_ns = since_zero(),
               .offset = found->position,
               .bytes = found->record.bytes,
@@ -504,18 +504,18 @@ uint32_t PtraceCapture::learn(const Thread& thread, int32_t descriptor) {
   return event.file;
 }
 
-// A descriptor of ours that shares its position with the one of the event, if there is one.
+// Names in the event a known descriptor that shares the position of the event's own, if there is one.
 void PtraceCapture::find_alias(Event& event) {
-  bool untold = false;
-  const auto is_same = [&](int32_t process, int32_t other, const ToldFile&) {
+  bool unknown = false;
+  const auto is_same = [&](int32_t process, int32_t other, const DescribedFile&) {
     const auto there = processes_.find(process);
     if (there == processes_.end()) return false;
-    const auto told =
+    const auto same =
         is_same_description(event.thread, event.descriptor, there->second->threads.back(), other);
-    untold |= !told.has_value();
-    return told.value_or(false);
+    unknown |= !same.has_value();
+    return same.value_or(false);
   };
-  if (!known_.find_alias(event, is_same) && untold) recorder_.missed(Unseen::unknown_sharing);
+  if (!known_.find_alias(event, is_same) && unknown) recorder_.missed(Unseen::unknown_sharing);
 }
 
 bool PtraceCapture::is_storage(const Thread& thread, int32_t descriptor) {

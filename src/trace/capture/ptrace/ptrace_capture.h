@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "trace/capture/asked_call.h"
 #include "trace/capture/backends.h"
+#include "trace/capture/decoded_call.h"
 #include "trace/capture/one_processor.h"
 #include "trace/capture/proc_files.h"
 #include "trace/capture/ring_watch.h"
@@ -16,56 +16,56 @@
 
 namespace penstock::trace {
 
-// The file that a descriptor was told to stand for; 0: not known.
-struct ToldFile {
+// The file of a descriptor according to the trace; 0: not known.
+struct DescribedFile {
   uint32_t file = 0;
   bool empty() const { return file == 0; }
 };
 
 struct Process {
   int32_t id = 0;
-  // Those that have not ended, the newest last. The first thread may end before the others, and
-  // what the kernel tells of a process by its number it tells of the first thread: memory and
-  // descriptors are asked for by a thread that is there.
+  // Threads that have not ended, the newest last. The first thread may end before the others, and the
+  // kernel takes a process's number for that of its first thread: memory and descriptors are read by
+  // the number of a living thread.
   std::vector<int32_t> threads;
-  bool has_called = false;  // something was recorded of it
-  bool is_made = false;     // its maker has told of it, or it has none that is traced
-  std::map<int32_t, std::shared_ptr<RingWatch>> rings;   // by descriptor
-  std::vector<std::shared_ptr<RingWatch>> closed_rings;  // which may still have answers to give
+  bool has_called = false;  // the trace has a call of the process
+  bool is_made = false;     // its maker has reported it, or is not traced
+  std::map<int32_t, std::shared_ptr<RingWatch>> rings;   // [descriptor]
+  std::vector<std::shared_ptr<RingWatch>> closed_rings;  // rings with requests under way
 };
 
 struct Thread {
   int32_t id = 0;
   Process* process = nullptr;
   bool in_call = false;
-  AskedCall asked;
+  DecodedCall decoded;
   uint64_t start_ns = 0;
-  uint32_t file = 0;  // that the call is about to unlink
+  uint32_t file = 0;  // file that the call is about to unlink
 };
 
-// See the essay of capture_ptrace.cc.
+// The capture by ptrace; see the essay of capture_ptrace.cc.
 class PtraceCapture {
  public:
   PtraceCapture(Recorder& recorder, bool filtered)
       : recorder_(recorder), filtered_(filtered), has_run_(!filtered) {
-    if (has_run_) recorder_.program_runs();  // already
+    if (has_run_) recorder_.program_runs();  // an attached process already runs
   }
 
   void add_first(int32_t thread, int32_t process);
-  // Until no thread is left. Gives the exit code of `root`.
+  // Runs until no thread is left. Returns the exit code of `root`.
   int run(int32_t root, const CaptureOptions& options);
   bool has_run() const { return has_run_; }
 
  private:
-  // ---- who there is
+  // ---- threads and processes
 
   Thread& add_thread(int32_t id, int32_t process_id);
   void remove_thread(int32_t id);
   Thread* find_thread(int32_t id);
 
-  // ---- what stops
+  // ---- stops
 
-  void stopped(const Stop& told);
+  void stopped(const Stop& stop);
   void go_on(const Thread& thread, int signal = 0);
   void meet(int32_t id, const Process* maker);
   void inherit(const Process& maker, Process& made);
@@ -91,9 +91,9 @@ class PtraceCapture {
 
   // ---- rings
 
-  static RingWatch* find_ring(const Process& process, const AskedCall& asked);
+  static RingWatch* find_ring(const Process& process, const DecodedCall& decoded);
   void set_up_ring(const Thread& thread, Event event, int32_t descriptor);
-  void register_files(const Thread& thread, const AskedCall& asked);
+  void register_files(const Thread& thread, const DecodedCall& decoded);
   void alias(const Thread& thread, int32_t descriptor, int32_t other);
   void leave_ring(Process& process, int32_t descriptor);
   void harvest(Process& process, RingWatch& ring);
@@ -111,7 +111,7 @@ class PtraceCapture {
   std::unordered_map<int32_t, Thread> threads_;
   std::unordered_map<int32_t, std::unique_ptr<Process>> processes_;
   Thread* last_thread_ = nullptr;
-  DescriptorTables<ToldFile> known_;
+  DescriptorTables<DescribedFile> known_;
   OneProcessor one_processor_;
   PseudoDevices pseudo_;
   std::vector<RingCompletion> completions_;

@@ -1,4 +1,4 @@
-// The io_urings of a traced program. We look at their memory after each call that may have put something into it.
+// The io_urings of a traced program. Their memory is read after each call that may have changed it.
 
 #include <algorithm>
 #include <span>
@@ -15,19 +15,20 @@ constexpr uint32_t kept_index = (1 << 16) - 1;
 
 }  // namespace
 
-RingWatch* PtraceCapture::find_ring(const Process& process, const AskedCall& asked) {
-  if (asked.effect == Effect::ring_enter && (asked.operation & enter_registered_ring) != 0) {
-    // The number is one of a table that the ring's thread keeps: with one ring it is that one.
+RingWatch* PtraceCapture::find_ring(const Process& process, const DecodedCall& decoded) {
+  if (decoded.effect == Effect::ring_enter && (decoded.operation & enter_registered_ring) != 0) {
+    // The number is an index into a table of the thread's rings, which we cannot read. A single ring
+    // must be the one.
     return process.rings.size() == 1 ? process.rings.begin()->second.get() : nullptr;
   }
-  const auto found = process.rings.find(asked.descriptor);
+  const auto found = process.rings.find(decoded.descriptor);
   return found == process.rings.end() ? nullptr : found->second.get();
 }
 
 void PtraceCapture::set_up_ring(const Thread& thread, Event event, int32_t descriptor) {
   bool polled = false;
   std::shared_ptr<RingWatch> ring =
-      RingWatch::open(thread.id, descriptor, thread.asked.structure_at, polled);
+      RingWatch::open(thread.id, descriptor, thread.decoded.structure_at, polled);
   if (ring != nullptr) {
     thread.process->rings[descriptor] = std::move(ring);
   } else {
@@ -40,15 +41,15 @@ void PtraceCapture::set_up_ring(const Thread& thread, Event event, int32_t descr
   recorder_.add(event);
 }
 
-// Files that a ring has a table of its own for become descriptors of large numbers.
-void PtraceCapture::register_files(const Thread& thread, const AskedCall& asked) {
+// Gives the files of a ring's own table large descriptor numbers.
+void PtraceCapture::register_files(const Thread& thread, const DecodedCall& decoded) {
   constexpr uint32_t register_files = 2, unregister_files = 3, update_files = 6;
   Process& process = *thread.process;
-  RingWatch* ring = find_ring(process, asked);
+  RingWatch* ring = find_ring(process, decoded);
   if (ring == nullptr) return;
   uint32_t first = 0;
-  uint64_t list_at = asked.structure_at;
-  if (asked.operation == update_files) {
+  uint64_t list_at = decoded.structure_at;
+  if (decoded.operation == update_files) {
     struct Update {
       uint32_t offset, reserved;
       uint64_t descriptors;
@@ -57,16 +58,16 @@ void PtraceCapture::register_files(const Thread& thread, const AskedCall& asked)
     if (!update) return;
     first = update->offset;
     list_at = update->descriptors;
-  } else if (asked.operation == unregister_files) {
+  } else if (decoded.operation == unregister_files) {
     for (uint32_t i = 0; i < ring->registered_files; ++i) {
       record_close(thread, ring->registered_descriptor(i));
     }
     ring->registered_files = 0;
     return;
-  } else if (asked.operation != register_files) {
+  } else if (decoded.operation != register_files) {
     return;
   }
-  std::vector<int32_t> list(std::min<uint64_t>(asked.bytes, 1 << 16));
+  std::vector<int32_t> list(std::min<uint64_t>(decoded.bytes, 1 << 16));
   if (!read_memory(thread.id, list_at, std::as_writable_bytes(std::span(list)))) return;
   for (uint32_t i = 0; i < list.size(); ++i) {
     const int32_t entry = ring->registered_descriptor(first + i);
@@ -91,15 +92,15 @@ void PtraceCapture::alias(const Thread& thread, int32_t descriptor, int32_t othe
                  .call = Call::duplicate});
 }
 
-// A descriptor is about to be closed: a ring, or a file that rings still work on.
+// Handles the close of a descriptor that is a ring, or a file with requests under way.
 void PtraceCapture::leave_ring(Process& process, int32_t descriptor) {
   for (auto& [number, ring] : process.rings) {
     harvest(process, *ring);
     bool under_way = false;
     ring->each_under_way([&](RingRequest& request) {
-      if (request.registered || request.asked.descriptor != descriptor) return;
-      // The request keeps the file: give that a number of its own.
-      request.asked.descriptor = ring->registered_descriptor(kept_index);
+      if (request.registered || request.decoded.descriptor != descriptor) return;
+      // The request keeps the file open: the file gets a number of its own.
+      request.decoded.descriptor = ring->registered_descriptor(kept_index);
       under_way = true;
     });
     if (under_way) {
@@ -116,7 +117,7 @@ void PtraceCapture::leave_ring(Process& process, int32_t descriptor) {
   if (found == process.rings.end()) return;
   process.closed_rings.push_back(std::move(found->second));
   process.rings.erase(found);
-  // A program may make and close rings as often as it likes: those that owe nothing go now.
+  // Idle rings are freed now, since a program may open and close any number of rings.
   std::erase_if(process.closed_rings, [&](const std::shared_ptr<RingWatch>& ring) {
     harvest(process, *ring);
     return ring->is_idle();
@@ -128,7 +129,7 @@ void PtraceCapture::harvest(Process& process, RingWatch& ring) {
   ring.harvest(completions_);
   const uint64_t now = since_zero();
   for (const RingCompletion& completion : completions_) {
-    if (completion.result < 0 && completion.request.asked.effect != Effect::nothing) {
+    if (completion.result < 0 && completion.request.decoded.effect != Effect::nothing) {
       recorder_.missed(Unseen::failed_calls);
     } else {
       record_ring(process, ring, completion.request, completion.result, now);
@@ -138,39 +139,39 @@ void PtraceCapture::harvest(Process& process, RingWatch& ring) {
 
 void PtraceCapture::record_ring(Process& process, const RingWatch& ring, const RingRequest& request,
                                 int64_t result, uint64_t now) {
-  const AskedCall& asked = request.asked;
-  Event event = event_of(asked, static_cast<uint64_t>(result));
+  const DecodedCall& decoded = request.decoded;
+  Event event = event_of(decoded, static_cast<uint64_t>(result));
   event.start_ns = request.start_ns;
   event.latency_ns = now - std::min(now, request.start_ns);
   event.process = process.id;
   event.thread = request.thread;
   if (request.registered) {
-    event.descriptor = ring.registered_descriptor(static_cast<uint32_t>(asked.descriptor));
+    event.descriptor = ring.registered_descriptor(static_cast<uint32_t>(decoded.descriptor));
   }
-  // The one that asked, or where it has ended another one.
+  // The thread that submitted, or another one if it has ended.
   const bool has_other = !threads_.contains(request.thread) && !process.threads.empty();
   const Thread by{.id = has_other ? process.threads.back() : request.thread, .process = &process};
-  switch (asked.effect) {
+  switch (decoded.effect) {
     case Effect::open:
-      // A file that goes to the ring's own table (result 0) is not followed.
+      // A file that is opened into the ring's own table (result 0) is not followed.
       if (result > 0) record_open(by, event, static_cast<int32_t>(result));
       return;
     case Effect::close:
-      known_.of(process.id).set(asked.descriptor, {});
+      known_.of(process.id).set(decoded.descriptor, {});
       record_close(by, event.descriptor);
       return;
     case Effect::read:
     case Effect::write:
-      if (!request.registered && !is_storage_now(by, asked.descriptor)) {
+      if (!request.registered && !is_storage_now(by, decoded.descriptor)) {
         recorder_.missed(Unseen::stream_calls);
         return;
       }
       break;
     case Effect::allocate:
-      event.result = size_of(by.id, asked.descriptor).value_or(0);
+      event.result = size_of(by.id, decoded.descriptor).value_or(0);
       [[fallthrough]];
     case Effect::sync:
-      event.file = known_.get(process.id, asked.descriptor).file;
+      event.file = known_.get(process.id, decoded.descriptor).file;
       break;
     default:
       recorder_.missed(Unseen::ring_other);
@@ -188,13 +189,13 @@ void PtraceCapture::end_rings(Process& process) {
   process.rings.clear();
   for (const auto& ring : process.closed_rings) {
     harvest(process, *ring);
-    if (ring.use_count() > 1) continue;  // another process goes on with it
+    if (ring.use_count() > 1) continue;  // another process uses it
     for (RingRequest request : ring->rest()) {
-      AskedCall& asked = request.asked;
-      asked.flags |= flag::unconfirmed;
+      DecodedCall& decoded = request.decoded;
+      decoded.flags |= flag::unconfirmed;
       recorder_.missed(Unseen::ring_unconfirmed);
-      if (asked.effect == Effect::read || asked.effect == Effect::write) {
-        record_ring(process, *ring, request, static_cast<int64_t>(asked.bytes), since_zero());
+      if (decoded.effect == Effect::read || decoded.effect == Effect::write) {
+        record_ring(process, *ring, request, static_cast<int64_t>(decoded.bytes), since_zero());
       }
     }
   }

@@ -1,16 +1,16 @@
-// A program whose accesses to files are known: it makes each with a call of another kind and notes,
-// beside it and by hand, which bytes of which file that must be. The captures are tested with it.
+// A program with known accesses to files, for the tests of captures. It makes each access with a
+// different call, and notes beside it by hand the file and bytes that the call must access.
 //
 //   known_pattern FOLDER   makes its files there, and at last FOLDER/expected: lines of
-//                          "file access offset bytes", in the order in which they were made
-//   known_pattern FOLDER --polled   with an io_uring polled by the kernel; 18: there is none here
-//   known_pattern --rings COUNT   makes so many io_urings, and closes each before the next
-//   known_pattern --unwatched COUNT   makes so many calls that no capture is interested in
-//   known_pattern --processors COUNT   beside other threads looks whether it may run on so many,
-//                                      and whether it is kept on one when it makes many calls
+//                          "file access offset bytes", in the order of the accesses
+//   known_pattern FOLDER --polled   uses an io_uring polled by the kernel; exit code 18 without one
+//   known_pattern --rings COUNT   opens COUNT io_urings, and closes each before the next
+//   known_pattern --unwatched COUNT   makes COUNT calls that are irrelevant to captures
+//   known_pattern --processors COUNT   checks, beside other threads, that it may run on COUNT
+//                                      processors, and that it is kept on one if it makes many calls
 //
-// Nothing here runs beside anything else but the threads of `Threads`, which have a file each: the
-// order is part of what is known.
+// Only the threads of `Threads` run concurrently, and each has a file of its own: the order of the
+// other accesses is known.
 
 #include <fcntl.h>
 #include <liburing.h>
@@ -46,7 +46,7 @@ struct Notes {
   uint32_t count;
   Note notes[2000];
 };
-Notes* notes = nullptr;  // shared with all children
+Notes* notes = nullptr;  // memory that all children share
 
 void require(bool good, const char* what) {
   if (good) return;
@@ -90,7 +90,7 @@ void plain_calls() {
   note("plain", 'w', 20000, 500);
   REQUIRE(::pwritev(fd, two, 2, 30000) == 3000);
   note("plain", 'w', 30000, 3000);
-  REQUIRE(::pwritev2(fd, two, 1, -1, 0) == 1000);  // where it stands
+  REQUIRE(::pwritev2(fd, two, 1, -1, 0) == 1000);  // at its position
   note("plain", 'w', 13000, 1000);
   REQUIRE(::pwritev2(fd, two, 1, 5, RWF_APPEND) == 1000);
   note("plain", 'w', 33000, 1000);
@@ -101,21 +101,21 @@ void plain_calls() {
   note("plain", 'r', 130, 3000);
   REQUIRE(::lseek(fd, -100, SEEK_END) == 33900);
   reads(fd, 4096, "plain", 33900, 100);  // short: the file ends
-  reads(fd, 4096, "plain", 34000, 0);    // nothing
+  reads(fd, 4096, "plain", 34000, 0);    // the end
   REQUIRE(::pread(fd, buffer.data(), 4096, 8192) == 4096);
   note("plain", 'r', 8192, 4096);
   REQUIRE(::preadv(fd, two, 2, 1) == 3000);
   note("plain", 'r', 1, 3000);
   REQUIRE(::preadv2(fd, two, 1, 2, 0) == 1000);
   note("plain", 'r', 2, 1000);
-  // What fails is no access.
+  // A call that fails is no access.
   REQUIRE(::read(-1, buffer.data(), 1) < 0 && ::pread(fd, buffer.data(), 1, -5) < 0);
   REQUIRE(::open("missing", O_RDONLY) < 0);
   const int read_only = ::open("plain", O_RDONLY | O_CLOEXEC);
   REQUIRE(::write(read_only, buffer.data(), 10) < 0);
   reads(read_only, 10, "plain", 0, 10);
   REQUIRE(::close(read_only) == 0 && ::close(fd) == 0);
-  // The number is used again at once.
+  // The number is reused at once.
   const int other = ::creat("other", 0600);
   REQUIRE(other == fd);
   writes(other, 77, "other", 0);
@@ -135,11 +135,11 @@ void duplicates() {
   REQUIRE(b >= 0 && separate >= 0);
   writes(a, 1000, "dup", 0);
   writes(b, 1000, "dup", 1000);
-  reads(separate, 100, "dup", 0, 100);  // of its own
+  reads(separate, 100, "dup", 0, 100);  // a position of its own
   const int c = ::fcntl(b, F_DUPFD, 100);
   REQUIRE(c == 100);
   writes(c, 1000, "dup", 2000);
-  REQUIRE(::dup2(c, separate) == separate);  // which closes what it was
+  REQUIRE(::dup2(c, separate) == separate);  // closes the old description
   writes(separate, 1000, "dup", 3000);
   REQUIRE(::dup3(a, 120, O_CLOEXEC) == 120);
   ::close(a);
@@ -159,12 +159,12 @@ void appends() {
   writes(fd, 100, "append", 0);
   REQUIRE(::lseek(fd, 10, SEEK_SET) == 10);
   reads(fd, 5, "append", 10, 5);
-  writes(fd, 100, "append", 100);  // to the end, wherever it stood
+  writes(fd, 100, "append", 100);  // to the end, regardless of the position
   reads(fd, 5, "append", 200, 0);
   REQUIRE(::pwrite(other, buffer.data(), 10, 1000) == 10);
   note("append", 'w', 1000, 10);
   writes(fd, 1, "append", 1010);
-  REQUIRE(::pwrite(fd, buffer.data(), 7, 3) == 7);  // Linux appends all the same
+  REQUIRE(::pwrite(fd, buffer.data(), 7, 3) == 7);  // Linux appends nevertheless
   note("append", 'w', 1011, 7);
   REQUIRE(::ftruncate(other, 50) == 0);
   writes(fd, 2, "append", 50);
@@ -207,7 +207,7 @@ void copies() {
   off64_t place = 20000;
   REQUIRE(::splice(pipe[0], nullptr, out, &place, 400, 0) == 400);
   note("copy", 'w', 20000, 400);
-  // Pipes and sockets are no files, whatever their numbers were before.
+  // Pipes and sockets are no files, even with the numbers of former files.
   ::close(in);
   int sockets[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
@@ -234,12 +234,12 @@ void forks() {
     REQUIRE(::lseek(fd, 5000, SEEK_SET) == 5000);
     const int own = ::open("fork", O_RDONLY);
     reads(own, 10, "fork", 0, 10);
-    ::close(fd);  // the child's own
+    ::close(fd);  // the child's own descriptor
     ::_exit(0);
   }
   wait_for(child);
   writes(fd, 100, "fork", 5000);
-  // By vfork.
+  // A child of vfork().
   const pid_t fast = ::vfork();
   if (fast == 0) {
     ::close(fd);
@@ -250,14 +250,14 @@ void forks() {
   ::close(fd);
 }
 
-// What an executed child of `executes` does, with descriptors by number.
+// Runs as the executed child of `executes`, with descriptors by number.
 int after_exec(int argc, char** argv) {
   const int kept = std::atoi(argv[2]);
   const int closed = std::atoi(argv[3]);
   const int made_cloexec = std::atoi(argv[4]);
   const uint64_t at = std::strtoull(argv[5], nullptr, 10);
   if (argc > 6) {
-    // Notes go where the parent's are.
+    // The notes are in memory that is shared with the parent.
     const int shared = std::atoi(argv[6]);
     void* map = ::mmap(nullptr, sizeof(Notes), PROT_READ | PROT_WRITE, MAP_SHARED, shared, 0);
     REQUIRE(map != MAP_FAILED);
@@ -299,7 +299,7 @@ void executes(int notes_fd) {
   wait_for(child);
   writes(kept, 10, "exec", 110);
 
-  // By posix_spawn, which shares the memory meanwhile, and with another number there.
+  // A child of posix_spawn(), which shares the memory meanwhile, with another descriptor number.
   std::vector<std::string> second = words(200, "120");
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -316,7 +316,7 @@ void executes(int notes_fd) {
   ::close(made);
 }
 
-// A descriptor that comes through a socket shares its position.
+// Sends a descriptor through a socket. It shares its position.
 void passes() {
   int sockets[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
@@ -383,7 +383,7 @@ void threads() {
   ::close(fd);
 }
 
-// Submits, waits for one completion after the other, and returns their results.
+// Submits requests, waits for their completions, and returns their results.
 std::vector<int> complete(io_uring& ring, unsigned count) {
   REQUIRE(::io_uring_submit_and_wait(&ring, count) == static_cast<int>(count));
   std::vector<int> results(count);
@@ -424,7 +424,7 @@ bool rings() {
   prepare(io_uring_prep_read, 0, fd, buffer.data(), 8192u, uint64_t{12000});
   REQUIRE(complete(ring, 1)[0] == 1000);  // short
   note("ring", 'r', 12000, 1000);
-  prepare(io_uring_prep_read, 0, fd, buffer.data(), 100u, ~uint64_t{0});  // where it stands
+  prepare(io_uring_prep_read, 0, fd, buffer.data(), 100u, ~uint64_t{0});  // at its position
   REQUIRE(complete(ring, 1)[0] == 100);
   note("ring", 'r', 0, 100);
   reads(fd, 100, "ring", 100, 100);
@@ -443,7 +443,7 @@ bool rings() {
   reads(opened, 60, "plain", 0, 60);
   prepare(io_uring_prep_close, 0, opened);
   REQUIRE(complete(ring, 1)[0] == 0);
-  // Several at once, and the last ones taken without another call.
+  // Several requests at once; the last completions are read without another call.
   for (uint64_t i = 0; i < 4; ++i) {
     prepare(io_uring_prep_read, i, fd, buffer.data() + 100 * i, 100u, 1000 * i);
   }
@@ -457,7 +457,7 @@ bool rings() {
   return true;
 }
 
-// A ring whose entries a thread of the kernel takes, and a file that has no descriptor.
+// Uses a ring whose submissions a kernel thread takes, and a file without a descriptor.
 bool polled_ring() {
   io_uring ring;
   io_uring_params parameters = {};
@@ -526,8 +526,8 @@ bool is_kept(int status_fd) {
   return std::strcspn(list, ",-") > std::strcspn(list, "\n");
 }
 
-// Makes calls on end; another thread's call between may put it off. The file that tells is opened
-// before, since a ptracer lets go of a thread that opens it.
+// Makes calls until the thread is kept on one processor. Calls of other threads may delay that. The
+// status file is opened before, since a tracer lets go of a thread that opens it.
 bool becomes_kept() {
   const int status_fd = ::open("/proc/thread-self/status", O_RDONLY);
   const int fd = ::open("/proc/self/exe", O_RDONLY);

@@ -1,10 +1,9 @@
-// Programs that are hard on a tracer: each does little, and the tests know what.
+// Programs that are difficult for a tracer. Each makes few accesses, which the tests know.
 //
 //   odd_processes no-leader FOLDER   the first thread ends; another one copies, renames and reads
-//   odd_processes sibling FOLDER     a child makes a sibling of its own, which reads the child's
-//   file odd_processes fuse FOLDER        a file system in user space, served by one of the
-//   processes
-//                                    that the tracer stops; 18: it cannot be mounted here
+//   odd_processes sibling FOLDER     a child makes a sibling, which reads the child's file
+//   odd_processes fuse FOLDER        a file system in user space, served by a traced process; exit
+//                                    code 18 if it cannot be mounted
 
 #include <fcntl.h>
 #include <liburing.h>
@@ -70,7 +69,7 @@ void without_leader(const std::string& folder) {
   const int to = make_file(folder + "/to", 0);
   off_t offset = 4096;
   REQUIRE(::sendfile(to, from, &offset, 1000) == 1000);
-  // A name that nothing else tells of: the file is not opened again.
+  // A new name: the file is not opened by it.
   REQUIRE(::rename((folder + "/to").c_str(), (folder + "/renamed").c_str()) == 0);
   io_uring ring;
   if (::io_uring_queue_init(4, &ring, 0) == 0) {
@@ -105,7 +104,7 @@ void sibling(const std::string& folder) {
   for (int i = 0; i < 2; ++i) REQUIRE(::waitpid(-1, &status, __WALL) > 0 && status == 0);
 }
 
-// ---- fuse: files in memory, in one folder. Names are good for a while, attributes never.
+// ---- fuse: files in memory, in one folder. The kernel may cache names for a while, attributes never.
 
 struct File {
   uint64_t node;
@@ -115,7 +114,7 @@ std::map<std::string, File> files;
 uint64_t last_node = FUSE_ROOT_ID;
 
 File* file_of(uint64_t node) {
-  static File removed;  // still open
+  static File removed;  // a removed file that is still open
   for (auto& [name, file] : files) {
     if (file.node == node) return &file;
   }
@@ -147,7 +146,7 @@ void answer(int device, uint64_t unique, int error, const void* data = nullptr, 
   if (bytes > 0) whole.append(static_cast<const char*>(data), bytes);
   const fuse_out_header head{static_cast<uint32_t>(whole.size()), -error, unique};
   std::memcpy(whole.data(), &head, sizeof head);
-  // The one that asked may have been interrupted meanwhile (ENOENT).
+  // The requesting process may have been interrupted meanwhile (ENOENT).
   (void)!::write(device, whole.data(), whole.size());
 }
 template <class T>
@@ -179,7 +178,7 @@ void serve(int device) {
       case FUSE_FORGET:
       case FUSE_BATCH_FORGET:
       case FUSE_INTERRUPT:
-        break;  // have no answer
+        break;  // requests without an answer
       case FUSE_LOOKUP:
         if (const auto found = files.find(body); found != files.end()) {
           answer_with(device, head.unique, entry_of(found->second));
@@ -270,7 +269,7 @@ bool write_text(const char* path, const std::string& text) {
   return good;
 }
 
-// A mount of this program alone, which goes with it.
+// Gives this process a mount namespace of its own, whose mounts end with it.
 bool own_mounts() {
   const unsigned user = ::getuid(), group = ::getgid();
   if (user != 0) {
@@ -327,8 +326,8 @@ int main(int argc, char** argv) {
     std::thread(without_leader, folder).detach();
     ::pthread_exit(nullptr);
   }
-  // Not by way of the end of main(): a sanitizer would look for leaks there, which it cannot when
-  // it is traced itself.
+  // The process does not return from main(): a sanitizer would look for leaks there, and cannot while
+  // it is traced.
   if (what == "sibling") {
     sibling(folder);
     ::_exit(0);
