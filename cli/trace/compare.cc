@@ -1,9 +1,9 @@
 // penstock compare: tables I, II and III of Tuxedo for programs of the user's choice. Each is run
 // under trace with the same input and memory; then all traces are replayed on one device.
 //
-// What is compared is where their requests go, not how fast they compute. So a replay of them joins
-// requests that go on where the last one ended (a page cache did that for whoever needed it), keeps
-// the order of the trace, and keeps the device busy; what is left are bytes and seeks.
+// The comparison is of the programs' requests, not of their computation. So a replay joins requests
+// that begin where the last one ended (as a page cache did), keeps the order of the trace, and keeps
+// the device busy: bytes and seeks remain.
 
 #include <fmt/core.h>
 #include <signal.h>
@@ -51,14 +51,14 @@ using report::printable;
 using report::rate_text;
 using trace::ReplayFigures;
 
-// Beside what a program is told to use: its code, its stacks, and page cache for its buffered
-// files.
+// Returns the size of a program's memory group: its memory option, and room for its code, its stacks,
+// and the page cache of its buffered files.
 constexpr uint64_t group_bytes(uint64_t memory_bytes) {
   return memory_bytes + memory_bytes / 4 + 64 * MiB;
 }
 
-// SIGHUP, SIGINT, SIGTERM: who stops a program that we run, stops us; and who stops us while we run
-// one, means us, whatever the program made of it. 0: nobody did.
+// Returns the signal that stopped the run: SIGHUP, SIGINT or SIGTERM that ended the program, or that we
+// got while it ran, whatever the program did with it. Returns 0 without one.
 int stopping_signal(const trace::Captured& captured) {
   if (captured.handed_signal != 0) return captured.handed_signal;
   const int signal = captured.totals.exit_code - 128;
@@ -83,9 +83,9 @@ struct CompareArguments {
   bool json = false;
 };
 
-// What is replayed of a program: all, or a part.
-struct Part {
-  std::string name;  // empty: all
+// The replay of a program's whole trace, or of one phase.
+struct PhaseReplay {
+  std::string name;  // empty for the whole trace
   trace::ReplayOptions options;
   trace::ReplayPlan plan;
   std::optional<trace::ReplayResult> result;
@@ -94,30 +94,29 @@ struct Part {
 // One program, from its name to its line of the table.
 struct Row {
   ComparedProgram program;
-  std::string problem;  // why there is no more
+  std::string problem;  // why figures are missing; empty if they are not
   std::string folder;
   std::string trace;
-  double run_seconds = 0;  // under trace
+  double run_seconds = 0;  // time of the run under trace
   uint64_t peak_bytes = 0;
-  bool limited = false;  // by the system
+  bool limited = false;  // the system enforced the memory limit
   uint64_t input_bytes = 0;
   std::vector<std::string> notes;
   trace::ReplayOptions options;
-  std::vector<Part> parts;  // all of it first; none: there is a problem
+  std::vector<PhaseReplay> phases;  // the whole trace first; empty if there is a problem
 
   // Tuxedo's d: 1 is one reading and one writing of the input.
-  double passes(const Part& part) const {
-    return static_cast<double>(part.plan.bytes) / static_cast<double>(2 * input_bytes);
+  double passes(const PhaseReplay& phase) const {
+    return static_cast<double>(phase.plan.bytes) / static_cast<double>(2 * input_bytes);
   }
   // Tuxedo's lambda: input and output over the time that it takes.
-  double rate(const Part& part) const {
-    return static_cast<double>(2 * input_bytes) / part.result->seconds;
+  double rate(const PhaseReplay& phase) const {
+    return static_cast<double>(2 * input_bytes) / phase.result->seconds;
   }
 };
 
-// A folder that is gone with it. Sorted copies of the input come to lie in it, which may be
-// nobody else's business: only its owner can look into it, and nobody can make it, or a link in its
-// place, before us.
+// A folder that the destructor removes. It contains sorted copies of the input, which may be private:
+// only its owner can read it, and nobody can create it, or a link in its place, before us.
 class WorkFolder {
  public:
   static Result<WorkFolder> make(const std::string& parent) {
@@ -143,9 +142,9 @@ class WorkFolder {
   fs::path folder_;
 };
 
-// The last line of what a program said, for its row: of a long one the end.
+// Returns the last line of a program's output, for its row; only the end of a long line.
 std::string last_line(const std::string& path) {
-  constexpr std::streamoff tail_bytes = 4096;  // however much it said
+  constexpr std::streamoff tail_bytes = 4096;  // bytes read from the end
   std::ifstream file(path, std::ios::binary);
   file.seekg(0, std::ios::end);
   const std::streamoff bytes = file.tellg();
@@ -158,8 +157,8 @@ std::string last_line(const std::string& path) {
   return printable(text.substr(text.rfind('\n') + 1), 100);
 }
 
-// A shell that goes into the memory group, sends what the program says to a file, and becomes the
-// program. What that writes is for its owner alone, wherever it writes.
+// Returns the command of a shell that joins the memory group, redirects its output to a file, and
+// becomes the program. Files that the program creates are readable by their owner alone.
 std::vector<std::string> wrapped(const std::vector<std::string>& words, const std::string& log,
                                  const std::string& processes_file) {
   constexpr const char* script =
@@ -170,9 +169,8 @@ std::vector<std::string> wrapped(const std::vector<std::string>& words, const st
   return all;
 }
 
-// Runs a program under trace; what goes wrong with it is its row's. Fails when it was stopped:
-// while it runs, signals of the terminal are its own, and mean all of us. Then `stopped_by` is the
-// signal.
+// Runs a program under trace. Its errors go to its row. Fails if a signal stopped it, and sets
+// `stopped_by`: signals of the terminal reach the program, and are meant for the whole comparison.
 Status run_program(Row& row, const CompareArguments& arguments, uint64_t memory_bytes,
                    int& stopped_by) {
   const std::string log = row.folder + ".log";
@@ -204,7 +202,7 @@ Status run_program(Row& row, const CompareArguments& arguments, uint64_t memory_
   const auto begin = std::chrono::steady_clock::now();
   const auto captured = trace::capture(
       {.output = row.trace,
-       .backend = trace::Backend::ptrace,  // misses nothing, however busy the machine is
+       .backend = trace::Backend::ptrace,  // loses no events, even on a busy machine
        .command = wrapped(row.program.words, log, group ? group->processes_file() : "")});
   row.run_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!captured) return fail(captured.error().message());
@@ -228,7 +226,7 @@ Status run_program(Row& row, const CompareArguments& arguments, uint64_t memory_
   return {};
 }
 
-// What the trace says before any replay: enough to know whether it can be believed.
+// Plans the replay of a row's trace, and adds notes about calls that the trace lacks.
 Status plan_row(Row& row, bool phases) {
   auto plan = trace::plan_replay(row.trace, row.options);
   if (!plan) {
@@ -237,7 +235,7 @@ Status plan_row(Row& row, bool phases) {
     return {};
   }
   uint64_t read_bytes = 0;
-  uint64_t boundary = 0;  // behind the last request on the input
+  uint64_t boundary = 0;  // number behind the last request to the input
   for (size_t i = 0; i < plan->last_request_end.size(); ++i) {
     const trace::ConvertedFile& file = plan->conversion.files[i];
     if (file.first_path != row.program.input) continue;
@@ -250,8 +248,7 @@ Status plan_row(Row& row, bool phases) {
         "(mapped files, AIO)",
         bytes_text(read_bytes), bytes_text(row.input_bytes)));
   }
-  // What failed, or moved no file's bytes, is nothing that these figures miss; nor are libraries
-  // that were mapped.
+  // The figures miss nothing by calls that failed or moved no file's bytes, nor by mapped libraries.
   if (!plan->conversion.complete) row.notes.push_back("its trace was cut off");
   for (size_t i = 0; i < plan->conversion.unseen.size(); ++i) {
     const auto what = static_cast<trace::Unseen>(i);
@@ -262,26 +259,26 @@ Status plan_row(Row& row, bool phases) {
     row.notes.push_back(fmt::format("{} {}", plan->conversion.unseen[i], trace::name_of(what)));
   }
   const uint64_t requests = plan->requests;
-  row.parts.push_back({.options = row.options, .plan = std::move(*plan)});
+  row.phases.push_back({.options = row.options, .plan = std::move(*plan)});
   if (!phases || boundary == 0 || boundary >= requests) return {};
   for (const bool after : {false, true}) {
-    Part part{.name = after ? "after it" : "reading input", .options = row.options};
-    part.options.first_request = after ? boundary : 0;
-    part.options.requests = after ? requests - boundary : boundary;
-    auto planned = trace::plan_replay(row.trace, part.options);
+    PhaseReplay phase{.name = after ? "after it" : "reading input", .options = row.options};
+    phase.options.first_request = after ? boundary : 0;
+    phase.options.requests = after ? requests - boundary : boundary;
+    auto planned = trace::plan_replay(row.trace, phase.options);
     if (!planned) return std::unexpected(planned.error());
-    part.plan = std::move(*planned);
-    row.parts.push_back(std::move(part));
+    phase.plan = std::move(*planned);
+    row.phases.push_back(std::move(phase));
   }
   return {};
 }
 
-Json part_json(const Row& row, const Part& part) {
-  Json json = {{"requests", part.plan.requests},
-               {"files", part.plan.layout.files},
-               {"passes", row.passes(part)},
-               {"input_and_output_bytes_per_s", row.rate(part)}};
-  json.update(result_json(*part.result));
+Json phase_json(const Row& row, const PhaseReplay& phase) {
+  Json json = {{"requests", phase.plan.requests},
+               {"files", phase.plan.layout.files},
+               {"passes", row.passes(phase)},
+               {"input_and_output_bytes_per_s", row.rate(phase)}};
+  json.update(result_json(*phase.result));
   return json;
 }
 
@@ -295,12 +292,12 @@ Json row_json(const Row& row) {
   json["limited_by"] = row.limited ? "cgroup" : "own options";
   if (row.limited) json["cgroup_peak_bytes"] = row.peak_bytes;
   json["input_bytes"] = row.input_bytes;
-  json.update(part_json(row, row.parts.front()));
-  for (const Part& part : row.parts) {
-    if (part.name.empty()) continue;
-    Json phase = {{"phase", part.name}};
-    phase.update(part_json(row, part));
-    json["phases"].push_back(std::move(phase));
+  json.update(phase_json(row, row.phases.front()));
+  for (const PhaseReplay& phase : row.phases) {
+    if (phase.name.empty()) continue;
+    Json object = {{"phase", phase.name}};
+    object.update(phase_json(row, phase));
+    json["phases"].push_back(std::move(object));
   }
   json["notes"] = row.notes;
   return json;
@@ -318,7 +315,7 @@ std::string limit_text(const std::vector<Row>& rows, uint64_t memory_bytes) {
   return fmt::format("their own options; {} of {} also by {}", groups, runs, group);
 }
 
-// "1.084 x", "14,066 x".
+// Returns a ratio as text: "1.084 x", "14,066 x".
 std::string times_text(double ratio) {
   return ratio < 1000 ? fmt::format("{:.4g} x", ratio)
                       : grouped(static_cast<uint64_t>(ratio)) + " x";
@@ -332,31 +329,31 @@ void print_table(const CompareArguments& arguments, const std::vector<Row>& rows
         arguments.threads);
   print("memory limited by {}\n", limit_text(rows, memory_bytes));
   for (const Row& row : rows) {
-    if (row.parts.empty()) continue;
-    print("replayed on {}\n", row.parts.front().result->device);
+    if (row.phases.empty()) continue;
+    print("replayed on {}\n", row.phases.front().result->device);
     break;
   }
   if (const std::string where = stage.description(); !where.empty()) print("{}\n", where);
 
-  // The fewest seeks of all programs.
+  // The smallest number of seeks of all programs.
   uint64_t fewest = ~uint64_t{0};
   for (const Row& row : rows) {
-    if (row.parts.empty()) continue;
-    fewest = std::min(fewest, std::max<uint64_t>(1, row.parts.front().result->totals.seeks));
+    if (row.phases.empty()) continue;
+    fewest = std::min(fewest, std::max<uint64_t>(1, row.phases.front().result->totals.seeks));
   }
   print("\n{:<16}{:>11}{:>8}{:>12}{:>9}{:>12}{:>13}{:>12}{:>14}\n", "program", "moved", "passes",
         "seeks", "", "mean run", "rate", "replay", "run (traced)");
   for (const Row& row : rows) {
     if (!row.problem.empty()) print("{:<16}{}\n", printable(row.program.name, 15), row.problem);
-    for (const Part& part : row.parts) {
-      const bool whole = part.name.empty();
-      const ReplayFigures& all = part.result->totals;
+    for (const PhaseReplay& phase : row.phases) {
+      const bool whole = phase.name.empty();
+      const ReplayFigures& all = phase.result->totals;
       print("{:<16}{:>11}{:>8.2f}{:>12}{:>9}{:>12}{:>13}{:>12}{:>14}\n",
-            whole ? printable(row.program.name, 15) : "  " + part.name, bytes_text(part.plan.bytes),
-            row.passes(part), grouped(all.seeks),
+            whole ? printable(row.program.name, 15) : "  " + phase.name,
+            bytes_text(phase.plan.bytes), row.passes(phase), grouped(all.seeks),
             whole ? times_text(static_cast<double>(all.seeks) / static_cast<double>(fewest)) : "",
-            bytes_text(all.mean_run_bytes()), rate_text(row.rate(part)),
-            duration_text(part.result->seconds), whole ? duration_text(row.run_seconds) : "");
+            bytes_text(all.mean_run_bytes()), rate_text(row.rate(phase)),
+            duration_text(phase.result->seconds), whole ? duration_text(row.run_seconds) : "");
     }
   }
   print(
@@ -368,7 +365,8 @@ void print_table(const CompareArguments& arguments, const std::vector<Row>& rows
   }
 }
 
-// What the input and a program's own folder have in front in common: libraries lie elsewhere.
+// Returns the common start of the paths of the input and the program's own folder. Libraries are
+// elsewhere.
 std::string common_folder(const Row& row) {
   const auto [end, other] = std::ranges::mismatch(row.program.input, row.folder);
   const std::string common(row.program.input.begin(), end);
@@ -377,13 +375,13 @@ std::string common_folder(const Row& row) {
 
 Status write_page(const CompareArguments& arguments, const std::vector<Row>& rows) {
   const auto shown = static_cast<size_t>(
-      std::ranges::count_if(rows, [](const Row& row) { return !row.parts.empty(); }));
+      std::ranges::count_if(rows, [](const Row& row) { return !row.phases.empty(); }));
   report::SummaryOptions options;
   options.single_requests /= std::max<size_t>(1, shown);
   if (shown > 2) options.rows /= 2;
   std::vector<report::TraceSummary> summaries;
   for (const Row& row : rows) {
-    if (row.parts.empty()) continue;
+    if (row.phases.empty()) continue;
     options.convert.under = common_folder(row);
     auto summary = report::summarize(row.trace, options);
     if (!summary) return std::unexpected(summary.error());
@@ -395,7 +393,7 @@ Status write_page(const CompareArguments& arguments, const std::vector<Row>& row
                     report::make_page(summaries, {}, {.version = PENSTOCK_VERSION_STRING}));
 }
 
-// `stopped_by`: as run_program() has it.
+// Runs the comparison. `stopped_by` is that of run_program().
 Result<int> compare(const CompareArguments& arguments, const StopSignals& signals,
                     int& stopped_by) {
   if (arguments.names.empty() && arguments.commands.empty()) {
@@ -471,7 +469,7 @@ Result<int> compare(const CompareArguments& arguments, const StopSignals& signal
   }
 
   auto stopped = [&] {
-    // Relaxed: a lone flag.
+    // Relaxed order: the flag guards no other data.
     return signals.flag().load(std::memory_order_relaxed);
   };
   for (Row& row : rows) {
@@ -487,10 +485,10 @@ Result<int> compare(const CompareArguments& arguments, const StopSignals& signal
         return std::unexpected(planned.error());
       }
     }
-    fs::remove_all(row.folder, error);  // its output; the trace lies beside it
-    for (const Part& part : row.parts) stage->make_room_for(part.plan);
+    fs::remove_all(row.folder, error);  // the output; the trace is not in this folder
+    for (const PhaseReplay& phase : row.phases) stage->make_room_for(phase.plan);
   }
-  if (std::ranges::any_of(rows, [](const Row& row) { return !row.parts.empty(); })) {
+  if (std::ranges::any_of(rows, [](const Row& row) { return !row.phases.empty(); })) {
     if (const auto room = stage->needed_room()) {
       print_to(stderr, "penstock compare: the replay takes {}\n", *room);
     }
@@ -499,10 +497,10 @@ Result<int> compare(const CompareArguments& arguments, const StopSignals& signal
     }
   }
   for (Row& row : rows) {
-    for (Part& part : row.parts) {
-      auto result = stage->replay(row.trace, part.plan, part.options);
+    for (PhaseReplay& phase : row.phases) {
+      auto result = stage->replay(row.trace, phase.plan, phase.options);
       if (!result) return std::unexpected(result.error());
-      part.result = std::move(*result);
+      phase.result = std::move(*result);
     }
   }
 
@@ -549,39 +547,39 @@ Command add_compare(Parser& program) {
   auto arguments = std::make_shared<CompareArguments>();
   CompareArguments& a = *arguments;
   Parser parser = program.add_subcommand(
-      "compare", "run programs under trace, and replay all they asked for on one device");
+      "compare", "run programs under trace, and replay their requests on one device");
   parser.add_option("PROGRAM", a.names,
-                    fmt::format("what to compare: {}", fmt::join(preset_names(), ", ")));
+                    fmt::format("programs to compare: {}", fmt::join(preset_names(), ", ")));
   parser.add_option(
       "--run", a.commands,
       "a program of your own: 'NAME=COMMAND {input} {output} {memory} {threads} {tmp}', "
       "a line for the shell (may be given again)");
-  parser.add_option("--input", a.input, "the file that each of them works on").required();
-  parser.add_option("--memory", a.memory, "the memory that each of them gets, as 512M").required();
-  parser.add_option("--format", a.format, "what is in the input: lines (default) or u64")
+  parser.add_option("--input", a.input, "the input file of all programs").required();
+  parser.add_option("--memory", a.memory, "the memory of each program, as 512M").required();
+  parser.add_option("--format", a.format, "format of the input: lines (default) or u64")
       .one_of({"lines", "u64"});
-  parser.add_option("--threads", a.threads, "threads of each of them (default 2)").within(1, 1024);
+  parser.add_option("--threads", a.threads, "threads of each program (default 2)").within(1, 1024);
   parser
       .add_option("--limit", a.limit,
-                  "who keeps them to the memory: cgroup (the system), own (their own options "
-                  "alone), auto (default: cgroup where that is allowed)")
+                  "limit of the memory: cgroup (by the system), own (by the programs' options "
+                  "alone), auto (default: cgroup if that is allowed)")
       .one_of({"auto", "cgroup", "own"});
   parser.add_option("--work", a.work,
-                    "where they work, with room for outputs and temporaries (default: --on, or the "
-                    "temporary directory)");
+                    "the folder of outputs and temporaries (default: --on, or the temporary "
+                    "directory)");
   add_stage_options(parser, a.stage);
   parser.add_option("--ahead", a.ahead, "requests in flight in a replay (default 16)");
   parser.add_flag("--no-join", a.no_join, "replay each request by itself, as the trace has it");
   parser.add_flag("--phases", a.phases,
-                  "also by halves: until a program has read its input, and after that");
+                  "also in two phases: until a program has read its input, and after that");
   parser.add_option("--traces", a.traces, "keep the traces in this folder");
   parser.add_option("--report", a.page, "a page with all traces side by side");
   parser.add_flag("--json", a.json, "print the table as JSON");
   parser.footer(
       "penstock compare --input in.txt --memory 256M --on /data gnu-sort penstock\n"
-      "Programs that are missing, or fail, are rows that say so; the exit code is then 1. Numbers "
-      "are of all that a program\n"
-      "asked of the input and of its own folder; its libraries are left out. docs/replay.md "
+      "Programs that are missing, or fail, have rows with the reason; the exit code is then 1. "
+      "Numbers count a program's\n"
+      "requests to the input and to its own folder, and not to its libraries. docs/replay.md "
       "explains the table.");
   return {parser, [arguments] { return run_compare(*arguments); }};
 }

@@ -27,8 +27,8 @@ fs::path own_program() {
   return error ? "penstock" : path;
 }
 
-// A file of the source or of the build tree, which the programs of other people are part of: looked
-// for from where this program lies upwards. An installed program has none.
+// Finds a file of the source or build tree, which contain parts of other people's programs. The search
+// goes upwards from this program's folder, and fails for an installed program.
 std::optional<fs::path> find_part(const fs::path& relative) {
   std::error_code error;
   for (fs::path folder = own_program().parent_path(); !folder.empty();
@@ -62,8 +62,7 @@ std::string make_folder(const std::string& path) {
   return path;
 }
 
-// Why a program that reads one format alone does not take the one that was asked for. Empty: it
-// does.
+// Returns why a program that reads one format alone refuses the requested one; empty if it reads it.
 std::string refusal(const SharedWork& work, const std::string& format, const char* knows) {
   if (work.format == format) return "";
   return fmt::format("it cannot sort --format {}: {} (try: --format {})", work.format, knows,
@@ -115,7 +114,7 @@ void duckdb(ComparedProgram& program, const SharedWork& work, const std::string&
   if (!script || !python) {
     program.problem = "it is not installed (tools/setup.sh bench, in the source tree)";
   } else {
-    // A Parquet file without compression is what it reads best.
+    // The program reads an uncompressed Parquet file fastest.
     program.input = folder + "/input.parquet";
     program.output = folder + "/sorted.parquet";
     program.prepare = {python->string(), script->string(), "pack", work.input, program.input};
@@ -161,10 +160,10 @@ void stxxl(ComparedProgram& program, const SharedWork& work, const std::string& 
   program.same_bytes = true;
 }
 
-// All in one JVM, which sorts lines by their bytes, as the others do.
+// Sets up Spark in one JVM, which sorts lines by their bytes, as the other programs do.
 void spark(ComparedProgram& program, const SharedWork& work, const std::string& folder) {
   const auto submit = find_program("spark-submit");
-  // It refuses to start with less than 450 MiB of heap. A quarter is for what is no heap.
+  // Spark does not start with less than 450 MiB of heap. A quarter of the memory is not heap.
   constexpr uint64_t heap_mib_min = 480;
   const uint64_t heap_mib = work.memory_bytes / MiB * 3 / 4;
   program.problem = refusal(work, "lines", knows_lines);

@@ -39,10 +39,10 @@ TEST_F(ComparedPrograms, CommandsWithoutANameAreRefused) {
   }
 }
 
-TEST_F(ComparedPrograms, PresetsThatCannotDoTheWorkSayWhy) {
+TEST_F(ComparedPrograms, UnsuitablePresetsHaveAReason) {
   const SharedWork lines{.input = "/in", .format = "lines", .memory_bytes = 1 << 20, .threads = 1};
   const SharedWork numbers{.input = "/in", .format = "u64", .memory_bytes = 1 << 20, .threads = 1};
-  // What was asked for, the reason, and what would be taken.
+  // The message has the request, the reason, and an alternative.
   for (const char* name : {"gnu-sort", "spark"}) {
     const std::string problem = preset(name, numbers, folder_)->problem;
     EXPECT_NE(problem.find("--format u64: it compares lines"), std::string::npos) << problem;
@@ -53,7 +53,7 @@ TEST_F(ComparedPrograms, PresetsThatCannotDoTheWorkSayWhy) {
     EXPECT_NE(problem.find("--format lines: "), std::string::npos) << problem;
     EXPECT_NE(problem.find("try: --format u64"), std::string::npos) << problem;
   }
-  EXPECT_FALSE(preset("spark", lines, folder_)->problem.empty());  // whatever is installed: memory
+  EXPECT_FALSE(preset("spark", lines, folder_)->problem.empty());  // too little memory for Spark
   EXPECT_TRUE(preset("penstock", lines, folder_)->problem.empty());
   EXPECT_TRUE(preset("penstock", numbers, folder_)->problem.empty());
   const auto none = preset("nonesuch", lines, folder_);

@@ -61,7 +61,7 @@ int run_convert(const ConvertArguments& arguments) {
     if (!named) return report("convert", named.error());
     kind = *named;
   }
-  // What is wrong with the output shows before the input is waited for, which may be a pipe.
+  // Errors of the output are reported before the program waits for the input, which may be a pipe.
   Result<trace::ExportFormat> format = trace::ExportFormat::csv;
   if (!arguments.output.empty()) format = format_of(arguments);
   if (!format) return report("convert", format.error());
@@ -77,7 +77,7 @@ int run_convert(const ConvertArguments& arguments) {
     converted = trace::export_requests(*trace, options, *format, arguments.output);
   }
   if (!converted && signals.caught() != 0) return signals.die();
-  // Whoever read our output has what he wanted: end as other filters do.
+  // The reader of our output has closed it: end by SIGPIPE, as other filters do.
   if (!converted && converted.error().system_errno == EPIPE) return die_by(SIGPIPE);
   if (!converted) return report("convert", converted.error());
   if (!arguments.files.empty()) {
@@ -88,8 +88,8 @@ int run_convert(const ConvertArguments& arguments) {
   if (arguments.output.empty() || !arguments.quiet) {
     print_summary(arguments.output.empty() ? stdout : stderr, *converted);
   } else if (!converted->complete) {
-    // Quiet is about what is worth knowing, not about why the exit code is not 0.
-    print_to(stderr, "penstock convert: {}; what was whole is written\n",
+    // --quiet does not hide the reason of an exit code other than 0.
+    print_to(stderr, "penstock convert: {}; the part in front of it is written\n",
              converted->cut_off.message());
   }
   return converted->complete ? exit_ok : exit_incomplete;
@@ -104,15 +104,15 @@ Command add_convert(Parser& program) {
       program.add_subcommand("convert", "a trace or another program's log in other formats");
   parser
       .add_option("TRACE", a.input,
-                  "what penstock trace wrote, fio --write_iolog, or strace -f -ttt -T -yy -o; - is "
+                  "a file of penstock trace, fio --write_iolog, or strace -f -ttt -T -yy -o; - is "
                   "standard input")
       .required();
   parser.add_option("--from", a.from,
-                    "what it is, where its beginning does not tell: trace, iolog or strace");
+                    "format of TRACE, if its beginning does not show it: trace, iolog or strace");
   parser.add_option("-o,--output", a.output,
                     "x.csv, x.iolog (fio --read_iolog), x.json (ui.perfetto.dev) or x.trace; none: "
                     "a summary on standard output");
-  parser.add_option("--format", a.format, "csv, iolog, json or trace, whatever the name");
+  parser.add_option("--format", a.format, "csv, iolog, json or trace, regardless of the name");
   parser.add_option("--under", a.under, "only files whose path begins so: a folder, with its /");
   parser.add_option("--files", a.files,
                     "also make the files that fio needs, sparse and of their largest size, in this "

@@ -1,4 +1,4 @@
-// penstock replay: the requests of a trace once more, on a disk, an emulated or an imagined one.
+// penstock replay: makes the requests of a trace again, on a disk, an emulated one, or a model of one.
 
 #include "trace/replay/replay.h"
 
@@ -87,7 +87,7 @@ std::string how_text(const ReplayOptions& options, const Stage& stage) {
   return text;
 }
 
-// Files of the replay, those that moved most first.
+// Returns the files of the replay, sorted by moved bytes in descending order.
 std::vector<size_t> busiest(const ReplayResult& result) {
   std::vector<size_t> files;
   for (size_t i = 0; i < result.files.size(); ++i) {
@@ -158,11 +158,11 @@ void print_json(const ReplayArguments& arguments, const ReplayPlan& plan,
   }
   Json files = Json::array();
   for (const size_t i : busiest(result)) {
-    const trace::FilePlace& place = plan.layout.places[i];
+    const trace::FileExtent& extent = plan.layout.extents[i];
     Json file = {{"path", plan.conversion.files[i].path},
-                 {"region_offset", place.base},
-                 {"file_offset", place.skipped_bytes},
-                 {"bytes", place.bytes}};
+                 {"region_offset", extent.base},
+                 {"file_offset", extent.skipped_bytes},
+                 {"bytes", extent.bytes}};
     file.update(figures_json(result.files[i]));
     files.push_back(std::move(file));
   }
@@ -199,9 +199,9 @@ int run_replay(const ReplayArguments& arguments) {
   } else {
     print_text(arguments, *plan, *result, *options, *stage);
   }
-  // In the text it is a note.
+  // The text output has a note instead.
   if (!plan->conversion.complete && arguments.json) {
-    print_to(stderr, "penstock replay: {}; what was whole was replayed\n",
+    print_to(stderr, "penstock replay: {}; the part in front of it was replayed\n",
              plan->conversion.cut_off.message());
   }
   return plan->conversion.complete ? exit_ok : exit_incomplete;
@@ -214,7 +214,7 @@ Command add_replay(Parser& program) {
   ReplayArguments& a = *arguments;
   Parser parser = program.add_subcommand(
       "replay", "make the requests of a trace once more, on a disk or on a model of one");
-  parser.add_option("TRACE", a.trace, "what penstock trace wrote").required();
+  parser.add_option("TRACE", a.trace, "a file of penstock trace").required();
   add_stage_options(parser, a.stage);
   parser
       .add_option("--pace", a.pace,
@@ -223,20 +223,20 @@ Command add_replay(Parser& program) {
       .one_of({"fast", "original"});
   parser.add_flag("--serial", a.serial, "one request at a time (default: as many as in the trace)");
   parser.add_option("--ahead", a.ahead,
-                    "so many requests in flight, always, in the order of the trace (1 to 64)");
+                    "this number of requests in flight, in the order of the trace (1 to 64)");
   parser.add_flag("--join", a.join,
-                  "requests that go on where the last one ended become one, of up to 2 MiB, as the "
-                  "page cache would have made them");
+                  "join requests that begin where the last one ended, up to 2 MiB, as the page "
+                  "cache does");
   parser.add_option("--under", a.under, "only files whose path begins so (may be given again)");
   parser.add_option("--requests", a.requests,
                     "only this part of the trace: FROM..TO, counted from 0");
   parser.add_flag("--json", a.json, "print the result as JSON, with all files");
   parser.footer(
       "The files that the trace names are never opened. Their requests go to one region, reserved "
-      "in a directory, in which\n"
-      "each file has a place as long as it ever became. It is written whole first. docs/replay.md "
+      "in a directory, which has\n"
+      "space for the peak size of each file. It is written completely first. docs/replay.md "
       "explains the figures.\n"
-      "Exit codes: 0 done, 1 the trace was cut off (what is whole was replayed), 2 anything else.");
+      "Exit codes: 0 done, 1 the trace was cut off (the rest was replayed), 2 anything else.");
   return {parser, [arguments] { return run_replay(*arguments); }};
 }
 

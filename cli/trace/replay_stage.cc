@@ -33,9 +33,9 @@ void add_stage_options(Parser& parser, StageWords& words) {
       "replay here: a directory on the disk (one file without a name is made in it, and "
       "vanishes), or a block device, with --overwrite-device");
   parser.add_flag("--overwrite-device", words.overwrite_device,
-                  "what --on names is a block device, and EVERYTHING ON IT MAY BE LOST");
+                  "--on names a block device, and EVERYTHING ON IT MAY BE LOST");
   parser.add_option("--simulate", words.simulate,
-                    "no disk at all, a model of one: array24, hdd, sata-ssd, nvme, or a file of "
+                    "use a model instead of a disk: array24, hdd, sata-ssd, nvme, or a file of "
                     "penstock disk");
   parser.add_option("--emulate", words.emulate,
                     "slow the disk down to another one: the same names, or "
@@ -44,12 +44,12 @@ void add_stage_options(Parser& parser, StageWords& words) {
                   "through the page cache, with every offset and length exactly as in the trace");
   parser.add_flag(
       "--no-fill", words.no_fill,
-      "do not write the whole region first: reads of what was never written cost nothing "
-      "on most file systems");
+      "do not write the whole region first: on most file systems, reads of unwritten space "
+      "do not use the disk");
   parser.add_flag(
       "--no-sync", words.no_sync,
-      "leave fsync and fdatasync out (default: each in its place, behind what was written "
-      "to its file before it)");
+      "leave fsync and fdatasync out (default: each in its place, behind all earlier writes "
+      "to its file)");
   parser
       .add_option(
           "--room", words.room,
@@ -98,7 +98,7 @@ Result<Stage> Stage::choose(const StageWords& words) {
     return misuse("overwrite what is no block device", words.on, "no --overwrite-device");
   }
   if (words.emulate.empty()) {
-    stage.emulated_ = io::emulated();  // by a test
+    stage.emulated_ = io::emulated();  // a test may emulate a device
   } else if (words.emulate.find('=') != std::string::npos) {
     auto device = io::EmulatedDevice::parse(words.emulate);
     if (!device) return std::unexpected(device.error());
@@ -144,7 +144,7 @@ Status Stage::prepare(const std::atomic<bool>* cancel) {
     return std::unexpected(std::move(error));
   }
   region_ = std::move(*region);
-  // The emulated device's clock is what counts: what is below needs not be slow.
+  // Only the emulated device's clock is measured, so the real disk needs no filling.
   if (!fill_ || emulated_ || emulated_profile_) return {};
   ProgressLine line;
   trace::ReplayProgress show;

@@ -40,7 +40,7 @@ struct ReportArguments {
   OutputRules output_rules;
 };
 
-// What the locale says of characters beyond ASCII.
+// Returns whether the locale is UTF-8.
 bool terminal_has_unicode() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = std::getenv(name);
@@ -78,10 +78,10 @@ Status validate(const ReportArguments& arguments) {
   }
   for (const auto* read : {&arguments.traces, &arguments.stats}) {
     for (const std::string& path : *read) {
-      std::error_code ignored;  // what is not there is not read either
+      std::error_code ignored;  // a missing file is reported when it is read
       if (!arguments.output.empty() &&
           std::filesystem::equivalent(path, arguments.output, ignored)) {
-        return misuse("write over what is read", arguments.output, "another name for the page");
+        return misuse("write over an input", arguments.output, "another name for the page");
       }
     }
   }
@@ -152,24 +152,23 @@ Command add_report(Parser& program) {
   Parser parser = program.add_subcommand(
       "report", "show where a program's requests went: on a page, or on the terminal");
   parser.add_option("TRACE", a.traces,
-                    "what penstock trace wrote, strace -o or fio --write_iolog; several are "
+                    "a file of penstock trace, strace -o or fio --write_iolog; several are "
                     "shown side by side");
   parser.add_option("-o,--output", a.output,
                     "write a page (HTML, complete in itself; -: to stdout) instead of text");
   add_output_words(parser, a.output_rules);
   parser.add_option(
       "--stats", a.stats,
-      "statistics of penstock sort --stats: predicted against measured, what held the "
-      "memory, how full buckets were");
+      "statistics of penstock sort --stats: adds predicted and measured figures, the use of "
+      "the memory, and how full buckets were");
   parser.add_option("--under", a.under, "only files whose path begins so");
   parser.add_option("--requests", a.requests,
                     "only this part of the trace: FROM..TO, counted from 0");
   parser.add_option("--width", a.width, "columns of the terminal (default 80)").within(40, 240);
   parser.footer(
-      "A page holds 200,000 requests one by one; of longer traces a picture of the whole, and "
-      "single requests at some\nplaces. Any other part: --requests FROM..TO.\n"
-      "Exit codes: 0 done, 1 a trace was cut off (the report shows what is whole), 2 anything "
-      "else.");
+      "A page shows up to 200,000 requests one by one. For a longer trace it has a picture of the "
+      "whole, and single\nrequests at some places; --requests FROM..TO shows any other part.\n"
+      "Exit codes: 0 done, 1 a trace was cut off (the report shows the rest), 2 anything else.");
   return {parser, [arguments] { return run_report(*arguments); }};
 }
 

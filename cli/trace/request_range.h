@@ -1,6 +1,6 @@
 #pragma once
 
-// --requests FROM..TO: a part of a trace.
+// The option --requests FROM..TO: a part of a trace.
 
 #include <cstdint>
 #include <string_view>
@@ -14,7 +14,7 @@ struct RequestRange {
   uint64_t count = ~uint64_t{0};
 };
 
-// "FROM..TO": the requests from FROM on, in front of TO; either may be left out.
+// Parses "FROM..TO": the requests from FROM on, in front of TO. Either may be left out.
 Result<RequestRange> parse_request_range(std::string_view text);
 
 }  // namespace penstock::cli

@@ -1,4 +1,4 @@
-// penstock trace: what a program asks of files, recorded.
+// penstock trace: records a program's requests to files.
 
 #include "penstock/trace.h"
 
@@ -26,7 +26,7 @@
 namespace penstock::cli {
 namespace {
 
-// What the kernel takes: a power of two, of whole pages.
+// Sizes of the ring that the kernel accepts: powers of two, in whole pages.
 constexpr uint64_t ring_bytes_min = 4096;
 constexpr uint64_t ring_bytes_max = uint64_t{1} << 30;
 
@@ -48,8 +48,7 @@ Result<trace::Backend> backend_of(const std::string& name) {
                  "auto, ptrace or bpf");
 }
 
-// A summary needs the trace to be read again, from a file: a pipe would never end, and what went to
-// /dev/null is gone.
+// Prints a summary of the trace, if it is a file that can be read again, and not a pipe or /dev/null.
 void summarize(const trace::Captured& captured, const TraceArguments& arguments) {
   if (arguments.quiet || arguments.output == "-") return;
   std::error_code error;
@@ -68,7 +67,7 @@ void summarize(const trace::Captured& captured, const TraceArguments& arguments)
   print_summary(stderr, *converted);
 }
 
-// As shells, env and nohup say that a program is not there, or cannot be run.
+// Returns the exit code of shells, env and nohup for a program that does not exist or cannot be run.
 int exit_of_not_run(int error) {
   constexpr int not_found = 127, not_run = 126;
   return error == ENOENT ? not_found : not_run;
@@ -142,31 +141,29 @@ std::vector<std::string> mark_traced_program(std::vector<std::string> words, con
 Command add_trace(Parser& program) {
   auto arguments = std::make_shared<TraceArguments>();
   TraceArguments& a = *arguments;
-  Parser parser = program.add_subcommand("trace", "record what a program asks of files");
+  Parser parser = program.add_subcommand("trace", "record a program's requests to files");
   parser.add_option(
       "-o,--output", a.output,
-      "the trace (default run.trace; - is standard output: the program's own then goes to "
+      "the trace (default run.trace; -: standard output, and the program's own output goes to "
       "standard error)");
   parser.add_option(
       "--backend", a.backend,
-      "how: ptrace (any program, no rights needed), bpf (as root; twenty times cheaper for "
-      "the program), or auto: bpf where it can be had, and ptrace otherwise (default)");
+      "the method: ptrace (any program, no rights needed), bpf (as root; twenty times cheaper "
+      "for the program), or auto (default): bpf if it is available, and ptrace otherwise");
   parser.add_option(
       "--ring", a.ring,
-      "bpf: room for calls on their way to penstock, 4K to 1G (default 32M); more where "
+      "bpf: buffer for calls on their way to penstock, 4K to 1G (default 32M); choose more if "
       "events were lost");
-  parser.add_option("-p,--pid", a.attach, "attach to a process that runs, until Ctrl-C")
+  parser.add_option("-p,--pid", a.attach, "attach to a running process, until Ctrl-C")
       .value_name("PID");
   parser.add_flag("-q,--quiet", a.quiet, "no summary on standard error");
-  parser.add_option("PROGRAM", a.words, "what to run, with its arguments");
+  parser.add_option("PROGRAM", a.words, "the program to run, with its arguments");
   parser.footer(
       "penstock trace -o run.trace -- PROGRAM ARGS...\n"
-      "Follows all threads and child processes until the last has ended. The program's exit code "
-      "is "
-      "handed\n"
-      "through (128 + the signal where one ended it); 2: the program could not be run, or not be "
-      "traced.\n"
-      "Where the program has ended, and a process that it left runs on, Ctrl-C or SIGTERM ends the "
+      "Follows all threads and child processes until the last has ended. The exit code is the "
+      "program's own\n"
+      "(128 + the signal that ended it), or 2 if the program could not be run or traced.\n"
+      "If the program has ended, and a process that it left runs on, Ctrl-C or SIGTERM ends the "
       "trace:\n"
       "with bpf that process runs on; with ptrace it gets SIGTERM, and SIGKILL the next time.\n"
       "penstock convert makes CSV, fio's iolog or a time line of a trace.");

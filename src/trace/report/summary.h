@@ -80,7 +80,7 @@ struct TraceSummary {
   std::string path;
   std::string under;  // shows only files whose path begins so; empty for all
   trace::Header header;
-  trace::Conversion conversion;  // of the whole trace
+  trace::Conversion conversion;  // conversion of the whole trace
 
   // All members below describe the part that is shown.
   bool is_part = false;

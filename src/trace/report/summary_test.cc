@@ -82,7 +82,7 @@ TEST(Summary, LongTracesHaveAPictureOfTheWholeAndCloseUps) {
   std::map<uint64_t, uint64_t> taken;  // first -> end of single requests, which do not overlap
   for (const CloseUp& close_up : s.close_ups) {
     EXPECT_EQ(close_up.singles.requests, 200u);
-    EXPECT_EQ(close_up.pictures.size(), 1u);  // of 1/32; 1/1024 is less than the single requests
+    EXPECT_EQ(close_up.pictures.size(), 1u);  // 1/32; 1/1024 is less than the single requests
     taken[close_up.singles.first] = close_up.singles.first + close_up.singles.requests;
   }
   uint64_t end = 0;
