@@ -22,8 +22,10 @@ NO_FLUSH = 2  # unwritten data are lost, also of the journal
 
 
 def penstock(*words, program=PROGRAM, **options):
-    return subprocess.run([program, *map(str, words)], stdout=options.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE,
+    done = subprocess.run([program, *map(str, words)], stdout=options.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE,
                           timeout=300, **options)
+    end_to_end.skip_if_left_out(done.stderr)
+    return done
 
 
 def numbers(count, step=1):

@@ -48,6 +48,7 @@ class Tutorial(end_to_end.Case):
         for command, wanted in commands:
             done = subprocess.run(["bash", "-c", command], cwd=self.work, env=self.environment, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+            end_to_end.skip_if_left_out(done.stdout.encode())
             printed = done.stdout + (f"[exit code {done.returncode}]\n" if done.returncode != 0 else "")
             pattern = "".join(".*" if part == "..." else re.escape(part) for part in re.split(r"(\.\.\.)", wanted))
             self.assertTrue(re.fullmatch(pattern, printed), f"$ {command}\n{printed}\nwanted:\n{wanted}")
