@@ -32,7 +32,7 @@ struct Stop {
     exited,          // it has ended with `exit_code`
     killed,          // `signal` has killed it
     none_left,       // no traced thread is left
-    stop_requested,  // the flag `stop` is set
+    stop_requested,  // the flag of wait_for_stop() is set
   };
   Kind kind = Kind::other;
   int32_t thread = 0;
@@ -102,8 +102,8 @@ Result<std::vector<int32_t>> attach(int32_t process);
 // Stops a running thread soon.
 void interrupt(int32_t thread);
 
-// Waits for the next stop, or for `stop` to be set if it is not nullptr.
-Stop wait_for_stop(const std::atomic<bool>* stop);
+// Waits for the next stop, or for `stop_flag` to be set if it is not nullptr.
+Stop wait_for_stop(const std::atomic<bool>* stop_flag);
 CurrentCall current_call(int32_t thread);
 void resume(int32_t thread, Until until, int signal = 0);
 // Clears CLONE_UNTRACED of a call that makes a child: an untraced child would inherit the filter, under

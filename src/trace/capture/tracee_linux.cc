@@ -343,17 +343,17 @@ void interrupt(int32_t thread) {
   (void)trace(PTRACE_INTERRUPT, thread, 0, 0);
 }
 
-Stop wait_for_stop(const std::atomic<bool>* stop) {
+Stop wait_for_stop(const std::atomic<bool>* stop_flag) {
   int status = 0;
   int32_t thread = 0;
   while (true) {
-    // The flag comes first, because busy threads may always have another stop.
-    if (stop != nullptr && stop->load(std::memory_order_relaxed))
+    // The flag comes first, because busy threads may always have another stop_flag.
+    if (stop_flag != nullptr && stop_flag->load(std::memory_order_relaxed))
       return {.kind = Stop::Kind::stop_requested};
-    thread = ::waitpid(-1, &status, stop == nullptr ? __WALL : __WALL | WNOHANG);
+    thread = ::waitpid(-1, &status, stop_flag == nullptr ? __WALL : __WALL | WNOHANG);
     if (thread > 0) break;
     if (thread < 0 && errno != EINTR) return {.kind = Stop::Kind::none_left};
-    if (stop == nullptr) continue;
+    if (stop_flag == nullptr) continue;
     // Two signals wake us: SIGCHLD, which is blocked, and the one that sets the flag.
     sigset_t child;
     sigemptyset(&child);
