@@ -513,6 +513,7 @@ static void trace(void) {
   const int code = penstock_trace_record(&options, &exit_code);
   if (code == PENSTOCK_UNSUPPORTED || code == PENSTOCK_PERMISSION) {
     printf("skipped: %s\n", penstock_error_message());
+    remove(in + 3);
     return;
   }
   EXPECT(code == PENSTOCK_OK && exit_code == 0);

@@ -382,7 +382,8 @@ class InputsWithoutASize(Case):
         yield ["sort", path], b"".join(sorted(lines))
         yield ["sort", "--top", 1, path], min(lines)
         yield ["group", "--count", "--sorted", path], b"".join(b"%d\t%s" % (counts[line], line) for line in sorted(counts))
-        yield ["find", "-c", "a", path], b"%d\n" % b"".join(lines).count(b"a")
+        if end_to_end.built("find"):
+            yield ["find", "-c", "a", path], b"%d\n" % b"".join(lines).count(b"a")
         if lines == sorted(lines):
             yield ["merge", path, self.write("other", b"")], b"".join(lines)
             if len(counts) == len(lines):
