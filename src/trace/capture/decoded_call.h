@@ -34,8 +34,7 @@ struct DecodedCall {
   uint64_t structure_at = 0;  // openat2, ring_setup, ring_register, aio_submit
 };
 
-// Decodes a call. The effect is `nothing` if the call is not captured, or not relevant with these
-// arguments.
+// Decodes a call. Effect::nothing: it is not captured, or not relevant with these arguments.
 DecodedCall decode(const SystemCall& call);
 
 // Decodes an operation of an io_uring. The effect is `nothing` if it is not relevant. `decoded` has its

@@ -39,8 +39,7 @@ void ReplayQueue::add(const Transfer& transfer) {
   ++waiting_count_;
 }
 
-// Returns whether all writes to the file before a sync are done. REQUIRES: the current scan is at the
-// sync.
+// Returns whether all writes to the file before the sync that the current scan is at are done.
 bool ReplayQueue::is_written_before(const Transfer& sync) const {
   return passed_over_[sync.file] != scans_ &&
          std::ranges::none_of(flying_writes_, [&](const Write& write) {

@@ -15,8 +15,7 @@ struct Advice {
   std::string why;   // a sentence with the figures that lead to it
 };
 
-// Returns the advice, the most important first. Returns none without figures, or if the figures are
-// good.
+// Returns advice, the most important first; none without figures, or if they are good.
 std::vector<Advice> advice_on(const SortRun& sort);
 
 }  // namespace penstock::report

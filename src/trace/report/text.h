@@ -27,8 +27,7 @@ std::string share_text(double part, double whole);  // "12 %", "< 1 %", "-" if `
 
 std::string base64(std::span<const uint8_t> bytes);
 
-// Appends a number in bytes of seven bits, the low ones first. The top bit is set on all bytes but
-// the last.
+// Appends a number: seven bits a byte, the low ones first, the top bit set on all but the last.
 void put_number(std::string& to, uint64_t number);
 void put_signed(std::string& to, int64_t number);  // 0, -1, 1, -2, ... as 0, 1, 2, 3, ...
 

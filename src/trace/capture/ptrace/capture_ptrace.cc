@@ -183,8 +183,8 @@ void PtraceCapture::inherit(const Process& maker, Process& made) {
   const bool shares = known_shares.value_or(false);
   if (made.rings.empty()) made.rings = maker.rings;
   if (made.has_called) {
-    // The child has called before its maker reported it, and has described descriptors. If both share
-    // a table, changes by one of them were not seen by the other's entries.
+    // The child has called before its maker reported it, and has described descriptors. In a shared
+    // table, entries of one process may be outdated by calls of the other: they are dropped.
     if (!shares) return;
     known_.of(maker.id).erase(0, INT32_MAX);
   }

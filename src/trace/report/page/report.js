@@ -775,8 +775,7 @@ class TimePlot extends Plot {
     this.drawXAxis(c, (v, step) => v === 0 ? '0' : trimmed(step >= 1e9 ? scaled(v, 1000, ['ns', 'µs', 'ms', 's']) : nsText(v)), false);
     this.drawSelection(c, true);
   }
-  // Draws a line through the values. It is interrupted if there is no value, and a single value is
-  // a short line.
+  // Draws a line with gaps for missing values. A single value is a short line.
   drawCurve(c, curve, first, last, join) {
     const {bins} = this.trace.time, ns = this.trace.time.ns * join, gap = v => this.logarithmic && v === 0;
     const valueOf = i => {
