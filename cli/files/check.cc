@@ -33,7 +33,7 @@ std::string place_of_disorder(const FilesOptions& files, uint64_t item) {
   const auto format = api::format_of(files.items);
   if (!format) return fmt::format("item {}", item + 1);
   const uint64_t row = format->header_lines + item + 1;
-  if (!format->csv) return items::Place{row, row}.text(*format);
+  if (!format->framing().quote) return items::Place{row, row}.text(*format);
   const files::FilesOptions look{files, *format};
   uint64_t passed = 0;
   const auto found = files::find_row(look, files::named_files(look),

@@ -116,7 +116,7 @@ int check_order(const SortArguments& arguments, const SortRequest& request) {
     } else {
       print_to(stderr, "penstock sort: {}:{}: disorder: {}{}\n", printable(disorder.path),
                disorder.place.line,
-               options->format.csv ? fmt::format("row {}: ", disorder.place.row) : "",
+               options->format.framing().quote ? fmt::format("row {}: ", disorder.place.row) : "",
                disorder.text);
     }
   }

@@ -31,13 +31,6 @@ void append_to(std::string& text, std::span<const std::byte> data) {
   text.append(reinterpret_cast<const char*>(data.data()), data.size());
 }
 
-// The bytes of the line that `data` begins with, newline included; without one, more than there
-// are.
-size_t line_bytes(const Format& lines, std::span<const std::byte> data) {
-  const size_t bytes = item_bytes_at(lines, data.data(), data.data() + data.size());
-  return bytes == 0 ? data.size() + 1 : bytes;
-}
-
 }  // namespace
 
 std::string CheckResult::checksum_hex() const {
@@ -65,12 +58,13 @@ void Checker::add(std::span<const std::byte> data) {
   if (!partial_.empty()) data = data.subspan(complete_partial(data));
   data = data.subspan(scan(data));
   append_to_partial(data);
-  if (order_.format().csv) look_at_partial();
+  if (order_.format().framing().quote) look_at_partial();
 }
 
 void Checker::append_to_partial(std::span<const std::byte> data) {
   append_to(partial_, data);
-  if (order_.format().csv && std::ranges::count(data, std::byte(quote)) % 2 != 0)
+  const auto quote = order_.format().framing().quote;
+  if (quote && std::ranges::count(data, std::byte(*quote)) % 2 != 0)
     partial_in_quotes_ = !partial_in_quotes_;
 }
 
@@ -89,7 +83,7 @@ void Checker::look_at_partial() {
 
 // How many bytes of `data` belong to the head; notes when it is complete.
 size_t Checker::take_head(std::span<const std::byte> data) {
-  const size_t wanted = item_bytes_ != 0 ? head_missing_bytes_ : line_bytes(order_.format(), data);
+  const size_t wanted = item_bytes_ != 0 ? head_missing_bytes_ : bytes_to_boundary(data);
   const size_t bytes = std::min(wanted, data.size());
   head_missing_bytes_ -= item_bytes_ != 0 ? bytes : 0;
   in_head_ = wanted > data.size();
@@ -110,24 +104,13 @@ size_t Checker::complete_partial(std::span<const std::byte> data) {
   return bytes;
 }
 
-// How many bytes the item that partial_ begins still has; of a line that does not end in `data`,
-// more than those.
+// How many bytes the item that partial_ begins still has; more than those of `data` if it goes on
+// behind them.
 size_t Checker::bytes_to_boundary(std::span<const std::byte> data) const {
-  if (order_.format().type == Type::rows) return bytes_to_row_end(data);
-  if (order_.format().csv) {
-    const size_t bytes = row_bytes_at(order_.format().line_end, data.data(),
-                                      data.data() + data.size(), partial_in_quotes_);
-    return bytes == 0 ? data.size() + 1 : bytes;
-  }
-  return item_bytes_ != 0 ? item_bytes_ - partial_.size() : line_bytes(order_.format(), data);
-}
-
-// Of a row, whose lengths may be on either side.
-size_t Checker::bytes_to_row_end(std::span<const std::byte> data) const {
-  std::string head = partial_.substr(0, RowHead::bytes);
-  append_to(head, data.first(std::min(data.size(), RowHead::bytes - head.size())));
-  if (head.size() < RowHead::bytes) return data.size() + 1;
-  return std::max(RowHead::at(head.data()).row_bytes, RowHead::bytes) - partial_.size();
+  const Format& format = order_.format();
+  const size_t bytes = format.framing().item_bytes(format, data.data(), data.data() + data.size(),
+                                                   partial_, partial_in_quotes_);
+  return bytes == 0 ? data.size() + 1 : bytes;
 }
 
 // Accounts for the whole items at the beginning of `data`; returns their bytes.
@@ -241,7 +224,7 @@ void Checker::append(const Checker& next) {
 }
 
 // `row_offset`: where the row begins, behind what was scanned.
-void Checker::keep_fault(const std::optional<RowFault>& fault, uint64_t row_offset) {
+void Checker::keep_fault(const std::optional<ItemFault>& fault, uint64_t row_offset) {
   if (!fault || fault_) return;
   fault_ =
       Error{.code = ErrorCode::corrupt,
@@ -255,7 +238,7 @@ Result<CheckResult> Checker::finish() {
   PENSTOCK_CHECK(!in_head_ && head_.empty(), "a check was finished without its first part");
   if (item_bytes_ == 0 && !partial_.empty()) {
     const std::byte line_end[] = {std::byte(order_.format().line_end)};
-    if (order_.format().lines()) complete_partial(line_end);
+    if (order_.format().framing().has_line_ends) complete_partial(line_end);
     keep_fault(fault_of(order_.format(), partial_), 0);
   }
   if (fault_) return std::unexpected(*fault_);

@@ -62,13 +62,12 @@ class Checker {
  private:
   size_t take_head(std::span<const std::byte> data);
   size_t complete_partial(std::span<const std::byte> data);
-  size_t bytes_to_row_end(std::span<const std::byte> data) const;
   size_t bytes_to_boundary(std::span<const std::byte> data) const;
   size_t scan(std::span<const std::byte> data);
   template <class Codec>
   void scan_numbers(const std::byte* data, size_t count);
   size_t scan_items(const std::byte* data, size_t bytes);
-  void keep_fault(const std::optional<RowFault>& fault, uint64_t row_offset);
+  void keep_fault(const std::optional<ItemFault>& fault, uint64_t row_offset);
   void append_to_partial(std::span<const std::byte> data);
   void look_at_partial();
 
@@ -83,7 +82,7 @@ class Checker {
   std::optional<Error> fault_;
   uint64_t header_bytes_;
   uint64_t scanned_bytes_ = 0;      // of whole items
-  bool partial_in_quotes_ = false;  // of rows: partial_ ends within them
+  bool partial_in_quotes_ = false;  // partial_ ends within them (Framing::quote)
   size_t partial_bytes_seen_ = 0;   // of partial_, when its rules were last looked at
   std::string partial_;             // an item whose end has not come
 };

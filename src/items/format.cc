@@ -8,30 +8,26 @@
 
 #include "items/codec.h"
 #include "items/field_order.h"
-#include "items/keyed_rows.h"
 
 namespace penstock::items {
+
+constexpr TypeRow type_table[] = {{"u32", &fixed_framing},  {"u64", &fixed_framing},
+                                  {"i32", &fixed_framing},  {"i64", &fixed_framing},
+                                  {"f32", &fixed_framing},  {"f64", &fixed_framing},
+                                  {"kv64", &fixed_framing}, {"record", &fixed_framing},
+                                  {"lines", &line_framing}, {"rows", &row_framing}};
+
 namespace {
 
-struct Name {
+// Records that are one number, with the key of field_order.h that they have.
+struct NumberRecord {
   std::string_view name;
-  Type type;
-  const char* key = nullptr;  // a record that is one number, as its key has it (field_order.h)
-  uint32_t record_bytes = 0;
+  const char* key;
+  uint32_t record_bytes;
 };
 
-constexpr auto names = std::to_array<Name>({{"u32", Type::u32},
-                                            {"u64", Type::u64},
-                                            {"i32", Type::i32},
-                                            {"i64", Type::i64},
-                                            {"f32", Type::f32},
-                                            {"f64", Type::f64},
-                                            {"kv64", Type::kv64},
-                                            {"record", Type::record},
-                                            {"lines", Type::lines},
-                                            {"rows", Type::rows},
-                                            {"u128", Type::record, "0:16:u128", 16},
-                                            {"i128", Type::record, "0:16:i128", 16}});
+constexpr auto number_records =
+    std::to_array<NumberRecord>({{"u128", "0:16:u128", 16}, {"i128", "0:16:i128", 16}});
 
 constexpr uint32_t benchmark_key_bytes = 10;
 
@@ -68,39 +64,30 @@ Result<Format> record_format(uint32_t record_bytes, std::string_view key) {
 }  // namespace
 
 Result<Format> parse_format(std::string_view name, uint32_t record_bytes, std::string_view key) {
-  const auto* found = std::ranges::find(names, name, &Name::name);
-  if (found == names.end()) {
-    std::string all;
-    for (const Name& each : names)
-      all.append(all.empty() ? "" : &each == &names.back() ? " or " : ", ").append(each.name);
-    return failure(ErrorCode::invalid_argument, "use this format", fmt::format("--format {}", name),
-                   std::move(all));
-  }
-  if (found->key != nullptr) {
-    auto order = field_order({found->key}, found->record_bytes);
+  const auto* const number = std::ranges::find(number_records, name, &NumberRecord::name);
+  if (number != number_records.end()) {
+    auto order = field_order({number->key}, number->record_bytes);
     if (!order) return std::unexpected(order.error());
     return Format{.type = Type::record,
-                  .record_bytes = found->record_bytes,
-                  .key_bytes = found->record_bytes,
+                  .record_bytes = number->record_bytes,
+                  .key_bytes = number->record_bytes,
                   .keys = std::move(*order)};
   }
-  if (found->type == Type::record) return record_format(record_bytes, key);
-  if (found->type == Type::lines) {
-    return Format{.type = Type::lines, .record_bytes = 1, .key_offset = 0, .key_bytes = 0};
+  const auto* const found = std::ranges::find(type_table, name, &TypeRow::name);
+  if (found == std::end(type_table)) {
+    std::string all;
+    for (const TypeRow& each : type_table) all.append(each.name).append(", ");
+    return failure(ErrorCode::invalid_argument, "use this format", fmt::format("--format {}", name),
+                   all + "u128 or i128");
   }
-  if (found->type == Type::rows) {
-    return Format{
-        .type = Type::rows, .record_bytes = 1, .key_offset = RowHead::bytes, .key_bytes = 0};
+  const auto type = static_cast<Type>(found - type_table);
+  if (type == Type::record) return record_format(record_bytes, key);
+  Format format{.type = type, .record_bytes = 1, .key_bytes = 0};
+  if (format.numeric()) {
+    format.record_bytes = item_bytes_of(type);
+    format.key_bytes = std::min(format.record_bytes, 8u);
   }
-  const uint32_t item_bytes = item_bytes_of(found->type);
-  return Format{.type = found->type,
-                .record_bytes = item_bytes,
-                .key_offset = 0,
-                .key_bytes = std::min(item_bytes, 8u)};
-}
-
-std::string_view name_of(Type type) {
-  return std::ranges::find(names, type, &Name::type)->name;
+  return format;
 }
 
 namespace {

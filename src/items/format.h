@@ -10,25 +10,21 @@
 #include <string>
 #include <string_view>
 
+#include "items/framing/framing.h"
 #include "items/key_order.h"
 #include "penstock/base.h"
 
 namespace penstock::items {
 
-struct TextOptions;  // text/text_order.h
-
-enum class Type { u32, u64, i32, i64, f32, f64, kv64, record, lines, rows };
-
 // One format, as the command line names it (--format, --record, --key).
 struct Format {
   Type type = Type::u64;
   uint32_t record_bytes = 8;  // size of an item; 1 for lines and rows, which say where they end
-  // The key is bytes [key_offset, key_offset + key_bytes) of an item. Of type record it is compared
-  // bytewise; of the numeric types it is the number (at offset 0); lines have their whole line as
-  // key, rows (keyed_rows.h) as much as each of them says.
+  // The key is bytes [key_offset, key_offset + key_bytes) of an item of fixed size: compared bytewise in a record, the
+  // number itself in numeric types (at offset 0). Other items say by their framing what their key is.
   uint32_t key_offset = 0;
   uint32_t key_bytes = 8;
-  char line_end = '\n';  // of lines
+  char line_end = '\n';  // of items that have one
   // Lines are rows of CSV (rows.h), with this between their fields: a line end in quotes ends none.
   std::optional<char> csv = {};
   // The keys by which lines and records are ordered. Nothing: the bytes above, the whole line.
@@ -40,15 +36,21 @@ struct Format {
 
   bool numeric() const { return type < Type::record; }
   bool fixed() const { return type < Type::lines; }  // all items are equally long
-  bool lines() const { return type == Type::lines; }
-  // A file may begin with what is no item (head_bytes()).
-  bool has_head() const { return csv || header_lines > 0; }
-  // Items may break the rules of their format, which fault_of() tells.
-  bool has_rules() const { return csv || type == Type::rows; }
-  // Items of equal keys are equally long.
-  bool equal_keys_are_equally_long() const {
-    return fixed() || (lines() && (keys == nullptr || keys->is_total()));
+  const Framing& framing() const {
+    return csv ? csv_framing : *type_table[static_cast<size_t>(type)].framing;
   }
+  bool has_fields() const { return framing().order != nullptr; }  // items are text
+  // A file may begin with what is no item (head_bytes()).
+  bool has_head() const { return framing().check_text != nullptr || header_lines > 0; }
+  // Items may break the rules of their format, which fault_of() finds.
+  bool has_rules() const { return framing().fault != nullptr; }
+  // Items of equal keys are equal, byte by byte.
+  bool equal_keys_are_equal() const {
+    if (keys != nullptr) return keys->is_total();
+    return fixed() ? key_bytes == record_bytes : framing().has_line_ends;
+  }
+  // Items of equal keys are equally long.
+  bool equal_keys_are_equally_long() const { return fixed() || equal_keys_are_equal(); }
 
   bool operator==(const Format&) const = default;
 };
@@ -80,7 +82,6 @@ inline constexpr uint32_t benchmark_record_bytes = 100;
 // has fewer). Other types have neither and take no notice of them.
 Result<Format> parse_format(std::string_view name, uint32_t record_bytes = 0,
                             std::string_view key = {});
-std::string_view name_of(Type type);
 
 // ---- key codecs: numbers to unsigned integers of the same width whose order is the number's
 // order. Numbers are little-endian in files.

@@ -34,31 +34,8 @@ std::string hint_of_encoding(const char* encoding) {
 
 namespace {
 
-// The first line end of CSV is looked for in so many bytes.
+// The first line end of text that is checked is looked for in so many bytes.
 constexpr size_t look_bytes = 64 << 10;
-
-// A carriage return outside of quotes that more follows.
-bool has_lone_return(std::string_view data) {
-  bool quoted = false;
-  for (size_t i = 0; i + 1 < data.size(); ++i) {
-    quoted ^= data[i] == quote;
-    if (data[i] == '\r' && !quoted) return true;
-  }
-  return false;
-}
-
-Status check_text(const Format& format, std::string_view data) {
-  const char* const wide = format.csv == '\0' ? nullptr : wide_encoding(data);
-  if (wide != nullptr) {
-    return failure(ErrorCode::unsupported, fmt::format("read rows of {}", wide), "",
-                   hint_of_encoding(wide));
-  }
-  if (data.find(format.line_end) == data.npos && has_lone_return(data)) {
-    return failure(ErrorCode::unsupported, "read rows that end with carriage returns alone", "",
-                   "tr '\\r' '\\n' <FILE");
-  }
-  return {};
-}
 
 // The lines of a header, without their ends.
 std::vector<std::string_view> lines_of(const Format& format, std::string_view header) {
@@ -77,7 +54,7 @@ std::vector<std::string_view> lines_of(const Format& format, std::string_view he
 }  // namespace
 
 Result<std::optional<size_t>> head_bytes(const Format& format, std::string_view data, bool is_all) {
-  if (format.csv) {
+  if (const auto check_text = format.framing().check_text; check_text != nullptr) {
     const bool has_line = data.find(format.line_end) != data.npos;
     if (!is_all && !has_line && data.size() < look_bytes) return std::nullopt;
     if (auto status = check_text(format, data); !status) return std::unexpected(status.error());
@@ -113,8 +90,8 @@ Result<Format> with_header(const Format& format, std::string_view header, const 
   }
   if (format.columns == nullptr) return format;
   TextOptions options = *format.columns;
-  options.header = fields_of_row(first, format.csv.value_or(','));
-  auto order = TextOrder::make(options);
+  options.header = format.framing().columns(format, first);
+  auto order = format.framing().order(options);
   if (!order) return std::unexpected(order.error());
   Format made = format;
   made.keys = *order;
@@ -124,6 +101,7 @@ Result<Format> with_header(const Format& format, std::string_view header, const 
 std::optional<std::string> header_difference(const Format& format, std::string_view header,
                                              std::string_view first,
                                              const std::string& first_file) {
+  const auto columns = format.framing().columns;
   const auto lines = lines_of(format, header);
   const auto first_lines = lines_of(format, first);
   auto told = [&](const char* what, size_t number, const std::string& here,
@@ -135,12 +113,12 @@ std::optional<std::string> header_difference(const Format& format, std::string_v
   for (size_t i = 0; i < std::max(lines.size(), first_lines.size()); ++i) {
     const std::string_view line = i < lines.size() ? lines[i] : std::string_view();
     const std::string_view other = i < first_lines.size() ? first_lines[i] : std::string_view();
-    if (!format.csv) {
+    if (columns == nullptr) {
       if (line != other) return told("line", i + 1, shown(line), shown(other));
       continue;
     }
-    const auto names = fields_of_row(line, *format.csv);
-    const auto other_names = fields_of_row(other, *format.csv);
+    const auto names = columns(format, line);
+    const auto other_names = columns(format, other);
     const auto [here, there] = std::ranges::mismatch(names, other_names);
     if (here == names.end() && there == other_names.end()) continue;
     return told("column", static_cast<size_t>(here - names.begin()) + 1,

@@ -4,6 +4,7 @@
 
 #include "base/thread_object.h"
 #include "items/codec.h"
+#include "items/line_ends.h"
 #include "items/text/text_order.h"
 
 namespace penstock::items {
@@ -22,17 +23,42 @@ std::string printable(std::string_view key) {
 
 }  // namespace
 
+size_t find_item_ends(const Format& format, const std::byte* begin, const std::byte* end,
+                      size_t* ends, size_t ends_max) {
+  if (format.framing().is_by_line())
+    return find_line_ends(begin, end, format.line_end, ends, ends_max);
+  size_t found = 0;
+  for (const std::byte* at = begin; found < ends_max;) {
+    const size_t bytes = item_bytes_at(format, at, end);
+    if (bytes == 0) break;
+    at += bytes;
+    ends[found++] = static_cast<size_t>(at - begin);
+  }
+  return found;
+}
+
 std::string hint_of_fault(const Format& format) {
-  if (!format.csv) return "another --format";
-  const std::string separator =
-      *format.csv == '\t' ? "-t $'\\t'" : fmt::format("-t '{}'", *format.csv);
-  return fmt::format("{}{} -k1,1 in place of --csv and --key, if quotes mean nothing in it",
-                     separator, format.header_lines > 0 ? " --header" : "");
+  const auto hint = format.framing().hint_of_fault;
+  return hint == nullptr ? "another --format" : hint(format);
 }
 
 std::string Place::text(const Format& format) const {
-  if (format.csv) return fmt::format("line {}, row {}", line, row);
-  return fmt::format("{} {}", format.lines() ? "line" : "item", row);
+  const Framing& framing = format.framing();
+  if (framing.quote) return fmt::format("line {}, {} {}", line, framing.noun, row);
+  return fmt::format("{} {}", framing.noun, row);
+}
+
+std::string ItemOrder::name() const {
+  std::string name(name_of(format_.type));
+  if (!format_.numeric() && format_.fixed()) {
+    name += fmt::format(" {} {}:{}", format_.record_bytes, format_.key_offset, format_.key_bytes);
+  }
+  if (descending_) name += " descending";
+  if (format_.header_lines > 0) name += fmt::format(" header {}", format_.header_lines);
+  if (format_.csv) name += fmt::format(" csv {}", int{*format_.csv});
+  if (format_.line_end != '\n') name += fmt::format(" lines-end {}", int{format_.line_end});
+  if (format_.keys != nullptr) name += " keys " + format_.keys->name();
+  return name;
 }
 
 uint64_t ItemOrder::number(std::string_view item) const {

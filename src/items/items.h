@@ -13,8 +13,6 @@
 #include <utility>
 
 #include "items/format.h"
-#include "items/keyed_rows.h"
-#include "items/rows.h"
 
 namespace penstock::items {
 
@@ -23,8 +21,11 @@ namespace penstock::items {
 inline size_t item_bytes_at(const Format& format, const std::byte* at, const std::byte* end) {
   const auto bytes = static_cast<size_t>(end - at);
   if (format.fixed()) return bytes < format.record_bytes ? 0 : format.record_bytes;
-  if (format.csv) return row_bytes_at(format.line_end, at, end);
-  if (format.type == Type::rows) return keyed_row_bytes_at(at, end);
+  const Framing& framing = format.framing();
+  if (!framing.is_by_line()) {
+    const size_t item_bytes = framing.item_bytes(format, at, end, {}, false);
+    return item_bytes > bytes ? 0 : item_bytes;
+  }
   const void* end_of_line = bytes == 0 ? nullptr : std::memchr(at, format.line_end, bytes);
   if (end_of_line == nullptr) return 0;
   return static_cast<size_t>(static_cast<const std::byte*>(end_of_line) - at) + 1;
@@ -39,11 +40,16 @@ inline std::string_view item_at(const Format& format, const std::byte* at, const
   return text_at(at, item_bytes_at(format, at, end));
 }
 
+// Stores where each item in [begin, end) ends, counted from `begin` and in order, of at most `ends_max` items. Returns
+// how many.
+size_t find_item_ends(const Format& format, const std::byte* begin, const std::byte* end,
+                      size_t* ends, size_t ends_max);
+
 // What is wrong with an item: of rows of CSV, that they break the rules; of rows, their lengths.
-inline std::optional<RowFault> fault_of(const Format& format, std::string_view item) {
-  if (format.type == Type::rows) return fault_of_keyed_row(item);
-  if (!format.csv) return {};
-  return fault_of_row(item, *format.csv, format.line_end);
+inline std::optional<ItemFault> fault_of(const Format& format, std::string_view item) {
+  const auto fault = format.framing().fault;
+  if (fault == nullptr) return {};
+  return fault(format, item);
 }
 
 // What to try where fault_of() finds something.
@@ -53,12 +59,12 @@ std::string hint_of_fault(const Format& format);
 struct Place {
   uint64_t line = 1;  // as an editor counts them
   uint64_t row = 1;   // of rows of CSV, which may have several lines; items otherwise
-  // "line 5, row 4"; of other lines "line 5", of other items "item 5".
+  // "line 5, row 4" if an item may have several lines; otherwise "line 5" or "item 5".
   std::string text(const Format& format) const;
 };
 // The number of lines that an item has.
 inline uint64_t lines_of_item(const Format& format, std::string_view item) {
-  if (!format.csv || item.empty() ||
+  if (!format.framing().quote || item.empty() ||
       std::memchr(item.data(), format.line_end, item.size() - 1) == nullptr)
     return 1;
   const auto ends = static_cast<uint64_t>(std::count(item.begin(), item.end(), format.line_end));
@@ -70,28 +76,29 @@ inline uint64_t lines_of_item(const Format& format, std::string_view item) {
 const char* wide_encoding(std::string_view data);
 std::string hint_of_encoding(const char* encoding);
 
-// The length of the byte order mark with which a file of CSV may begin; 0: none.
+// The length of the byte order mark with which text may begin; 0: none.
 inline size_t mark_bytes(const Format& format, std::string_view data) {
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
-  return format.csv && data.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
+  const bool may_begin = format.framing().check_text != nullptr;
+  return may_begin && data.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
 }
 
 // Without what ends it, which the last line of a file may lack.
 inline std::string_view without_line_end(const Format& format, std::string_view line) {
-  if (format.lines() && line.ends_with(format.line_end)) line.remove_suffix(1);
+  if (format.framing().has_line_ends && line.ends_with(format.line_end)) line.remove_suffix(1);
   return line;
 }
 
 // Of the last line of a file, which then gets an end wherever it is written.
 inline bool lacks_line_end(const Format& format, std::string_view item) {
-  return format.lines() && !item.ends_with(format.line_end);
+  return format.framing().has_line_ends && !item.ends_with(format.line_end);
 }
 
 // The bytes that an item is known by, where no key is made: of a line all but its end.
 inline std::string_view key_of(const Format& format, std::string_view item) {
   if (format.fixed()) return item.substr(format.key_offset, format.key_bytes);
-  if (format.type == Type::rows) return key_of_row(item);
-  return without_line_end(format, item);
+  const auto key = format.framing().key;
+  return key == nullptr ? without_line_end(format, item) : key(format, item);
 }
 
 inline uint64_t prefix_of(std::string_view bytes) {
@@ -149,6 +156,8 @@ class ItemOrder {
   }
   // The same behind what is in `to`.
   void append_key(std::string_view item, std::string& to) const;
+  // Which order of which items it is: a sort that is resumed must find the same.
+  std::string name() const;
   const Format& format() const { return format_; }
   bool descending() const { return descending_; }
 

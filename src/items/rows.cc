@@ -66,7 +66,7 @@ class Marks {
 // it has a fault, or it goes on behind the text. `is_last`: the end of the text is its end.
 template <class Use>
 size_t walk_row(std::string_view text, char separator, char line_end, bool is_last,
-                std::optional<RowFault>& fault, Use use) {
+                std::optional<ItemFault>& fault, Use use) {
   const Marks marks(separator, line_end);
   for (size_t at = 0;;) {
     FieldPlace field;
@@ -129,8 +129,8 @@ size_t row_bytes_at(char line_end, const std::byte* at, const std::byte* end, bo
   return 0;
 }
 
-std::optional<RowFault> fault_of_row(std::string_view row, char separator, char line_end) {
-  std::optional<RowFault> fault;
+std::optional<ItemFault> fault_of_row(std::string_view row, char separator, char line_end) {
+  std::optional<ItemFault> fault;
   if (std::memchr(row.data(), quote, row.size()) != nullptr)
     walk_row(row, separator, line_end, true, fault, [](const FieldPlace&) {});
   return fault;
@@ -177,6 +177,11 @@ std::vector<std::string> fields_of_row(std::string_view row, char separator) {
 
 RowIndex::RowIndex(char separator, char line_end, std::vector<size_t> columns)
     : separator_(separator), line_end_(line_end), columns_(std::move(columns)) {}
+
+std::optional<RowIndex> RowIndex::of(const Format& format, std::vector<size_t> columns) {
+  if (!format.csv) return {};
+  return RowIndex(*format.csv, format.line_end, std::move(columns));
+}
 
 size_t RowIndex::add(const std::byte* at, const std::byte* end, bool is_last) {
   const std::string_view text(reinterpret_cast<const char*>(at), static_cast<size_t>(end - at));

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "items/format.h"
+
 namespace penstock::items {
 
 inline constexpr char quote = '"';
@@ -18,14 +20,8 @@ inline constexpr char quote = '"';
 // `quoted`: what is there is the rest of one, and in quotes.
 size_t row_bytes_at(char line_end, const std::byte* at, const std::byte* end, bool quoted = false);
 
-// What is wrong with a row, which comes with or without its end.
-struct RowFault {
-  size_t at = 0;  // byte of the row
-  const char* what = "";
-  bool is_open = false;  // of a row that has not ended yet: what follows may mend it
-};
-// The first place that breaks the rules; nothing where none does.
-std::optional<RowFault> fault_of_row(std::string_view row, char separator, char line_end);
+// The first place that breaks the rules in a row with or without its end; nothing where none does.
+std::optional<ItemFault> fault_of_row(std::string_view row, char separator, char line_end);
 
 // The place of a field in its row, quotes included.
 struct FieldPlace {
@@ -58,13 +54,15 @@ class RowIndex {
  public:
   // `columns`: of the wanted fields, from 0 on, ascending.
   RowIndex(char separator, char line_end, std::vector<size_t> columns);
+  // Nothing if items of this format are no rows of CSV.
+  static std::optional<RowIndex> of(const Format& format, std::vector<size_t> columns);
 
   void clear() { places_.clear(); }
   // Adds the row that begins at `at`, and returns its bytes. 0: it does not end before `end`, or has a fault.
   // `is_last`: it may lack its end.
   size_t add(const std::byte* at, const std::byte* end, bool is_last);
   // The fault of the row that was not added.
-  const std::optional<RowFault>& fault() const { return fault_; }
+  const std::optional<ItemFault>& fault() const { return fault_; }
   // The value of wanted field `i` of row `number`: a part of the row, or made in `room`. Empty where the row has no such field.
   std::string_view field(size_t number, size_t i, std::string_view row, std::string& room) const {
     return places_[number * columns_.size() + i].value(row, room);
@@ -75,7 +73,7 @@ class RowIndex {
   char line_end_;
   std::vector<size_t> columns_;
   std::vector<FieldPlace> places_;  // of each row as many as there are columns
-  std::optional<RowFault> fault_;
+  std::optional<ItemFault> fault_;
 };
 
 }  // namespace penstock::items

@@ -19,15 +19,15 @@ std::unexpected<Error> bad_item(const items::Format& format, uint32_t input,
     return failure(ErrorCode::corrupt, "read whole items of its size",
                    fmt::format("input {}", input), "another --format or --record");
   }
-  return failure(ErrorCode::corrupt,
-                 fmt::format("read a {} of more than {} bytes", format.lines() ? "line" : "row",
-                             item_bytes_max),
-                 fmt::format("input {}", input), "more memory (a larger -S)");
+  return failure(
+      ErrorCode::corrupt,
+      fmt::format("read a {} of more than {} bytes", format.framing().noun, item_bytes_max),
+      fmt::format("input {}", input), "more memory (a larger -S)");
 }
 
 // `lines`: lines up to the bad row, not counting the header.
 std::unexpected<Error> bad_row(const items::Format& format, uint32_t input, uint64_t lines,
-                               const items::RowFault& fault) {
+                               const items::ItemFault& fault) {
   return failure(ErrorCode::corrupt,
                  fmt::format("read row {}: at byte {} of it is {}", format.header_lines + lines,
                              fault.at, fault.what),
@@ -84,7 +84,7 @@ bool ItemReader::next_line() {
   for (auto window = input_->window();;) {
     const std::byte* const end = window.data() + window.size();
     // Quotes of CSV are counted from the beginning of a row, and so are length prefixes.
-    const std::byte* const from = window.data() + (format_.has_rules() ? 0 : searched);
+    const std::byte* const from = window.data() + (format_.framing().is_by_line() ? searched : 0);
     if (const size_t bytes = items::item_bytes_at(format_, from, end); bytes > 0) {
       at_ = from + bytes;
       end_ = end;
@@ -116,9 +116,10 @@ Status ItemReader::status() const {
 
 BatchReader::BatchReader(InputStream& input, const items::Format& format, size_t item_bytes_max,
                          const std::vector<size_t>& columns)
-    : input_(input), format_(format), item_bytes_max_(item_bytes_max) {
-  if (format.csv) rows_.emplace(*format.csv, format.line_end, columns);
-}
+    : input_(input),
+      format_(format),
+      item_bytes_max_(item_bytes_max),
+      rows_(items::RowIndex::of(format, columns)) {}
 
 bool BatchReader::next() {
   if (bytes_ > 0) input_.advance(std::exchange(bytes_, 0));
@@ -168,7 +169,7 @@ bool BatchReader::next_lines() {
 // malformed (status_ has the error).
 size_t BatchReader::item_bytes_at(const std::byte* at, const std::byte* end, bool is_last) {
   size_t bytes = 0;
-  std::optional<items::RowFault> fault;
+  std::optional<items::ItemFault> fault;
   if (rows_) {
     bytes = rows_->add(at, end, is_last);
     fault = rows_->fault();
@@ -290,7 +291,7 @@ ToOutput by_range(items::Cuts cuts) {
     for (size_t i = 0; i < items.size(); ++i) {
       const std::string_view item = items[i];
       to[i] = cuts.part_of(cuts.order().key(item, room), position);
-      position += format.type == items::Type::rows
+      position += format.framing().counts_positions
                       ? 1
                       : item.size() + (items::lacks_line_end(format, item) ? 1 : 0);
     }

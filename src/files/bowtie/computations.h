@@ -19,6 +19,7 @@
 #include "files/bowtie/run.h"
 #include "items/cuts.h"
 #include "items/items.h"
+#include "items/rows.h"
 
 namespace penstock::bowtie {
 
@@ -114,7 +115,7 @@ class ItemReader {
   std::string_view item_;
   bool done_ = false;
   bool malformed_ = false;
-  std::optional<items::RowFault> fault_;
+  std::optional<items::ItemFault> fault_;
   uint64_t lines_ = 0;  // lines passed, without the header
 };
 

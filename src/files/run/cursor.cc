@@ -4,7 +4,7 @@ namespace penstock::files {
 
 std::unexpected<Error> bad_row(const items::Format& format, const std::string& file,
                                const std::string& place, uint64_t offset,
-                               const items::RowFault& fault) {
+                               const items::ItemFault& fault) {
   return failure(
       ErrorCode::corrupt,
       "read " + place + ": at byte " + std::to_string(offset + fault.at) + " is " + fault.what,

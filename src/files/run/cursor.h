@@ -13,7 +13,7 @@ namespace penstock::files {
 // The error of a row that breaks the rules. `place`: "line 3, row 2"; `offset`: where the row begins.
 std::unexpected<Error> bad_row(const items::Format& format, const std::string& file,
                                const std::string& place, uint64_t offset,
-                               const items::RowFault& fault);
+                               const items::ItemFault& fault);
 
 // Thread safety: one thread. Invariant: while !done(), item() is whole and readable, and prefix() is
 // its place in the order, up to ties.
@@ -56,7 +56,7 @@ class Cursor {
   uint64_t items_ = 0;  // that were passed
   uint64_t lines_;      // of them, and of the head
   uint64_t line_ = 0;   // where the present item begins
-  std::optional<items::RowFault> fault_;
+  std::optional<items::ItemFault> fault_;
   bool lacks_newline_ = false;
   bool done_ = false;
   bool too_long_ = false;

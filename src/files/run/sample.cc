@@ -51,13 +51,14 @@ class Collector {
     stretch_kept_bytes_ = 0;
     const items::Format& format = order_.format();
     const std::byte* const end = data + bytes;
-    const std::byte* const begin = first_item(data, end, offset);
+    const std::byte* const begin =
+        offset == 0 ? data : format.framing().first_item(format, data, end, offset);
     const std::byte* at = begin;
     uint64_t items = 0;
     for (; const size_t item_bytes = items::item_bytes_at(format, at, end); at += item_bytes)
       ++items;
     // The mean of whole lines would leave out those that are longer than a stretch.
-    if (format.lines()) {
+    if (format.framing().has_line_ends) {
       count(bytes, static_cast<uint64_t>(std::count(data, end, std::byte(format.line_end))));
     } else {
       count(static_cast<uint64_t>(at - begin), items);
@@ -78,20 +79,6 @@ class Collector {
   }
 
  private:
-  // The beginning of the first item, or `end`: none begins here. Rows longer than a stretch are not found.
-  const std::byte* first_item(const std::byte* data, const std::byte* end, uint64_t offset) const {
-    const items::Format& format = order_.format();
-    if (offset == 0) return data;
-    if (format.type == items::Type::rows) return items::first_row(data, end);
-    if (format.lines()) {
-      const std::byte* const line_end = std::find(data, end, std::byte(format.line_end));
-      return line_end == end ? end : line_end + 1;
-    }
-    const uint64_t size = format.record_bytes;
-    const uint64_t skipped = (size - offset % size) % size;
-    return data + std::min(skipped, static_cast<uint64_t>(end - data));
-  }
-
   void count(uint64_t bytes, uint64_t items) {
     item_bytes_ += bytes;
     items_ += items;
@@ -317,7 +304,7 @@ Result<Sample> take_sample(RunContext& context, const items::ItemOrder& order,
   // A stretch holds one whole item at least. Of large records only keys are read, of lines longer
   // than a stretch longer stretches.
   SamplePlan look = plan;
-  if (format.type == items::Type::record && format.keys == nullptr &&
+  if (format.fixed() && !format.numeric() && format.keys == nullptr &&
       2 * size_t{format.record_bytes} > plan.stretch_bytes) {
     const uint64_t most = std::max<uint64_t>(16, kept_bytes_max / format.key_bytes);
     look.places =

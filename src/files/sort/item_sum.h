@@ -29,7 +29,7 @@ ItemSum sum_of(std::span<const T> numbers) {
 
 // Checksum of a record, a row, or a line with or without its newline.
 inline ItemSum sum_of_item(const items::Format& format, std::string_view item) {
-  if (format.lines()) item = items::without_line_end(format, item);
+  item = items::without_line_end(format, item);
   return {.items = 1, .words = sorting::mix_of_bytes(item.data(), item.size())};
 }
 

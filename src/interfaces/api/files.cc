@@ -76,13 +76,12 @@ Status check_key_lies_in_item(const items::Format& format, const ItemFormat& ite
 
 // Fails for rows of CSV, which have no place for values and for the other side of a pair.
 Status check_is_no_row(const items::Format& format, const char* attempted) {
-  if (format.type != items::Type::rows) return {};
+  if (format.fixed() || format.has_fields()) return {};
   return misuse(attempted, "--format rows", "lines, records or numbers");
 }
 
 bool is_more_than_plain_lines(const items::Format& format) {
-  return format.lines() && (format.keys != nullptr || format.columns != nullptr || format.csv ||
-                            format.header_lines > 0 || format.line_end != '\n');
+  return format.has_fields() && format != *items::parse_format("lines");
 }
 
 // Sorts stably into a temporary file.
@@ -247,7 +246,7 @@ Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesO
       if (auto fine = check_key_lies_in_item(format, each.items, "group by such a key"); !fine)
         return std::unexpected(fine.error());
     }
-    if (format.csv && each.items.keys.empty())
+    if (each.items.csv && each.items.keys.empty())
       return misuse("group rows without a column", "--csv", "--key COLUMN");
     files::GroupFilesOptions group{.files = std::move(*made),
                                    .aggregates = options.aggregates,
@@ -287,7 +286,7 @@ Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOpti
   return api::with_callers(files, [&](const FilesOptions& each) -> Result<JoinLinesStats> {
     auto made = options_at_once(each, {});
     if (!made) return std::unexpected(made.error());
-    if (!made->format.lines())
+    if (!made->format.has_fields())
       return misuse("join such items by fields", "--format " + each.items.name, "--format lines");
     if (each.items.header_lines > 1)
       return misuse("join a header of several lines",

@@ -85,7 +85,7 @@ Status order_text(const ItemFormat& items, const ItemRules& rules, items::Format
     format.columns = std::make_shared<const items::TextOptions>(std::move(options));
     return {};
   }
-  auto order = items::TextOrder::make(options);
+  auto order = format.framing().order(options);
   if (!order) return std::unexpected(order.error());
   format.keys = *order;
   return {};
@@ -108,7 +108,7 @@ Result<items::Format> format_of(const ItemFormat& items, const ItemRules& rules)
   if (!items.dtype.empty()) return needs("--dtype", "record");
   auto format = items::parse_format(items.name);
   if (!format) return format;
-  if (!format->lines()) {
+  if (!format->has_fields()) {
     if (!items.keys.empty()) return needs("--key", "record");
     if (of_text != nullptr) return needs(of_text, "lines");
     return format;
@@ -130,7 +130,7 @@ Result<std::shared_ptr<const items::Locale>> locale_of(const ItemFormat& items) 
 
 bool is_reversed(const ItemFormat& items, const items::Format& format) {
   return items.descending &&
-         (!format.lines() || (format.keys == nullptr && format.columns == nullptr));
+         (!format.has_fields() || (format.keys == nullptr && format.columns == nullptr));
 }
 
 }  // namespace penstock::api

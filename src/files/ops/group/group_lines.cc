@@ -55,7 +55,7 @@ Result<std::shared_ptr<GroupLines>> GroupLines::make(const items::Format& format
   if (sums != !options.values.empty())
     return misuse("sum up values", sums ? "--sum" : "--value",
                   sums ? "--value COLUMN, or --count" : "--sum, --min or --max");
-  if (aggregates.like_uniq && (sums || format.csv))
+  if (aggregates.like_uniq && (sums || format.framing().quote))
     return misuse("write this as uniq -c does", "--format uniq", "--count");
   return std::shared_ptr<GroupLines>(new GroupLines(format, aggregates, options));
 }
@@ -368,7 +368,8 @@ void GroupLines::append_keys(std::string_view line, std::string& to) const {
 }
 
 Status GroupLines::append_result(std::string_view partial, std::string& to) const {
-  const std::string_view key = items::key_of_row(partial);
+  const std::string_view key =
+      partial.substr(RowHead::bytes, RowHead::at(partial.data()).key_bytes);
   const char* from = key.data() + key.size() + (aggregates_.count ? count_bytes : 0);
   const std::string_view shown(end_of_values(from), partial.data() + partial.size());
   const std::string count = aggregates_.count ? std::to_string(count_of_partial(partial)) : "";

@@ -104,7 +104,7 @@ Result<GroupLayout> GroupLayout::make(const items::Format& format, const Aggrega
       value.offset = 8;
     } else if (!is_integer(format.type)) {
       return misuse(fmt::format("find the value of a {}", items::name_of(format.type)), "--value",
-                    format.type == items::Type::record ? "--value OFFSET:LENGTH" : "--count");
+                    !format.numeric() ? "--value OFFSET:LENGTH" : "--count");
     }
     if (value.bytes == 0 || value.bytes > sizeof(uint64_t) ||
         uint64_t{value.offset} + value.bytes > format.record_bytes) {

@@ -49,8 +49,7 @@ class GroupLayout {
                   : items[i].substr(item_.key_offset, item_.key_bytes);
   }
   std::string_view key_of_partial(std::string_view partial) const {
-    return lines_ ? items::key_of_row(partial)
-                  : partial.substr(partial_.key_offset, partial_.key_bytes);
+    return items::key_of(partial_, partial);
   }
   // Bytes that a partial has beside its key, and of lines the text that is shown; of a usual one all.
   uint64_t fixed_bytes() const;

@@ -297,11 +297,12 @@ Status LineWriter::write(const Line* left, const Line* right) {
 // The order of a side.
 Result<items::Format> format_of_side(const JoinLinesOptions& options, size_t side) {
   items::Format format = options.files.format;
+  const items::FieldStyle style = items::style_of(format, options.separator);
   items::TextOptions text{.letters = options.letters,
-                          .separator = format.csv ? format.csv : options.separator,
+                          .separator = style.separator,
                           .stable = true,
                           .locale = options.locale,
-                          .csv = format.csv.has_value()};
+                          .csv = style.csv};
   for (const std::string& key : options.keys[side]) {
     // Of fields all but the blanks in front; of columns all.
     const char* const blanks = text.separator ? "" : "b";

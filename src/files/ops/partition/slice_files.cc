@@ -215,8 +215,8 @@ Status Slicing::read_items(const ReadSome& read, const std::string& name) {
     filled_ += *bytes;
     if (auto status = context_.pulse(); !status) return status;
   }
-  if (format_.lines() && filled_ > taken_ &&
-      static_cast<char>(batch_.begin()[filled_ - 1]) != format_.line_end)
+  if (filled_ > taken_ &&
+      lacks_line_end(format_, items::text_at(batch_.begin() + taken_, filled_ - taken_)))
     batch_.begin()[filled_++] = std::byte(format_.line_end);
   if (auto status = take_items(name); !status || taken_ == filled_) return status;
   return failure(ErrorCode::corrupt,
@@ -258,7 +258,8 @@ Status Slicing::make_room(const std::string& name) {
   if (batch_.bytes() >= batch_bytes_max_) {
     return failure(ErrorCode::out_of_memory,
                    fmt::format("slice an item of more than {} MiB", batch_.bytes() / MiB), name,
-                   format_.csv ? "more memory, or --format lines, if it is no CSV" : "more memory");
+                   format_.framing().quote ? "more memory, or --format lines, if it is no CSV"
+                                           : "more memory");
   }
   if (auto status = wait_for_write(); !status) return status;
   return resize(std::min(batch_bytes_max_, 2 * batch_.bytes()));

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "items/items.h"
-#include "items/line_ends.h"
 #include "sorting/sort/in_place/in_place_sort.h"
 #include "sorting/sort/strings/string_pairs.h"
 
@@ -37,15 +36,16 @@ std::unexpected<Error> not_what_was_written() {
 bool is_whole(const items::Format& format, const ItemsInMemory& items) {
   if (items.bytes == 0 || items.items == 0) return items.bytes == items.items;
   if (format.fixed()) return items.bytes == items.items * format.record_bytes;
-  return !format.lines() || items.end()[-1] == std::byte(format.line_end);
+  return !format.framing().has_line_ends || items.end()[-1] == std::byte(format.line_end);
 }
 
-bool find_lines(const items::Format& format, const ItemsInMemory& items,
+// Gives each pair its item's place. False: there are not so many.
+bool find_items(const items::Format& format, const ItemsInMemory& items,
                 std::span<KeyValue> pairs) {
   size_t ends[512];
   const std::byte* at = items.data;
   for (size_t i = 0; i < pairs.size();) {
-    const size_t count = items::find_line_ends(at, items.end(), format.line_end, ends,
+    const size_t count = items::find_item_ends(format, at, items.end(), ends,
                                                std::min(std::size(ends), pairs.size() - i));
     if (count == 0) return false;
     const auto offset = static_cast<uint64_t>(at - items.data);
@@ -58,38 +58,25 @@ bool find_lines(const items::Format& format, const ItemsInMemory& items,
   return at == items.end();
 }
 
-// Stores each pair's item place. Returns false if there are not so many items.
-bool find_items(const items::Format& format, const ItemsInMemory& items,
-                std::span<KeyValue> pairs) {
-  if (format.lines() && !format.csv) return find_lines(format, items, pairs);
-  const std::byte* at = items.data;
-  for (KeyValue& pair : pairs) {
-    const size_t bytes = items::item_bytes_at(format, at, items.end());
-    if (bytes == 0) return false;
-    pair.value = ItemPlace(static_cast<uint64_t>(at - items.data), bytes).value();
-    at += bytes;
-  }
-  return at == items.end();
-}
-
 // Keys that are a part of their item. A line's key is all but its end, which needs no search.
 class PlainKeys {
  public:
   PlainKeys(const items::Format& format, const ItemsInMemory& items)
-      : format_(format), items_(items) {}
+      : format_(format), has_line_ends_(format.framing().has_line_ends), items_(items) {}
 
   std::string_view key(uint64_t value) const {
     const std::string_view item = ItemPlace(value).item(format_, items_);
-    return format_.lines() ? item.substr(0, item.size() - 1) : items::key_of(format_, item);
+    return has_line_ends_ ? item.substr(0, item.size() - 1) : items::key_of(format_, item);
   }
   void prefetch(uint64_t value, size_t from) const {
     __builtin_prefetch(items_.data + ItemPlace(value).offset() + format_.key_offset + from);
   }
   void prefetch_place(uint64_t) const {}
-  bool equal_are_alike() const { return equal_keys_are_equal(format_); }
+  bool equal_are_alike() const { return format_.equal_keys_are_equal(); }
 
  private:
   const items::Format& format_;
+  const bool has_line_ends_;
   const ItemsInMemory& items_;
 };
 
@@ -202,7 +189,7 @@ class MadeKeyPairs {
       common = sorting::common_prefix(first, key, 0, common);
       equal = equal && common == first.size() && key.size() == first.size();
     }
-    if (equal) return sorting::order_equal(group, equal_keys_are_equal(format_));
+    if (equal) return sorting::order_equal(group, format_.equal_keys_are_equal());
     for (size_t i = 0; i < group.size(); ++i) {
       prefetch(group, i);
       group[i].key = key_from(key_of(group[i], room), common);

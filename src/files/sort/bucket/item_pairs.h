@@ -56,16 +56,10 @@ class ItemPlace {
   uint64_t value_;
 };
 
-// Whether items with equal keys are equal byte by byte.
-inline bool equal_keys_are_equal(const items::Format& format) {
-  if (format.keys != nullptr) return format.keys->is_total();
-  return format.lines() || (format.key_offset == 0 && format.key_bytes == format.record_bytes);
-}
-
 // Writes the items' pairs to `pairs` in order; items of equal keys stay in the order in which they
-// lie, unless equal_keys_are_equal(). The value of a sorted pair is its ItemPlace, and its key is 1
-// if the item's key equals the one before, else 0. Errors: corrupt if `items` does not consist of
-// that many whole items; out_of_memory.
+// lie, unless Format::equal_keys_are_equal(). The value of a sorted pair is its ItemPlace, and its
+// key is 1 if the item's key equals the one before, else 0. Errors: corrupt if `items` does not
+// consist of that many whole items; out_of_memory.
 Status sort_pairs(const SortOptions& options, const ItemsInMemory& items, sorting::KeyValue* pairs,
                   unsigned threads);
 

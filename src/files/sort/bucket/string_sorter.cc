@@ -61,7 +61,7 @@ class StringSorter final : public BucketSorter {
     const ItemsInMemory items = items_of(job);
     const sorting::KeyValue* pairs = pairs_of(job);
     const bool unique = context_.options.unique;
-    const bool repeats_are_equal = equal_keys_are_equal(format_);
+    const bool repeats_are_equal = format_.equal_keys_are_equal();
     Stored stored;
     std::string_view item;
     ItemSum sum;

@@ -98,9 +98,8 @@ uint64_t sorter_bytes(const Needs& needs, uint64_t region_bytes, unsigned thread
   }
   // Plans for the most items that the region can hold: lines may be much shorter than the sample's.
   // A sorter of compressed blocks has one more block.
-  const uint64_t least_bytes = format.fixed()   ? format.record_bytes
-                               : format.lines() ? 2
-                                                : RowHead::bytes;
+  const uint64_t least_bytes =
+      format.fixed() ? format.record_bytes : format.framing().short_item_bytes;
   return sort_pairs_extra_bytes(format, region_bytes / (least_bytes + pair_bytes), threads) +
          files::block_within(needs.memory_bytes / 64);
 }

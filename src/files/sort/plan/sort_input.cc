@@ -51,7 +51,8 @@ Status keep_header(const items::Format& format, SortInput& input, const std::str
 // first row of CSV without a header.
 std::optional<items::Format> with_first_row_as_header(const SortOptions& options) {
   const items::Format& format = options.format;
-  if (!options.keeps_first_row || !format.csv || format.header_lines > 0) return {};
+  if (!options.keeps_first_row || format.framing().columns == nullptr || format.header_lines > 0)
+    return {};
   items::Format first = format;
   first.header_lines = 1;
   first.columns = nullptr;

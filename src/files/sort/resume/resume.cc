@@ -72,19 +72,7 @@ std::string canonical(const std::string& directory) {
 // Text that identifies a sort. Runs with equal texts write equal bytes: it has the inputs, the
 // output and the options that matter (not memory and threads), and the place of the state.
 std::string purpose_of(const SortOptions& options, const std::vector<std::string>& directories) {
-  const items::Format& format = options.format;
-  std::string text(items::name_of(format.type));
-  if (!format.numeric() && format.fixed()) {
-    text += " " + std::to_string(format.record_bytes) + " " + std::to_string(format.key_offset) +
-            ":" + std::to_string(format.key_bytes);
-  }
-  if (options.descending) text += " descending";
-  if (options.format.header_lines > 0)
-    text += " header " + std::to_string(options.format.header_lines);
-  if (options.format.csv) text += " csv " + std::to_string(*options.format.csv);
-  if (options.format.line_end != '\n')
-    text += " lines-end " + std::to_string(options.format.line_end);
-  if (options.format.keys != nullptr) text += " keys " + options.format.keys->name();
+  std::string text = options.order().name();
   if (options.unique) text += " unique";
   text += '\0' + absolute(options.output);
   for (const std::string& input : options.inputs) text += '\0' + absolute(input);

@@ -23,7 +23,7 @@ struct ItemWindow {
   bool lacks_line_end = false;  // the last item lacks its line end
   ItemSum sum;                  // sum of all items, set by look()
   // Fault of the row behind the items, which ends the run.
-  std::optional<items::RowFault> fault;
+  std::optional<items::ItemFault> fault;
   // The keeper's number of the fill, if the window is filled after its turn.
   std::optional<uint64_t> fill_number;
 

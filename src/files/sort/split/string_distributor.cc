@@ -5,7 +5,6 @@
 #include "files/sort/split/splitters.h"
 #include "files/sort/split/text_window.h"
 #include "items/items.h"
-#include "items/line_ends.h"
 
 // Most of the cost is to look up an item's bucket and to sum the item up, which all threads do
 // window by window. A window is then given room at the ends of its buckets in turn, as much as it
@@ -48,12 +47,13 @@ class StringDistributor final : public Distributor {
     window.begin = at;
     window.lacks_line_end = false;
     window.ends.resize(ItemWindow::items_max);
-    window.ends.resize(find_ends(at, end, window.ends));
+    window.ends.resize(
+        items::find_item_ends(format_, at, end, window.ends.data(), window.ends.size()));
     const auto bytes = static_cast<size_t>(end - at);
     // A last line without an end gets one. The rest of an unfinished row is a fault.
     if (!format_.fixed() && last && bytes > 0 && window.ends.empty()) {
       window.ends.push_back(bytes);
-      window.lacks_line_end = format_.lines();
+      window.lacks_line_end = format_.framing().has_line_ends;
     }
   }
 
@@ -108,19 +108,6 @@ class StringDistributor final : public Distributor {
   // The bucket's number in the output of its number in ascending order.
   uint32_t in_output(uint32_t bucket) const {
     return order_.descending() ? cuts_.parts() - 1 - bucket : bucket;
-  }
-
-  // Finds the ends of items in [at, end), and returns their number.
-  size_t find_ends(const std::byte* at, const std::byte* end, std::vector<size_t>& ends) const {
-    if (format_.lines() && !format_.csv)
-      return items::find_line_ends(at, end, format_.line_end, ends.data(), ends.size());
-    size_t found = 0;
-    for (size_t offset = 0; found < ends.size(); ends[found++] = offset) {
-      const size_t bytes = items::item_bytes_at(format_, at + offset, end);
-      if (bytes == 0) break;
-      offset += bytes;
-    }
-    return found;
   }
 
   // Updates the sum of a constant bucket (SplitBucket::rest), and drops its repeats if `unique_`.

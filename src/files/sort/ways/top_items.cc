@@ -563,23 +563,23 @@ std::unexpected<Error> not_so_many(const io::File& file) {
 }
 
 // Follows the lengths of rows from the front.
-Result<uint64_t> bytes_of_first_rows(const io::File& file, uint64_t offset, const Stored& stored,
-                                     uint64_t count) {
+Result<uint64_t> bytes_of_first_rows(const items::Format& format, const io::File& file,
+                                     uint64_t offset, const Stored& stored, uint64_t count) {
   std::vector<std::byte> window(256 * KiB);
   uint64_t end = 0;  // end of the rows passed
   for (uint64_t passed = 0; passed < count;) {
     const auto bytes = std::min<uint64_t>(window.size(), stored.bytes - end);
-    if (bytes < RowHead::bytes) return not_so_many(file);
     if (auto status = io::read_exactly(file, offset + end, window.data(), bytes); !status)
       return std::unexpected(status.error());
     uint64_t at = 0;
-    for (; passed < count && at + RowHead::bytes <= bytes; ++passed) {
-      const RowHead head = RowHead::at(window.data() + at);
-      if (!items::makes_sense(head)) return not_so_many(file);
-      at += head.row_bytes;
+    for (; passed < count && at < bytes; ++passed) {
+      const size_t row_bytes =
+          format.framing().item_bytes(format, window.data() + at, window.data() + bytes, {}, false);
+      if (row_bytes == 0) break;
+      at += row_bytes;
     }
     end += at;
-    if (end > stored.bytes) return not_so_many(file);
+    if (at == 0 || end > stored.bytes) return not_so_many(file);
   }
   return end;
 }
@@ -591,9 +591,10 @@ Result<uint64_t> bytes_of_first(const SortOptions& options, const io::File& file
                                 const Stored& stored, uint64_t count) {
   if (stored.items <= count) return stored.bytes;
   if (options.format.fixed()) return count * options.format.record_bytes;
-  if (options.format.type == items::Type::rows)
-    return bytes_of_first_rows(file, offset, stored, count);
   if (count == 0) return 0;
+  const items::Framing& framing = options.format.framing();
+  if (!framing.has_line_ends)
+    return bytes_of_first_rows(options.format, file, offset, stored, count);
   // The end of line `count` has this many line ends behind it.
   uint64_t behind = stored.items - count;
   bool quoted = false;
@@ -603,7 +604,7 @@ Result<uint64_t> bytes_of_first(const SortOptions& options, const io::File& file
     if (auto status = io::read_exactly(file, offset + end - bytes, window.data(), bytes); !status)
       return std::unexpected(status.error());
     for (uint64_t at = bytes; at > 0; --at) {
-      if (options.format.csv && window[at - 1] == std::byte(items::quote)) quoted = !quoted;
+      if (framing.quote && window[at - 1] == std::byte(*framing.quote)) quoted = !quoted;
       if (quoted || window[at - 1] != std::byte(options.format.line_end)) continue;
       if (behind-- == 0) return end - bytes + at;
     }

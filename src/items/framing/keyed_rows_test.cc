@@ -1,5 +1,3 @@
-#include "items/keyed_rows.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include "base/random.h"
 #include "items/checker.h"
 #include "items/items.h"
+#include "penstock/files.h"
 
 namespace penstock::items {
 namespace {
@@ -82,13 +81,13 @@ TEST(KeyedRows, AreFoundFromTheMiddle) {
   size_t missed = 0;
   for (size_t from = 0; from < 10'000; ++from) {
     const std::byte* const end = all + from + 4096;
-    const std::byte* found = first_row(all + from, end);
+    const std::byte* found = row_framing.first_item(format, all + from, end, from);
     const auto next = static_cast<ptrdiff_t>(*std::ranges::lower_bound(begins, from));
     EXPECT_LE(found - all, next);
     missed += found - all == next ? 0 : 1;
   }
   EXPECT_LT(missed, 100u);
-  EXPECT_EQ(first_row(all + 1, all + 7), all + 7);
+  EXPECT_EQ(row_framing.first_item(format, all + 1, all + 7, 1), all + 7);
 }
 
 TEST(KeyedRows, AreCheckedInAnyPieces) {
