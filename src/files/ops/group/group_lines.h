@@ -2,7 +2,7 @@
 
 // Groups of lines and of rows of CSV: what is kept of each group, and how its result is written.
 //
-// A partial is a row (record/keyed_rows.h). Its key is the bytes that the order of lines makes; its payload:
+// A partial is a row (items/framing/keyed_rows.cc). Its key is the bytes that the order of lines makes; its payload:
 //
 //   bytes                    what
 //   8                        the count
