@@ -1,6 +1,6 @@
 #pragma once
 
-// Checks a file with direct I/O: each thread reads one contiguous part of it, with several reads in
+// A check of a file with direct I/O: each thread reads one contiguous part with several reads in
 // flight, and the parts are joined.
 
 #include <string>
@@ -16,7 +16,7 @@ struct CheckFileOptions {
   unsigned threads = 2;
 };
 
-// A file that is no whole number of items is an error (code corrupt). REQUIRES: it has offsets.
+// Errors: corrupt, if the file is no whole number of items. REQUIRES: the file has offsets.
 Result<CheckResult> check_file(const io::File& file, const CheckFileOptions& options);
 
 }  // namespace penstock::items

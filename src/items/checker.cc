@@ -13,10 +13,10 @@
 #include "items/items.h"
 #include "penstock/base.h"
 
-// Three kinds of bytes are told apart: the head (the rest of an item that began before this part),
-// whole items, and the partial item at the end. Only whole items pass the loops, straight from the
-// caller's memory; an item that two pieces share is put together in partial_ first. append() uses
-// the same way: the head of the part that follows is nothing but more bytes for this one.
+// A checker sees three kinds of bytes: the head (the rest of an item that began before this part),
+// whole items, and the partial item at the end. The loops read whole items alone, straight from the
+// caller's memory; an item that two pieces share is put together in partial_ first. append() works
+// the same way: the head of the next part is more bytes for this one.
 
 namespace penstock::items {
 namespace {
@@ -68,8 +68,8 @@ void Checker::append_to_partial(std::span<const std::byte> data) {
     partial_in_quotes_ = !partial_in_quotes_;
 }
 
-// Behind a stray quote no row ends. So that the rest of the file is not kept for one, a long row is looked
-// at before it has ended, each time that it has doubled.
+// No row ends behind a stray quote. A long row is checked before its end, each time that it has
+// doubled, so that the rest of the file is not kept for one quote.
 void Checker::look_at_partial() {
   constexpr size_t long_row_bytes = 64 * KiB;
   if (partial_.size() < std::max(long_row_bytes, 2 * partial_bytes_seen_)) return;
@@ -81,7 +81,7 @@ void Checker::look_at_partial() {
   partial_ = {};
 }
 
-// How many bytes of `data` belong to the head; notes when it is complete.
+// Returns how many bytes of `data` belong to the head, and leaves the head if it is complete.
 size_t Checker::take_head(std::span<const std::byte> data) {
   const size_t wanted = item_bytes_ != 0 ? head_missing_bytes_ : bytes_to_boundary(data);
   const size_t bytes = std::min(wanted, data.size());
@@ -90,7 +90,8 @@ size_t Checker::take_head(std::span<const std::byte> data) {
   return bytes;
 }
 
-// Adds to the partial item what it lacks and, when it is whole, scans it. Returns the bytes taken.
+// Adds to the partial item the bytes that it lacks, and scans it if it is whole. Returns the bytes
+// taken.
 size_t Checker::complete_partial(std::span<const std::byte> data) {
   const size_t wanted = bytes_to_boundary(data);
   const size_t bytes = std::min(wanted, data.size());
@@ -104,8 +105,8 @@ size_t Checker::complete_partial(std::span<const std::byte> data) {
   return bytes;
 }
 
-// How many bytes the item that partial_ begins still has; more than those of `data` if it goes on
-// behind them.
+// Returns how many bytes the item in partial_ lacks; more than data.size() if it does not end
+// there.
 size_t Checker::bytes_to_boundary(std::span<const std::byte> data) const {
   const Format& format = order_.format();
   const size_t bytes = format.framing().item_bytes(format, data.data(), data.data() + data.size(),
@@ -113,7 +114,7 @@ size_t Checker::bytes_to_boundary(std::span<const std::byte> data) const {
   return bytes == 0 ? data.size() + 1 : bytes;
 }
 
-// Accounts for the whole items at the beginning of `data`; returns their bytes.
+// Checks the whole items at the beginning of `data`, and returns their bytes.
 size_t Checker::scan(std::span<const std::byte> data) {
   const Format& format = order_.format();
   if (!format.numeric()) {
@@ -160,7 +161,7 @@ void Checker::scan_numbers(const std::byte* data, size_t count) {
   last_.assign(text_at(item - item_bytes_, item_bytes_));
 }
 
-// Records, lines and rows.
+// Checks items whose keys are bytes.
 size_t Checker::scan_items(const std::byte* data, size_t bytes) {
   const Format& format = order_.format();
   const bool benchmark = format.fixed() && item_bytes_ == benchmark_record_bytes;
@@ -223,7 +224,7 @@ void Checker::append(const Checker& next) {
   partial_in_quotes_ = next.partial_in_quotes_;
 }
 
-// `row_offset`: where the row begins, behind what was scanned.
+// Keeps the first fault. The row begins `row_offset` bytes behind the scanned items.
 void Checker::keep_fault(const std::optional<ItemFault>& fault, uint64_t row_offset) {
   if (!fault || fault_) return;
   fault_ =

@@ -1,11 +1,11 @@
 #pragma once
 
-// Reads data once and says whether they are sorted, how many items and duplicates they hold, and
-// what their content sums up to, whatever its order.
+// A check reads data once: whether they are sorted, how many items and duplicates they hold, and a
+// checksum that does not depend on the order.
 //
-// A checker takes consecutive bytes in pieces that end anywhere, also inside an item. Several
-// checkers can take parts of one file side by side, parts that begin anywhere as well; joined in
-// order they know what one checker of the whole file would know.
+// A checker takes consecutive bytes in pieces that may end inside an item. Several checkers can
+// read parts of one file side by side; joined in order they know what one checker of the whole file
+// would know.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,44 +19,44 @@
 namespace penstock::items {
 
 struct CheckResult {
-  uint64_t count = 0;  // items; a last line without a newline is one too
-  // Items whose whole key equals that of the item before them. Where the data are not sorted these
-  // are not all duplicates, and their number means nothing.
+  uint64_t count = 0;  // items; a last line without its end is one too
+  // Items whose whole key equals that of the item before them. The number means nothing if the data
+  // are not sorted.
   uint64_t duplicates = 0;
-  std::optional<uint64_t>
-      first_unsorted;  // index of the first item that belongs before the one before it
-  // The sum, modulo 2^128, of one number per item. Records of 100 bytes: their CRC-32, so that the
-  // sum is the Sort Benchmark's. Other items: the 64-bit hash of hash.h of all their bytes, of a
-  // line without its newline.
+  // Index of the first item that belongs before its predecessor.
+  std::optional<uint64_t> first_unsorted;
+  // The sum, modulo 2^128, of one number per item: the CRC-32 of a record of 100 bytes, so that the
+  // sum is the Sort Benchmark's, and the 64-bit hash of hash.h of other items without their line
+  // end.
   __uint128_t checksum = 0;
-  std::string first, last;  // keys for people (printable_key()); empty while count is 0
+  std::string first, last;  // printable_key() of these items; empty while count is 0
 
   bool sorted() const { return !first_unsorted; }
-  std::string checksum_hex() const;  // as the Sort Benchmark prints it: no leading zeros
+  std::string checksum_hex() const;  // without leading zeros, like the Sort Benchmark
 };
 
 struct CheckOptions {
   Format format;
   bool descending = false;
-  uint64_t header_bytes = 0;  // in front of the data, of the format's header lines: for messages
+  uint64_t header_bytes = 0;  // bytes of the header in front of the data, for messages
 };
 
 // Thread safety: none; one thread per checker.
 //
-// Invariants: the bytes taken so far are head_, then whole items (all accounted in result_, the
-// first and last of them kept), then partial_. While the first boundary between items has not been
-// seen, all bytes are in head_.
+// Invariants: the bytes taken so far are head_, then whole items (all counted in result_, the first
+// and last of them kept), then partial_. Until the first boundary between items, all bytes are in
+// head_.
 class Checker {
  public:
-  // `offset` is where in the whole input this part begins: at 0 begins an item, elsewhere perhaps
-  // the rest of one.
+  // This part begins at `offset` of the input. An item begins at offset 0; a part elsewhere may
+  // begin inside an item.
   explicit Checker(const CheckOptions& options, uint64_t offset = 0);
 
   void add(std::span<const std::byte> data);
-  // Takes over what came right after the bytes of this one. REQUIRES: the same options.
+  // Appends the checker of the part that follows this one. REQUIRES: the same options.
   void append(const Checker& next);
-  // What is known once all bytes are in. Fails when the last item is cut short (code corrupt).
-  // REQUIRES: this part began at offset 0.
+  // Returns the result for all bytes. Errors: corrupt, if an item breaks the rules or the last one
+  // is cut short. REQUIRES: this part began at offset 0.
   Result<CheckResult> finish();
 
  private:
@@ -72,19 +72,19 @@ class Checker {
   void look_at_partial();
 
   ItemOrder order_;
-  size_t item_bytes_;          // 0 for lines
-  size_t head_missing_bytes_;  // fixed formats: what the head still lacks
-  bool in_head_;               // the first boundary between items has not been seen
-  std::string head_;           // the rest of an item that began in the part before
+  size_t item_bytes_;          // 0 if items vary in length
+  size_t head_missing_bytes_;  // bytes that the head of a fixed-size format still lacks
+  bool in_head_;               // true until the first boundary between items
+  std::string head_;           // rest of an item that began in the part before
   CheckResult result_;
-  std::string first_, last_;  // whole items (lines without their newline); empty while count is 0
-  // The first row that breaks the rules. Nothing behind it is looked at.
+  std::string first_, last_;  // whole items without their line end; empty while count is 0
+  // Fault of the first item that breaks the rules. Nothing behind it is checked.
   std::optional<Error> fault_;
   uint64_t header_bytes_;
-  uint64_t scanned_bytes_ = 0;      // of whole items
-  bool partial_in_quotes_ = false;  // partial_ ends within them (Framing::quote)
-  size_t partial_bytes_seen_ = 0;   // of partial_, when its rules were last looked at
-  std::string partial_;             // an item whose end has not come
+  uint64_t scanned_bytes_ = 0;      // bytes of whole items
+  bool partial_in_quotes_ = false;  // partial_ ends between two of Framing::quote
+  size_t partial_bytes_seen_ = 0;   // size of partial_ when its rules were last checked
+  std::string partial_;             // item whose end has not come
 };
 
 }  // namespace penstock::items

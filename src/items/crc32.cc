@@ -4,10 +4,10 @@
 
 #include "items/codec.h"
 
-// The naive way takes one bit, or with a table one byte, at a time, each step waiting for the one
-// before. A CRC is linear over XOR: the effect of a byte that k more bytes will follow can be
-// looked up in a table of its own. Sixteen tables let sixteen bytes be looked up side by side, and
-// only their XOR waits for the previous sixteen.
+// A CRC computed bit by bit, or with one table byte by byte, makes each step wait for the one
+// before. But a CRC is linear over XOR: the effect of a byte that k more bytes will follow stands
+// in a table of its own. With sixteen tables sixteen bytes are looked up side by side, and only
+// their XOR waits for the previous sixteen.
 
 namespace penstock::items {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t slice_bytes = 16;
 using Table = std::array<uint32_t, 256>;
 
-// tables[k][b]: what byte b contributes once k more bytes have followed it.
+// tables[k][b] is the contribution of byte b that k more bytes follow.
 constexpr std::array<Table, slice_bytes> make_tables() {
   std::array<Table, slice_bytes> tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -34,7 +34,7 @@ constexpr std::array<Table, slice_bytes> make_tables() {
 
 constexpr std::array<Table, slice_bytes> tables = make_tables();
 
-// What the four bytes of `word` contribute once `following` more bytes have followed them.
+// Returns the contribution of the four bytes of `word` that `following` more bytes follow.
 inline uint32_t advance(uint32_t word, size_t following) {
   return tables[following + 3][word & 0xff] ^ tables[following + 2][(word >> 8) & 0xff] ^
          tables[following + 1][(word >> 16) & 0xff] ^ tables[following][word >> 24];

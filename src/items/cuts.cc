@@ -5,9 +5,10 @@
 
 #include "items/codec.h"
 
-// A number, or the eight bytes of a text that stand behind the beginning of all cuts, is searched without a branch that
-// depends on it: in which half it is, nothing can foresee. A text that is alike a cut in these is told apart by its
-// length, and only if both go on behind them are bytes compared.
+// The search compares a number, or the eight bytes of a text behind the common prefix of all cuts,
+// without a branch that depends on it: no processor can predict in which half it is. If these eight
+// bytes equal those of a cut, the lengths decide, and bytes are compared only if both texts go on
+// behind them.
 
 namespace penstock::items {
 
@@ -25,7 +26,7 @@ Cuts::Cuts(const ItemOrder& order, std::vector<ItemKey> keys, std::vector<uint64
   }
 }
 
-// A length in the order's direction. Rests that go on behind a prefix have the same.
+// Returns a length in the order's direction. All rests of more than eight bytes have the same.
 uint8_t Cuts::length_of(std::string_view rest) const {
   const auto length = static_cast<uint8_t>(std::min(rest.size(), sizeof(uint64_t) + 1));
   return order_.descending() ? static_cast<uint8_t>(~length) : length;
@@ -44,7 +45,8 @@ void Cuts::search(const uint64_t* prefixes, size_t* cuts) const {
   }
 }
 
-// Finds the first cut from `cut` on that is behind the item. REQUIRES: those in front of `cut` have a smaller prefix.
+// Returns the first cut from `cut` on that is behind the item. REQUIRES: cuts in front of `cut`
+// have smaller prefixes.
 size_t Cuts::pass_equals(size_t cut, uint64_t prefix, std::string_view rest,
                          uint64_t position) const {
   const uint8_t length = length_of(rest);
@@ -54,7 +56,7 @@ size_t Cuts::pass_equals(size_t cut, uint64_t prefix, std::string_view rest,
     const int order = rest.size() <= sizeof prefix ? 0 : order_.compare_keys(rests_[i], rest);
     return order < 0 || (order == 0 && (positions_.empty() || positions_[i] <= position));
   };
-  // Mostly one or two are equal: the bisection begins here.
+  // One or two are equal mostly, so the search gallops from the first.
   size_t end = cut;
   for (size_t step = 1; end < prefixes_.size() && is_passed(end); step *= 2) {
     cut = end + 1;

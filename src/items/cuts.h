@@ -1,6 +1,6 @@
 #pragma once
 
-// The cuts of a range of keys: where one part ends and the next one begins.
+// Cuts of a range of keys: the places where one part ends and the next one begins.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,20 +17,21 @@ namespace penstock::items {
 // Thread safety: as a const object from any thread.
 class Cuts {
  public:
-  // REQUIRES: the keys are in order. `positions`, one for each key, tell items of equal keys apart: of items with the
-  // key of a cut, those of smaller positions lie in front of it. Without positions all of them lie behind it.
+  // `positions`, one for each key, separate items of equal keys: an item with the key of a cut lies
+  // in front of it if its position is smaller. Without positions all such items lie behind the cut.
+  // REQUIRES: the keys are in order.
   Cuts(const ItemOrder& order, std::vector<ItemKey> keys, std::vector<uint64_t> positions = {});
 
   const ItemOrder& order() const { return order_; }
   uint32_t parts() const { return static_cast<uint32_t>(prefixes_.size()) + 1; }
 
-  // The part of a key that is bytes. REQUIRES: the order's keys are.
+  // Returns the part of a key. REQUIRES: keys are bytes.
   uint32_t part_of(std::string_view key, uint64_t position = 0) const;
-  // Whether a part ends in front of the successor of the key with which it begins. REQUIRES: the order's keys are bytes,
-  // in ascending order.
+  // Returns whether a part ends in front of the successor of its first key. REQUIRES: keys are
+  // bytes, in ascending order.
   bool holds_one_key(uint32_t part) const;
-  // The parts of numbers that stand one behind the other, the first of them at `position`. REQUIRES: the order's keys
-  // are numbers.
+  // Stores the parts of `count` consecutive numbers, the first of which has `position`. REQUIRES:
+  // keys are numbers.
   void parts_of(const std::byte* numbers, size_t count, uint64_t position, uint32_t* parts) const;
 
  private:
@@ -40,10 +41,10 @@ class Cuts {
   uint8_t length_of(std::string_view rest) const;
 
   ItemOrder order_;
-  std::string common_;  // the beginning of all texts
+  std::string common_;  // prefix that all keys share
   std::vector<std::string> rests_;
-  std::vector<uint64_t> prefixes_;  // of the rests, or the numbers
-  std::vector<uint8_t> lengths_;    // of the rests, see length_of()
+  std::vector<uint64_t> prefixes_;  // prefixes of rests_, or numbers
+  std::vector<uint8_t> lengths_;    // length_of() each rest
   std::vector<uint64_t> positions_;
 };
 

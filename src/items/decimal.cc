@@ -30,7 +30,7 @@ __uint128_t magnitude_of(__int128_t number) {
   return number < 0 ? -static_cast<__uint128_t>(number) : static_cast<__uint128_t>(number);
 }
 
-// The digits with so many places; false: they are too many.
+// Scales the digits to so many places. Returns false if they become too many.
 bool digits_with(const Decimal& number, unsigned places, __int128_t& digits) {
   digits = number.digits;
   for (unsigned place = number.places; place < places; ++place) {
@@ -106,7 +106,7 @@ int Decimal::compare(const Decimal& other) const {
   const unsigned most = std::max(places, other.places);
   __int128_t left = 0;
   __int128_t right = 0;
-  // What grows beyond all digits is the one farther from zero.
+  // The number whose digits overflow is the one farther from zero.
   const int away = digits < 0 ? -1 : 1;
   if (!digits_with(*this, most, left)) return away;
   if (!digits_with(other, most, right)) return -away;

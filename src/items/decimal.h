@@ -14,25 +14,25 @@
 
 namespace penstock::items {
 
-// The most digits of a number of 128 bits.
+// Maximum of digits that a number of 128 bits holds.
 inline constexpr int digits_max = 39;
 
-// How many digits a number has; zero has none.
+// Returns how many digits a number has; zero has none.
 int digits_of(__int128_t number);
 
-// A number, or a sum, of few digits: 8 bytes of digits, and one each of the other two.
+// A number or sum of few digits: 8 bytes of digits, and one each of the other two.
 struct NarrowDecimal {
   int64_t digits = 0;
   uint8_t places = 0;
-  int8_t whole_digits = 0;  // of sums
+  int8_t whole_digits = 0;  // digits before the point, in sums
 
   static constexpr int8_t of_zero =
       std::numeric_limits<int8_t>::min();  // whole_digits of no number but zero
-  // Empty: it is no number, or one with blanks, a plus or too many digits.
+  // Returns empty if the text is no number, or has blanks, a plus or too many digits.
   static std::optional<NarrowDecimal> parse(std::string_view text);
 
   static constexpr size_t bytes = 10;
-  // Field by field: a load that spans the stores of several waits for all of them.
+  // Copies field by field: a load that spans the stores of several fields waits for all of them.
   static NarrowDecimal at(const char* from) {
     NarrowDecimal narrow{.places = static_cast<uint8_t>(from[8]),
                          .whole_digits = static_cast<int8_t>(from[9])};
@@ -44,7 +44,8 @@ struct NarrowDecimal {
     to[8] = static_cast<char>(places);
     to[9] = static_cast<char>(whole_digits);
   }
-  // True if the sum is narrow for certain: with a few places more its digits are at most 2^14 times as large.
+  // Returns true if the sum is certainly narrow: a few more places make its digits at most 2^14
+  // times as large.
   bool can_add(const NarrowDecimal& other) const {
     constexpr unsigned few_places = 4;
     int64_t limit = int64_t{1} << 62;
@@ -54,28 +55,29 @@ struct NarrowDecimal {
   }
 };
 
-// Up to 38 digits.
+// A number of up to 38 digits.
 struct Decimal {
   __int128_t digits = 0;  // without the point
   unsigned places = 0;    // behind it
 
   static Decimal of(const NarrowDecimal& narrow) { return {narrow.digits, narrow.places}; }
-  // Empty if the number has too many digits.
+  // Returns empty if the number has too many digits.
   std::optional<NarrowDecimal> narrow() const {
     const auto few = static_cast<int64_t>(digits);
     if (few != digits || !std::in_range<uint8_t>(places)) return {};
     return NarrowDecimal{.digits = few, .places = static_cast<uint8_t>(places)};
   }
 
-  // Nothing: it is no number such as "7", "-0.50" or " +12. ", or too long a one.
+  // Returns empty unless the text is a number such as "7", "-0.50" or " +12. " that is not too
+  // long.
   static std::optional<Decimal> parse(std::string_view text);
-  // < 0, 0, > 0.
+  // Returns < 0, 0 or > 0.
   int compare(const Decimal& other) const;
   void append_to(std::string& text) const;
 };
 
-// A sum of decimal numbers, with as many places behind the point as the number with the most of them has. Neither the
-// sum nor whether it has too many digits depends on the order in which numbers and sums are added.
+// A sum of decimal numbers, with as many places behind the point as the number that has the most.
+// The order of additions changes neither the sum nor whether it has too many digits.
 class DecimalSum {
  public:
   DecimalSum() = default;
@@ -93,7 +95,7 @@ class DecimalSum {
     if (narrow.whole_digits != NarrowDecimal::of_zero) sum.whole_digits_ = narrow.whole_digits;
     return sum;
   }
-  // Empty if the sum, or what it is made of, has too many digits.
+  // Returns empty if the sum or one of its numbers has too many digits.
   std::optional<NarrowDecimal> narrow() const {
     const bool is_of_zero = whole_digits_ == of_zero;
     const auto sum = total();
@@ -103,7 +105,8 @@ class DecimalSum {
     return narrow;
   }
 
-  // False, and nothing has changed: one of the numbers has too many digits beside another one's places.
+  // Returns false, and changes nothing, if a number has too many digits beside the places of
+  // another.
   bool add(const DecimalSum& other) {
     if (other.places_ != places_) return add_of_other_places(other);
     const int whole_digits = std::max(whole_digits_, other.whole_digits_);
@@ -113,7 +116,7 @@ class DecimalSum {
     whole_digits_ = whole_digits;
     return true;
   }
-  // The sum; empty if it has too many digits.
+  // Returns the sum, or empty if it has too many digits.
   std::optional<Decimal> total() const {
     const auto digits = static_cast<__int128_t>(low_);
     if (high_ != (digits < 0 ? -1 : 0)) return {};
@@ -126,12 +129,12 @@ class DecimalSum {
   bool add_of_other_places(DecimalSum other);
   void add_places(unsigned places);
 
-  // high * 2^128 + low, without the point. Invariant: every number that was added, with `places`, has at most
-  // `digits_max` digits, so that 2^60 of them fit.
+  // The sum without its point is high * 2^128 + low. Invariant: every added number, scaled to
+  // `places`, has at most `digits_max` digits, so that 2^60 of them fit.
   __uint128_t low_ = 0;
   int64_t high_ = 0;
   unsigned places_ = 0;
-  // The digits before the point that the largest number has; below 0, the zeros behind the point.
+  // Digits before the point of the largest number; if negative, zeros behind the point.
   int whole_digits_ = of_zero;
 };
 

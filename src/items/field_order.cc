@@ -21,7 +21,7 @@ struct Key {
 using F16Codec = FloatCodec<uint16_t, 10>;
 using Number = __uint128_t;  // the widest
 
-// As an unsigned integer of as many bytes, whose order is the number's.
+// Returns an unsigned integer of as many bytes, whose order is the number's.
 Number encode(FieldKind kind, uint32_t bytes, Number number) {
   const Number sign = Number{1} << (8 * bytes - 1);
   switch (kind) {
@@ -60,7 +60,8 @@ bool is_nan(Number number, size_t bytes) {
                                  : (number & ~uint64_t{F32Codec::sign}) > F32Codec::infinity;
 }
 
-// Which parts are NaNs; then the parts that are none. All NaNs are alike.
+// The key of a complex number says which parts are NaNs; the other parts follow. All NaNs are
+// alike.
 void append_complex(const Field& field, std::string_view text, std::string& to) {
   const size_t part_bytes = field.bytes / 2;
   const Number parts[] = {load_number(text.substr(0, part_bytes), field.big_endian),
@@ -133,7 +134,7 @@ bool is_number_of(FieldKind kind, uint32_t bytes) {
   return std::has_single_bit(bytes) && bytes <= sizeof(Number);
 }
 
-// The letters of numbers are NumPy's and ours.
+// Letters of numbers are the same in NumPy and in our names.
 std::optional<FieldKind> number_kind(char letter) {
   switch (letter) {
     case 'u':
@@ -147,7 +148,7 @@ std::optional<FieldKind> number_kind(char letter) {
   }
 }
 
-// Those of NumPy alone, and of text and bytes.
+// Kinds that NumPy alone has, and text and bytes.
 std::optional<FieldKind> numpy_kind(char letter) {
   switch (letter) {
     case 'c':
@@ -165,7 +166,7 @@ std::optional<FieldKind> numpy_kind(char letter) {
   }
 }
 
-// "<u4", "S10", "V4", "?", "<U8", "<M8[ns]".
+// Reads "<u4", "S10", "V4", "?", "<U8" or "<M8[ns]".
 bool parse_numpy_type(std::string_view text, Field& field) {
   if (text == "?" || text == "|b1") {
     field.kind = FieldKind::unsigned_integer;
@@ -194,9 +195,9 @@ bool parse_numpy_type(std::string_view text, Field& field) {
   return true;
 }
 
-// "u32", "i64be", or NumPy's.
+// Reads "u32", "i64be", or a type of NumPy.
 bool parse_type(std::string_view text, Field& field) {
-  // u8 is a number of 8 bits here, and one of 8 bytes there: without a byte order it is ours.
+  // u8 has 8 bits in our names and 8 bytes in NumPy's: without a byte order it is ours.
   if (!text.empty() && std::string_view("<>=|?S").contains(text.front()))
     return parse_numpy_type(text, field);
   field.big_endian = text.ends_with("be");
@@ -263,7 +264,7 @@ bool take_quoted(std::string_view& text, std::string& word) {
   return true;
 }
 
-// "(3,)" or "(2, 3)" or "3": how many there are.
+// Reads a shape such as "(3,)", "(2, 3)" or "3", and returns its number of elements.
 bool take_shape(std::string_view& text, uint64_t& count) {
   skip_blanks(text);
   const bool is_tuple = take(text, "(");
@@ -282,7 +283,7 @@ bool take_shape(std::string_view& text, uint64_t& count) {
   return true;
 }
 
-// One of a list: ('name', '<u4') or ('name', '<u4', (3,)).
+// Reads an element of a list: ('name', '<u4') or ('name', '<u4', (3,)).
 bool take_list_field(std::string_view& text, Field& field, uint64_t& count) {
   std::string type;
   count = 1;
@@ -302,7 +303,7 @@ bool take_list(std::string_view text, RecordType& type) {
     const uint64_t bytes = uint64_t{type.bytes} + field.bytes * count;
     if (bytes > UINT32_MAX) return false;
     type.bytes = static_cast<uint32_t>(bytes);
-    // Several of them are no key: byte by byte, as they lie.
+    // An array is no number: it is ordered byte by byte.
     if (count > 1) {
       field.bytes = type.bytes - field.offset;
       field.kind = FieldKind::bytes;

@@ -126,8 +126,8 @@ TEST(FieldOrder, NansComeLast) {
   }
 }
 
-// Keys of a field of NumPy's type, in either byte order: in the order of the values that `values` lists, each
-// with its place among them, where equal places are equal keys.
+// Keys of a field of NumPy's type, in either byte order: in the order of the values that `values`
+// lists, each with its place among them, where equal places are equal keys.
 template <class T>
 void expect_order(const std::string& type, const std::vector<std::pair<T, int>>& values) {
   for (const bool big_endian : {false, true}) {
@@ -155,7 +155,8 @@ void expect_order(const std::string& type, const std::vector<std::pair<T, int>>&
 
 TEST(FieldOrder, HalfFloatsOrderAsNumbers) {
   using Half = std::array<uint16_t, 1>;
-  // -inf, -2, -the least subnormal, -0, 0, the least subnormal, 1, 65504, inf, NaN, NaN with a sign.
+  // -inf, -2, -the least subnormal, -0, 0, the least subnormal, 1, 65504, inf, NaN, NaN with a
+  // sign.
   const uint16_t in_order[] = {0xfc00, 0xc000, 0x8001, 0x8000, 0,     0x0001,
                                0x3c00, 0x7bff, 0x7c00, 0x7e00, 0xfe00};
   std::vector<std::pair<Half, int>> values;

@@ -27,7 +27,7 @@ void split_fields(std::string_view line, const FieldStyle& style,
   fields.clear();
   if (line.empty() && !style.csv) return;
   if (!style.separator) {
-    // Blanks at the end have an empty field behind them, as join(1) has it.
+    // An empty field follows blanks at the end, like in join(1).
     size_t at = skip(line, 0, true);
     if (at == line.size()) return;
     for (;;) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The fields of a line as they are written: what is copied from one line to another.
+// Fields of a line as they are written, for copies from one line to another.
 
 #include <optional>
 #include <string>
@@ -12,20 +12,20 @@
 namespace penstock::items {
 
 struct FieldStyle {
-  std::optional<char> separator = {};  // none: blanks, of which several are one
+  std::optional<char> separator = {};  // nullopt: blanks, several of which count as one
   bool csv = false;                    // the line is a row (rows.h)
 };
 
-// Of lines or rows of this format. `separator`: of lines; rows have their own.
+// Returns the style of lines with this `separator`, or of rows of CSV, which have their own.
 FieldStyle style_of(const Format& format, std::optional<char> separator);
 
-// `line` comes without its end, and of a row without a carriage return there. Fields are parts of it,
-// those of a row with their quotes. An empty line has none; neither has one of nothing
-// but blanks that separate.
+// Stores the fields as parts of `line`, which lacks its end (of a row, the carriage return too).
+// Fields of a row keep their quotes. An empty line has no fields, nor has a line of nothing but
+// separating blanks.
 void split_fields(std::string_view line, const FieldStyle& style,
                   std::vector<std::string_view>& fields);
 
-// The text as a field of a row: in quotes, if it needs them.
+// Returns the text as a field of a row, in quotes if it needs them.
 std::string row_field(std::string_view text, char separator);
 
 }  // namespace penstock::items

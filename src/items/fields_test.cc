@@ -34,7 +34,7 @@ TEST(Fields, BlanksPartTwoHoweverManyThereAre) {
   EXPECT_EQ(fields_of("", {}), Fields{});
 }
 
-TEST(Fields, OfARowKeepTheirQuotes) {
+TEST(Fields, KeepTheQuotesOfARow) {
   const FieldStyle row = {.separator = ';', .csv = true};
   EXPECT_EQ(fields_of(R"(a;"b;c";"d ""e""";)", row), (Fields{"a", R"("b;c")", R"("d ""e""")", ""}));
   EXPECT_EQ(fields_of("", row), (Fields{""}));

@@ -124,7 +124,7 @@ uint64_t prefix_of(const std::byte* data, size_t bytes) {
   auto byte_at = [&](size_t at) {
     return uint64_t{std::to_integer<uint8_t>(data[at])} << 8 * (7 - at);
   };
-  // Halves that overlap, where the same bytes meet.
+  // The halves overlap in equal bytes.
   if (bytes >= 4) {
     const uint64_t first = __builtin_bswap32(load<uint32_t>(data));
     const uint64_t last = __builtin_bswap32(load<uint32_t>(data + bytes - 4));

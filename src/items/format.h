@@ -1,7 +1,7 @@
 #pragma once
 
-// What the bytes of a file mean. How items compare is in items.h, the loops over many keys in
-// codec.h.
+// Formats of files, as the command line names them, and codecs of single keys. items.h compares
+// items, codec.h loops over many keys.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,17 +20,18 @@ namespace penstock::items {
 struct Format {
   Type type = Type::u64;
   uint32_t record_bytes = 8;  // size of an item; 1 for lines and rows, which say where they end
-  // The key is bytes [key_offset, key_offset + key_bytes) of an item of fixed size: compared bytewise in a record, the
-  // number itself in numeric types (at offset 0). Other items say by their framing what their key is.
+  // The key is bytes [key_offset, key_offset + key_bytes) of an item of fixed size: compared
+  // bytewise in a record, the number itself in numeric types (at offset 0). Other items say by
+  // their framing what their key is.
   uint32_t key_offset = 0;
   uint32_t key_bytes = 8;
-  char line_end = '\n';  // of items that have one
-  // Lines are rows of CSV (rows.h), with this between their fields: a line end in quotes ends none.
+  char line_end = '\n';  // byte that ends an item, if the framing has line ends
+  // Separator of fields if lines are rows of CSV (rows.h), in which a quoted line end ends no row.
   std::optional<char> csv = {};
-  // The keys by which lines and records are ordered. Nothing: the bytes above, the whole line.
+  // Keys that order lines and records; nullptr means the bytes above, or the whole line.
   std::shared_ptr<const KeyOrder> keys = {};
-  // So many lines at the beginning of each file belong to no order. `columns`: the keys name columns
-  // of the first of them, and with_header() makes their order.
+  // Lines at the beginning of each file that are not sorted. If the keys name columns of the first
+  // of them, `columns` holds these keys, and with_header() makes their order.
   uint32_t header_lines = 0;
   std::shared_ptr<const TextOptions> columns = {};
 
@@ -55,31 +56,31 @@ struct Format {
   bool operator==(const Format&) const = default;
 };
 
-// The head of a file is what stands in front of its items: of CSV the byte order mark of UTF-8, if it has
-// one, and the lines of the header.
+// The head of a file stands in front of its items: the byte order mark of UTF-8, which CSV may
+// have, and the lines of the header.
 //
-// The bytes of the head with which `data` begins; nothing if more of the file has to be seen. `is_all`:
-// there is no more; then nothing means that the header has no end. Errors: unsupported, of CSV that is
-// UTF-16 or UTF-32, or whose rows end with carriage returns alone. REQUIRES: the format has a head.
+// Returns the bytes of the head with which `data` begins, or empty if more of the file has to be
+// read. If `is_all`, `data` is the whole file, and empty means that the header has no end. Errors:
+// unsupported, if CSV is UTF-16 or UTF-32, or its rows end with carriage returns alone. REQUIRES:
+// the format has a head.
 Result<std::optional<size_t>> head_bytes(const Format& format, std::string_view data, bool is_all);
-// No head is longer: a quote in it that nothing closes would take the whole file.
+// Maximum length of a head: an unclosed quote in it would take the whole file.
 inline constexpr size_t header_bytes_max = 4 << 20;
-// The format of what follows this head, of which all is there. `file` is named where the head breaks the
-// rules of rows; an error of a key names the key.
+// Returns the format of the items behind this complete head. Errors: corrupt, with `file`, if the
+// head breaks the rules of rows; invalid_argument, with the key, if a key names no column.
 Result<Format> with_header(const Format& format, std::string_view header,
                            const std::string& file = {});
-// The first place where a header differs from that of the file `first_file`, for messages. Of CSV the
-// names count, however they are quoted, and whatever ends the line.
+// Returns the first difference between a header and that of the file `first_file`, for messages.
+// Headers of CSV are compared by their names: quotes and line ends may differ.
 std::optional<std::string> header_difference(const Format& format, std::string_view header,
                                              std::string_view first, const std::string& first_file);
 
-// The records of the Sort Benchmark, which a record is where nothing else is said.
+// Size of the Sort Benchmark's records, the default size of a record.
 inline constexpr uint32_t benchmark_record_bytes = 100;
 
-// "u32", "kv64", "record" (with record_bytes and key given as in --record 100 --key 0:10), "lines",
-// "rows"; "u128" and "i128" are records of one number.
-// Of a record, `record_bytes` 0 means 100, and an empty `key` means its first 10 bytes (all, if it
-// has fewer). Other types have neither and take no notice of them.
+// Reads "u32", "kv64", "record" (with record_bytes and key as in --record 100 --key 0:10), "lines"
+// or "rows"; "u128" and "i128" are records of one number. For a record, `record_bytes` 0 means 100,
+// and an empty `key` means its first 10 bytes (all, if it has fewer). Other types ignore both.
 Result<Format> parse_format(std::string_view name, uint32_t record_bytes = 0,
                             std::string_view key = {});
 
@@ -99,7 +100,7 @@ uint64_t decode_key64(Type type, uint64_t key);
 uint32_t encode_key32(Type type, uint32_t bits);
 uint32_t decode_key32(Type type, uint32_t key);
 
-// The first 8 bytes (fewer: padded with zeros) as a big-endian number: order of prefixes is order
+// Returns the first 8 bytes, padded with zeros, as a big-endian number: order of prefixes is order
 // of strings, up to ties.
 uint64_t prefix_of(const std::byte* data, size_t bytes);
 

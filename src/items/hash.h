@@ -3,9 +3,9 @@
 // The 64-bit hash whose sum over all items is a check's checksum. Its values are not promised to
 // stay the same between versions: compare checksums of one version.
 //
-// An eight-byte item: mix64. Others: eight bytes at a time (the last ones padded with zeros) go
-// through a multiplication of 64 by 64 bits whose halves are XORed; the length is the start value,
-// so that padding is told from zeros.
+// The hash takes eight bytes at a time (the last ones padded with zeros) through a multiplication
+// of 64 by 64 bits whose halves are XORed. It starts with the length, so that padding differs from
+// zeros. The checksum of eight-byte items is mix64 alone.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,8 @@ inline uint64_t fold_multiply(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-// Fewer than eight bytes, padded with zeros. (A copy into a number would be read before its bytes have come together.)
+// Returns fewer than eight bytes, padded with zeros. (A number copied byte by byte would be loaded
+// before its stores have met.)
 inline uint64_t load_few(const std::byte* data, size_t bytes) {
   if (bytes >= 4)
     return load<uint32_t>(data) | uint64_t{load<uint32_t>(data + bytes - 4)} << 8 * (bytes - 4);

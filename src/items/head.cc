@@ -10,7 +10,7 @@
 
 namespace penstock::items {
 
-// Without a mark every second byte of mostly Latin letters is NUL.
+// In UTF-16 without a mark, every second byte of mostly Latin letters is NUL.
 const char* wide_encoding(std::string_view data) {
   using namespace std::literals;
   if (data.starts_with("\xff\xfe\0\0"sv) || data.starts_with("\0\0\xfe\xff"sv)) return "UTF-32";
@@ -37,7 +37,7 @@ namespace {
 // The first line end of text that is checked is looked for in so many bytes.
 constexpr size_t look_bytes = 64 << 10;
 
-// The lines of a header, without their ends.
+// Returns the lines of a header without their ends.
 std::vector<std::string_view> lines_of(const Format& format, std::string_view header) {
   header.remove_prefix(mark_bytes(format, header));
   std::vector<std::string_view> lines;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Items: what a sort puts in order. Where one ends, what its key is, how two compare, and how one is
-// shown to people. The loops that go over many numbers at once are in codec.h.
+// Items are what a sort puts in order. This header finds them, compares them and shows them to
+// people; codec.h has the loops over many numbers.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,53 +16,57 @@
 
 namespace penstock::items {
 
-// The bytes of the item that begins at `at`, a line's end included; 0 if it does not end before
-// `end`.
+// Returns the bytes of the line at `at` with its end, or 0 if it does not end before `end`.
+inline size_t line_bytes_at(const Format& format, const std::byte* at, const std::byte* end,
+                            std::string_view = {}, bool = false) {
+  const auto bytes = static_cast<size_t>(end - at);
+  const void* const found = bytes == 0 ? nullptr : std::memchr(at, format.line_end, bytes);
+  return found == nullptr ? 0 : static_cast<size_t>(static_cast<const std::byte*>(found) - at) + 1;
+}
+
+// Returns the bytes of the item at `at` with its line end, or 0 if it does not end before `end`.
 inline size_t item_bytes_at(const Format& format, const std::byte* at, const std::byte* end) {
   const auto bytes = static_cast<size_t>(end - at);
   if (format.fixed()) return bytes < format.record_bytes ? 0 : format.record_bytes;
   const Framing& framing = format.framing();
-  if (!framing.is_by_line()) {
-    const size_t item_bytes = framing.item_bytes(format, at, end, {}, false);
-    return item_bytes > bytes ? 0 : item_bytes;
-  }
-  const void* end_of_line = bytes == 0 ? nullptr : std::memchr(at, format.line_end, bytes);
-  if (end_of_line == nullptr) return 0;
-  return static_cast<size_t>(static_cast<const std::byte*>(end_of_line) - at) + 1;
+  if (framing.is_by_line()) return line_bytes_at(format, at, end);
+  const size_t item_bytes = framing.item_bytes(format, at, end, {}, false);
+  return item_bytes > bytes ? 0 : item_bytes;
 }
 
 inline std::string_view text_at(const std::byte* at, size_t bytes) {
   return {reinterpret_cast<const char*>(at), bytes};
 }
 
-// The item that begins at `at`. REQUIRES: it ends before `end`.
+// Returns the item at `at`. REQUIRES: it ends before `end`.
 inline std::string_view item_at(const Format& format, const std::byte* at, const std::byte* end) {
   return text_at(at, item_bytes_at(format, at, end));
 }
 
-// Stores where each item in [begin, end) ends, counted from `begin` and in order, of at most `ends_max` items. Returns
-// how many.
+// Stores where each item in [begin, end) ends, counted from `begin` and in order, of at most
+// `ends_max` items. Returns how many.
 size_t find_item_ends(const Format& format, const std::byte* begin, const std::byte* end,
                       size_t* ends, size_t ends_max);
 
-// What is wrong with an item: of rows of CSV, that they break the rules; of rows, their lengths.
+// Finds what is wrong with an item: a row of CSV may break the rules, a row may have wrong lengths.
 inline std::optional<ItemFault> fault_of(const Format& format, std::string_view item) {
   const auto fault = format.framing().fault;
   if (fault == nullptr) return {};
   return fault(format, item);
 }
 
-// What to try where fault_of() finds something.
+// Returns what to try if fault_of() finds something.
 std::string hint_of_fault(const Format& format);
 
-// The place where an item begins in its file, for people: both from 1 on, the header's counted.
+// The place where an item begins in its file, for people. Both numbers are 1-based and count the
+// header.
 struct Place {
-  uint64_t line = 1;  // as an editor counts them
-  uint64_t row = 1;   // of rows of CSV, which may have several lines; items otherwise
+  uint64_t line = 1;  // number of the line in an editor
+  uint64_t row = 1;   // number of the item
   // "line 5, row 4" if an item may have several lines; otherwise "line 5" or "item 5".
   std::string text(const Format& format) const;
 };
-// The number of lines that an item has.
+// Returns how many lines an item has.
 inline uint64_t lines_of_item(const Format& format, std::string_view item) {
   if (!format.framing().quote || item.empty() ||
       std::memchr(item.data(), format.line_end, item.size() - 1) == nullptr)
@@ -71,30 +75,30 @@ inline uint64_t lines_of_item(const Format& format, std::string_view item) {
   return std::max<uint64_t>(1, ends);
 }
 
-// The encoding of text of which every character takes several bytes, as iconv names it; nullptr: it is
-// none.
+// Returns iconv's name for the encoding of text in which every character takes several bytes, or
+// nullptr for other text.
 const char* wide_encoding(std::string_view data);
 std::string hint_of_encoding(const char* encoding);
 
-// The length of the byte order mark with which text may begin; 0: none.
+// Returns the length of the byte order mark at the beginning of a file, or 0.
 inline size_t mark_bytes(const Format& format, std::string_view data) {
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   const bool may_begin = format.framing().check_text != nullptr;
   return may_begin && data.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
 }
 
-// Without what ends it, which the last line of a file may lack.
+// Returns the item without its line end, which the last line of a file may lack.
 inline std::string_view without_line_end(const Format& format, std::string_view line) {
   if (format.framing().has_line_ends && line.ends_with(format.line_end)) line.remove_suffix(1);
   return line;
 }
 
-// Of the last line of a file, which then gets an end wherever it is written.
+// Returns whether the item is a last line without an end. It gets one wherever it is written.
 inline bool lacks_line_end(const Format& format, std::string_view item) {
   return format.framing().has_line_ends && !item.ends_with(format.line_end);
 }
 
-// The bytes that an item is known by, where no key is made: of a line all but its end.
+// Returns the key of an item if Format::keys makes none: all of a line but its end.
 inline std::string_view key_of(const Format& format, std::string_view item) {
   if (format.fixed()) return item.substr(format.key_offset, format.key_bytes);
   const auto key = format.framing().key;
@@ -105,7 +109,7 @@ inline uint64_t prefix_of(std::string_view bytes) {
   return prefix_of(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size());
 }
 
-// A key without its item, as an order has it. Of numbers it is all in the prefix.
+// A key without its item. The prefix alone is the key of a number.
 struct ItemKey {
   uint64_t prefix = 0;
   std::string bytes = {};
@@ -117,30 +121,30 @@ class ItemOrder {
   explicit ItemOrder(const Format& format, bool descending = false)
       : format_(format), descending_(descending) {}
 
-  // Order of these numbers is order of items, up to ties that compare_ties() decides. Of a number it
-  // is its encoded key (of 32 bits: in the lower half), and there are no ties.
+  // Order of these numbers is order of items, up to ties that compare_ties() decides. The prefix of
+  // a number is its encoded key (a key of 32 bits fills the lower half), and there are no ties.
   uint64_t prefix(std::string_view item) const {
     if (format_.numeric()) return number(item);
     return prefix_of_bytes(format_.keys == nullptr ? key_of(format_, item) : made_key(item));
   }
-  // The same for bytes that are a key, or the part of one behind what several have in common.
+  // Returns the prefix of a key, or of the part of a key behind a common prefix.
   uint64_t prefix_of_bytes(std::string_view bytes) const {
     const uint64_t prefix = prefix_of(bytes);
     return descending_ ? ~prefix : prefix;
   }
 
-  // Of two items with equal prefixes. < 0, 0, > 0.
+  // Compares two items with equal prefixes: < 0, 0 or > 0.
   int compare_ties(std::string_view a, std::string_view b) const {
     return format_.numeric() ? 0 : compare_ties_of_bytes(a, b);
   }
-  // Of keys that are bytes.
+  // Compares two keys. REQUIRES: keys are bytes.
   int compare_keys(std::string_view a, std::string_view b) const {
     const int order = a.compare(b);
     return descending_ ? -order : order;
   }
   int compare(std::string_view a, std::string_view b) const;
 
-  // The bytes whose order is the items': a part of the item, or made in `room`.
+  // Returns the item's key: a part of the item, or made in `room`.
   std::string_view key(std::string_view item, std::string& room) const {
     return format_.keys == nullptr ? key_of(format_, item) : make_key(item, room);
   }
@@ -149,14 +153,15 @@ class ItemOrder {
     return {prefix, std::move(bytes)};
   }
   ItemKey item_key(std::string_view item) const;
-  // < 0: the key belongs before the item. `prefix`: the item's.
+  // Returns < 0 if the key belongs before the item, whose prefix is `prefix`.
   int compare(const ItemKey& key, uint64_t prefix, std::string_view item, std::string& room) const {
     if (key.prefix != prefix) return key.prefix < prefix ? -1 : 1;
     return format_.numeric() ? 0 : compare_keys(key.bytes, this->key(item, room));
   }
-  // The same behind what is in `to`.
+  // Appends the item's key.
   void append_key(std::string_view item, std::string& to) const;
-  // Which order of which items it is: a sort that is resumed must find the same.
+  // Returns a name of the order and its items, which is the same in all versions: a resumed sort
+  // compares it.
   std::string name() const;
   const Format& format() const { return format_; }
   bool descending() const { return descending_; }
@@ -165,18 +170,17 @@ class ItemOrder {
   uint64_t number(std::string_view item) const;
   int compare_ties_of_bytes(std::string_view a, std::string_view b) const;
   std::string_view make_key(std::string_view item, std::string& room) const;
-  std::string_view made_key(std::string_view item) const;  // until the thread's next call
+  std::string_view made_key(std::string_view item) const;  // valid until the thread's next call
 
   Format format_;
   bool descending_ = false;
 };
 
-// An item that a walk has passed and whose bytes may be gone, to hold the next one against: is it in
-// order, is it a repeat?
+// The item that a walk has passed last, to compare the next one with. Its bytes may be gone.
 class LastItem {
  public:
   bool any() const { return any_; }
-  // `prefix` as the order has it.
+  // `prefix` is the item's prefix in this order.
   void set(const ItemOrder& order, uint64_t prefix, std::string_view item) {
     key_.prefix = prefix;
     any_ = true;
@@ -184,7 +188,7 @@ class LastItem {
     const std::string_view key = order.key(item, key_.bytes);
     if (key.data() != key_.bytes.data()) key_.bytes.assign(key);
   }
-  // Above 0: the item belongs before this one. REQUIRES: any().
+  // Returns > 0 if the item belongs before this one. REQUIRES: any().
   int compare(const ItemOrder& order, uint64_t prefix, std::string_view item) {
     return order.compare(key_, prefix, item, room_);
   }
@@ -195,7 +199,8 @@ class LastItem {
   bool any_ = false;
 };
 
-// The key for people: a number, or the first bytes, those that cannot be printed as \xHH.
+// Returns the key for people: a number, or the first bytes, with \xHH for those that cannot be
+// printed.
 std::string printable_key(const Format& format, std::string_view item);
 std::string printable_key(const Format& format, const ItemKey& key);
 

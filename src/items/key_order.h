@@ -1,10 +1,10 @@
 #pragma once
 
-// The order of items by keys that are made for each: one string of bytes, such that the order of
-// these strings, byte by byte, is the order of the items.
+// An order of items by made keys: each item gets one string of bytes, and the order of these
+// strings, byte by byte, is the order of the items.
 //
-// So everything that orders strings orders what they stand for: eight bytes of a key travel with an
-// item, what several have in common is skipped, and no comparison ever looks at fields or digits.
+// So everything that sorts strings sorts such items: eight bytes of a key travel with an item,
+// common prefixes are skipped, and no comparison looks at fields or digits.
 
 #include <string>
 #include <string_view>
@@ -17,11 +17,11 @@ class KeyOrder {
  public:
   virtual ~KeyOrder() = default;
 
-  // Appends the item's key. `item` comes without what ends it.
+  // Appends the item's key. `item` lacks its line end.
   virtual void append(std::string_view item, std::string& to) const = 0;
-  // Which order it is: a sort that is resumed must find the same.
+  // Returns a name of the order, which a resumed sort compares.
   const std::string& name() const { return name_; }
-  // Items of equal keys are equal, byte by byte.
+  // Returns whether items of equal keys are equal, byte by byte.
   bool is_total() const { return is_total_; }
 
  protected:

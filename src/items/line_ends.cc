@@ -14,7 +14,7 @@ namespace {
 constexpr size_t block_bytes = 64;
 
 #if defined(__SSE2__)
-// A bit for each byte that is `what`.
+// Returns a mask of the bytes that are `what`.
 uint64_t equal_bytes(const std::byte* block, __m128i what) {
   uint64_t mask = 0;
   for (unsigned i = 0; i < block_bytes; i += 16) {

@@ -1,14 +1,14 @@
 #pragma once
 
-// Where lines end: 64 bytes at a time, because a call for each of many short lines takes longer than
-// they do.
+// A search for many line ends, 64 bytes at a time: a call of memchr() takes longer than a short
+// line.
 
 #include <cstddef>
 
 namespace penstock::items {
 
-// Stores where each line in [begin, end) ends, behind its newline and counted from `begin`, in order, of
-// at most `ends_max` lines. Returns how many.
+// Stores the ends of at most `ends_max` lines of [begin, end), each counted from `begin` to behind
+// its line end. Returns how many there are.
 size_t find_line_ends(const std::byte* begin, const std::byte* end, char line_end, size_t* ends,
                       size_t ends_max);
 

@@ -17,7 +17,7 @@ bool is_quoted(std::string_view row, size_t at) {
   return at < row.size() && row[at] == quote;
 }
 
-// The field that begins with a quote at `at`.
+// Returns the field that begins with a quote at `at`.
 FieldPlace quoted_field(std::string_view row, size_t at) {
   FieldPlace field{.begin = at, .quotes = FieldPlace::Quotes::around};
   for (++at;; ++at) {
@@ -28,7 +28,8 @@ FieldPlace quoted_field(std::string_view row, size_t at) {
   }
 }
 
-// The first separator, line end or quote from `at` on. Eight bytes at a time: fields are short.
+// A search for the next separator, line end or quote, eight bytes at a time because fields are
+// short.
 class Marks {
  public:
   Marks(char separator, char line_end)
@@ -38,7 +39,7 @@ class Marks {
   size_t find(std::string_view text, size_t at) const {
     for (; text.size() - at >= sizeof(uint64_t); at += sizeof(uint64_t)) {
       const auto word = load<uint64_t>(text.data() + at);
-      // The lowest bit of each is right; those above may come from a borrow.
+      // The lowest set bit is right; bits above it may come from a borrow.
       const uint64_t found =
           (zeros(word ^ separators_) | zeros(word ^ line_ends_) | zeros(word ^ quotes_)) & highs;
       if (found != 0) return at + static_cast<size_t>(std::countr_zero(found)) / 8;
@@ -55,22 +56,23 @@ class Marks {
   static constexpr uint64_t ones = 0x0101010101010101;
   static constexpr uint64_t highs = ones << 7;
   static constexpr uint64_t quotes_ = ones * quote;
-  // The high bit of the lowest byte that is zero, and bits above it.
+  // Sets the high bit of the lowest byte that is zero, and perhaps bits above it.
   static uint64_t zeros(uint64_t word) { return (word - ones) & ~word; }
 
   uint64_t separators_;
   uint64_t line_ends_;
 };
 
-// Walks over the row with which `text` begins, and calls use(place) for each of its fields. Returns the bytes of the row, or 0:
-// it has a fault, or it goes on behind the text. `is_last`: the end of the text is its end.
+// Walks over the row at the beginning of `text`, and calls use(place) for each field. Returns the
+// bytes of the row, or 0 if it has a fault or goes on behind the text. If `is_last`, the row may
+// end with the text.
 template <class Use>
 size_t walk_row(std::string_view text, char separator, char line_end, bool is_last,
                 std::optional<ItemFault>& fault, Use use) {
   const Marks marks(separator, line_end);
   for (size_t at = 0;;) {
     FieldPlace field;
-    size_t end = 0;  // of the field, and of a carriage return behind it
+    size_t end = 0;  // end of the field with a carriage return behind it
     if (is_quoted(text, at)) {
       field = quoted_field(text, at);
       end = field.end;
@@ -102,7 +104,7 @@ size_t walk_row(std::string_view text, char separator, char line_end, bool is_la
   }
 }
 
-// The field that begins at `at`. The next one begins behind its end and the separator.
+// Returns the field at `at`. The next one begins behind its end and the separator.
 FieldPlace field_at(std::string_view row, char separator, size_t at) {
   return is_quoted(row, at) ? quoted_field(row, at)
                             : FieldPlace{.begin = at, .end = find(row, separator, at)};
@@ -115,8 +117,8 @@ std::string_view without_return(std::string_view row) {
   return row;
 }
 
-// A line end is the row's if the quotes in front of it are even in number: so quotes are counted,
-// and fields are not looked at.
+// A line end ends the row if the number of quotes in front of it is even. So quotes are counted,
+// and fields need no look.
 size_t row_bytes_at(char line_end, const std::byte* at, const std::byte* end, bool quoted) {
   for (const std::byte* from = at; from < end;) {
     const void* found = std::memchr(from, line_end, static_cast<size_t>(end - from));

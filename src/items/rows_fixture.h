@@ -1,6 +1,6 @@
 #pragma once
 
-// Rows beside a reader of RFC 4180 that goes byte by byte, for the tests and the fuzzer.
+// A model of rows for the tests and the fuzzer: a reader of RFC 4180 that goes byte by byte.
 
 #include <cstddef>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace penstock::items {
 
-// All rows of a text, each with its fields; nothing where one breaks the rules.
+// All rows of a text with their fields. `fine` is false if a row breaks the rules.
 struct RowsModel {
   std::vector<std::vector<std::string>> rows;
   std::vector<size_t> ends;
@@ -22,7 +22,7 @@ struct RowsModel {
     enum { start, plain, quoted, closed } state = start;
     std::vector<std::string> row(1);
     auto end_row = [&](size_t at) {
-      // What is in front of the line end, and not in quotes.
+      // An unquoted carriage return in front of the line end belongs to it.
       if (state == plain && row.back().ends_with('\r')) row.back().pop_back();
       rows.push_back(std::exchange(row, std::vector<std::string>(1)));
       ends.push_back(at);
@@ -60,7 +60,7 @@ struct RowsModel {
   }
 };
 
-// What of the rows of a text is not as the model has it; nothing where all is.
+// Returns the first difference between the rows of a text and the model, or an empty string.
 inline std::string difference_of_rows(std::string_view text) {
   const RowsModel model(text);
   const auto* const begin = reinterpret_cast<const std::byte*>(text.data());

@@ -24,7 +24,7 @@ std::string hint_of_csv(const Format& format) {
                      separator, format.header_lines > 0 ? " --header" : "");
 }
 
-// A carriage return outside of quotes that more follows.
+// Returns whether more data follows a carriage return outside of quotes.
 bool has_lone_return(std::string_view data) {
   bool quoted = false;
   for (size_t i = 0; i + 1 < data.size(); ++i) {

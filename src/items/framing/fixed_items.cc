@@ -19,13 +19,8 @@ const std::byte* first_fixed_item(const Format& format, const std::byte* at, con
   return at + std::min(skipped, static_cast<uint64_t>(end - at));
 }
 
-std::string_view fixed_key(const Format& format, std::string_view item) {
-  return item.substr(format.key_offset, format.key_bytes);
-}
-
 }  // namespace
 
-constexpr Framing fixed_framing = {
-    .item_bytes = fixed_item_bytes, .first_item = first_fixed_item, .key = fixed_key};
+constexpr Framing fixed_framing = {.item_bytes = fixed_item_bytes, .first_item = first_fixed_item};
 
 }  // namespace penstock::items

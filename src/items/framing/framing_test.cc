@@ -22,7 +22,7 @@ namespace {
 
 // An item as its maker knows it.
 struct Made {
-  std::string item;  // with its line end
+  std::string item;  // includes its line end
   std::string key;
 };
 

@@ -1,7 +1,7 @@
-// Rows: a key and a payload, each of any length and of any bytes, with their lengths in front. Rows are
-// ordered by their keys, byte by byte (as unsigned numbers, a key before the longer ones that begin with
-// it); whoever writes them makes keys whose bytes have the order that is wanted. A payload is never
-// looked at.
+// Rows: a key and a payload, each of any length and of any bytes, with their lengths in front. Rows
+// are ordered by their keys, byte by byte (as unsigned numbers, a key before the longer ones that
+// begin with it); whoever writes them makes keys whose bytes have the order that is wanted. A
+// payload is never looked at.
 //
 //   bytes              what
 //   0 .. 4             row_bytes: of all of the row, these eight included; little-endian, as the next
@@ -9,11 +9,13 @@
 //   8 .. 8 + key_bytes the key
 //   .. row_bytes       the payload
 //
-// A file of rows is one row behind the other, and nothing else: no header, no version, no sum. It is
-// what programs hand to a sort and take from it, by a pipe or a Source, and no format for archives.
+// A file of rows is one row behind the other, and nothing else: no header, no version, no sum. It
+// is what programs hand to a sort and take from it, by a pipe or a Source, and no format for
+// archives.
 //
-// Lengths cannot be found from the middle of a file. first_keyed_row() looks for a place from which on they
-// make sense, which is good enough for a sample: a wrong one costs a worse plan, never a wrong order.
+// Lengths cannot be found from the middle of a file. first_keyed_row() looks for a place from which
+// on they make sense, which is good enough for a sample: a wrong one costs a worse plan, never a
+// wrong order.
 
 #include <algorithm>
 #include <cstring>
@@ -28,7 +30,7 @@ bool makes_sense(const RowHead& head) {
   return head.row_bytes >= RowHead::bytes && head.key_bytes <= head.row_bytes - RowHead::bytes;
 }
 
-// Of a row whose lengths make no sense at least its head, for fault_of_keyed_row() to find.
+// A row whose lengths make no sense has at least its head, which fault_of_keyed_row() refuses.
 size_t keyed_row_bytes(const Format&, const std::byte* at, const std::byte* end,
                        std::string_view begun, bool) {
   char lengths[RowHead::bytes];
@@ -39,9 +41,9 @@ size_t keyed_row_bytes(const Format&, const std::byte* at, const std::byte* end,
   return std::max<size_t>(RowHead::at(lengths).row_bytes, RowHead::bytes) - begun.size();
 }
 
-// A place in [at, end) from which on all rows up to `end` make sense, of which the last one may be cut off: the first
-// with eight whole rows, or else the one with the most of them; `end` if there is none. Rows that are longer than the
-// piece are not found.
+// Returns the first place from which eight whole rows make sense, or else the one with the most
+// rows; `end` if there is none. The last row may be cut off. Rows that are longer than the piece
+// are not found.
 const std::byte* first_keyed_row(const Format&, const std::byte* at, const std::byte* end,
                                  uint64_t) {
   constexpr size_t enough_rows = 8;
@@ -65,7 +67,8 @@ const std::byte* first_keyed_row(const Format&, const std::byte* at, const std::
   return best;
 }
 
-// Lengths that make no sense, or more than there is: the file is none of rows, or was cut off.
+// A row has a fault if its lengths make no sense, or exceed the file: this is no file of rows, or
+// was cut off.
 std::optional<ItemFault> fault_of_keyed_row(const Format&, std::string_view row) {
   if (row.size() < RowHead::bytes)
     return ItemFault{0, "the end of the file, in the lengths of a row"};

@@ -52,7 +52,7 @@ TEST(KeyedRows, AreItemsOneBehindTheOther) {
   EXPECT_GT(ItemOrder(format, true).compare(row("a", "z"), rows[3]), 0);
 }
 
-TEST(KeyedRows, WhatIsNoneIsAFaultAndReadsNothingOutside) {
+TEST(KeyedRows, FaultsAreFoundWithoutReadingOutside) {
   std::string short_row = row("", "");
   short_row[0] = 3;
   std::string long_key = row("key", "");
@@ -66,7 +66,8 @@ TEST(KeyedRows, WhatIsNoneIsAFaultAndReadsNothingOutside) {
   EXPECT_EQ(key_of(format, "x"), "");
 }
 
-// Or nearly always: bytes of a payload may happen to be lengths that lead to the beginning of a row.
+// A few are missed: bytes of a payload may happen to be lengths that lead to the beginning of a
+// row.
 TEST(KeyedRows, AreFoundFromTheMiddle) {
   Random random(1);
   std::string data;

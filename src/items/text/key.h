@@ -9,22 +9,23 @@
 namespace penstock::items {
 
 enum class TextCompare : uint8_t {
-  bytes,    // as LC_ALL=C compares strings
+  bytes,    // byte by byte, the order of LC_ALL=C
   numeric,  // -n: sign, digits, fraction; of any length
   general,  // -g: what strtold() reads
   human,    // -h: a number and a suffix, as in 2K 1G
-  month,    // -M: JAN < FEB < ... < DEC; what is no month comes first
+  month,    // -M: JAN < FEB < ... < DEC; other text comes first
   version,  // -V: digits compare as numbers, as in file names with versions
   random,   // -R: equal keys stand together, otherwise no order
 };
 
-// A place in a line: before the character `character` of field `field`, both from 0 on.
+// A key lies between two places of a line, each given by a field and a character of it, both
+// 0-based.
 struct TextKey {
   static constexpr size_t line_end = std::numeric_limits<size_t>::max();
 
   size_t start_field = 0;
   size_t start_character = 0;
-  // The key ends before this field, plus so many of its characters.
+  // The key ends behind so many characters of this field.
   size_t end_field = line_end;
   size_t end_characters = 0;
   bool skips_blanks_at_start = false;  // -b

@@ -12,9 +12,8 @@
 #include "items/hash.h"
 #include "items/text/key_place.h"
 
-// How each order becomes bytes. The bytes of a key never are the beginning of those of another key,
-// so that the next key's can follow at once, and so that the complement of all bytes is the reverse
-// order.
+// Each order becomes bytes. The bytes of a key are never the beginning of another key's bytes, so
+// that the next key can follow at once, and the complement of all bytes is the reverse order.
 //
 //   bytes     the text; NUL as 0 2, and 0 1 at the end. (A last key that is not reversed needs
 //             neither.) -d, -f and -i leave out and change bytes first. In a locale that collates: what strxfrm() makes
@@ -27,12 +26,12 @@
 //             negative ones complemented.
 //   month     its number.
 //   version   0 to 4 (empty, ".", "..", hidden, others); the name without its suffixes, the name.
-//             Of each: what is no digit, a byte each ('~' < the end < a number < letters < the rest);
-//             numbers as their length without zeros in front, in one byte with what says that one
-//             is there if it is less than 8, and two digits to a byte.
+//             Both are written thus: a byte for each character but digits ('~' < the end < a number <
+//             letters < the rest); a number as its length without leading zeros (a length below 8
+//             shares the byte that says a number is there), and two digits to a byte.
 //   random    a hash; the text.
 //
-// Where a line has no more text than the key begins with, the key is the empty text.
+// The key is the empty text if the line ends before the key begins.
 
 namespace penstock::items {
 namespace {
@@ -59,12 +58,12 @@ void append_bytes(std::string_view text, std::string& to) {
   to.append("\0\1", 2);
 }
 
-// A number as it is written: where it stands in its text. GNU sort skips separators of groups wherever they stand between
-// digits, but gives a number a suffix only where each stands alone between two.
+// The place of a number in its text. GNU sort skips separators of groups anywhere between digits,
+// but reads a suffix only if each of them stands alone between two digits.
 struct NumberPlace {
-  size_t begin = 0;  // its sign, or its first digit
+  size_t begin = 0;  // place of its sign or first digit
   size_t digits = 0;
-  size_t end = 0;  // not behind `digits`: there is none
+  size_t end = 0;  // not behind `digits` if there is no number
   bool may_have_suffix = false;
 };
 
@@ -94,7 +93,7 @@ NumberPlace number_place(std::string_view text, char point, char group) {
   return place;
 }
 
-// Its value: its sign, and its digits without the zeros in front and at the end.
+// The value of a number: its sign, and its digits without zeros in front and at the end.
 struct Number {
   bool negative = false;
   size_t digits_before_point = 0;
@@ -104,7 +103,7 @@ struct Number {
   bool is_zero() const { return whole.empty() && fraction.empty(); }
 };
 
-// Without the separators of its groups, so that the rest need not know of them.
+// Removes the separators of groups, which the other functions do not know.
 std::string_view without_groups(std::string_view text, char point, char group) {
   static constinit thread_local ThreadObject<std::string> room_of_thread;
   std::string& room = room_of_thread.get();
@@ -116,7 +115,7 @@ std::string_view without_groups(std::string_view text, char point, char group) {
   }
   for (; at < text.size() && (is_digit(text[at]) || text[at] == group); ++at)
     if (text[at] != group) room += text[at];
-  // Behind it a number may begin that is none of this one.
+  // Another number may begin behind this one.
   if (at < text.size() && text[at] == point) room += text.substr(at);
   return room;
 }
@@ -144,7 +143,7 @@ Number number_in(std::string_view text, const Locale* locale) {
   return number;
 }
 
-// How long a number is, so that longer ones come later.
+// Writes the length of a number, so that longer ones come later.
 void append_length(size_t length, unsigned first, unsigned short_max, std::string& to) {
   if (length < short_max) return put(to, first + static_cast<unsigned>(length));
   const unsigned bytes = (static_cast<unsigned>(std::bit_width(length)) + 7) / 8;
@@ -179,7 +178,7 @@ void append_number(const Number& number, std::string& to) {
 
 constexpr std::string_view suffixes = "KMGTPEZY";
 
-// The power of 1024 that a suffix behind the number stands for; 0: none.
+// Returns the power of 1024 that the suffix behind the number stands for, or 0.
 int power_at(std::string_view text, size_t at) {
   if (at >= text.size()) return 0;
   const size_t found = suffixes.find(text[at] == 'k' ? 'K' : text[at]);
@@ -214,7 +213,8 @@ void append_general(std::string_view text, const Locale* locale, std::string& to
   long double value = read_general(copy.c_str(), locale, &end);
   if (end == copy.c_str()) return put(to, none);
   if (std::isnan(value)) {
-    // As the bytes of its memory; of the sixteen that x86 has for it, ten mean something.
+    // NaNs are ordered by the bytes of their memory; ten of the sixteen that x86 uses have a
+    // meaning.
     constexpr size_t bytes = std::numeric_limits<long double>::digits == 64 ? 10 : sizeof value;
     put(to, nan);
     to.append(reinterpret_cast<const char*>(&value), bytes);
@@ -224,8 +224,8 @@ void append_general(std::string_view text, const Locale* locale, std::string& to
   if (value == 0) value = 0;  // no -0
   const bool negative = std::signbit(value);
   int exponent = 0;
-  // The mantissa as 64 bits, the highest of which is set but for zero; exact with the 64 bits that
-  // x86 has, rounded with more.
+  // The mantissa has 64 bits, the highest of which is set unless the number is zero. It is exact on
+  // x86, and rounded if a long double has more bits.
   const long double mantissa = std::frexp(negative ? -value : value, &exponent);
   constexpr int bias = 1 << 15;
   const bool infinite = std::isinf(value);
@@ -239,9 +239,9 @@ void append_general(std::string_view text, const Locale* locale, std::string& to
   if (negative) complement(to, from);
 }
 
-// A month and where its name ends in the text.
+// A month and the end of its name in the text.
 struct MonthPlace {
-  unsigned month = 0;  // from 1 on; 0: none
+  unsigned month = 0;  // 1-based; 0 if there is none
   size_t begin = 0;
   size_t end = 0;
 };
@@ -258,7 +258,7 @@ MonthPlace month_in(std::string_view text, const Locale* locale) {
     while (same < name.size() &&
            classes.upper[static_cast<unsigned char>(text[place.begin + same])] == name[same])
       ++same;
-    // Of names that begin with each other, the longest.
+    // The longest name wins if one begins with another.
     if (same < name.size() || place.begin + same <= place.end) continue;
     place.month = month;
     place.end = place.begin + same;
@@ -266,8 +266,8 @@ MonthPlace month_in(std::string_view text, const Locale* locale) {
   return place;
 }
 
-// The bytes of a name with versions: '~', the end, a number (of 0 to 7 digits, or more), letters, the
-// rest: all 256.
+// The 256 bytes of a name with versions: '~', the end, a number (of 0 to 7 digits, or more),
+// letters, the rest.
 constexpr unsigned version_tilde = 0;
 constexpr unsigned version_end = 1;
 constexpr unsigned version_number = 2;
@@ -279,7 +279,7 @@ unsigned version_code(char c) {
   const unsigned first = version_number + version_digits_short + 1;
   if (c >= 'A' && c <= 'Z') return first + static_cast<unsigned>(c - 'A');
   if (c >= 'a' && c <= 'z') return first + letters / 2 + static_cast<unsigned>(c - 'a');
-  // The rest in their order, those before it counted that are letters, digits or '~'.
+  // The rest keeps its order, without the letters, digits and '~' in front of it.
   const auto byte = static_cast<unsigned char>(c);
   const unsigned passed = (byte > '9' ? 10u : 0) + (byte > 'Z' ? 26u : 0) + (byte > 'z' ? 26u : 0) +
                           (byte > '~' ? 1u : 0);
@@ -290,7 +290,7 @@ void append_version_part(std::string_view text, std::string& to) {
   size_t at = 0;
   do {
     for (; at < text.size() && !is_digit(text[at]); ++at) put(to, version_code(text[at]));
-    // What ends here counts as if a zero followed.
+    // A name that ends here compares as if a zero followed.
     while (at < text.size() && text[at] == '0') ++at;
     const size_t begin = at;
     while (at < text.size() && is_digit(text[at])) ++at;
@@ -306,7 +306,8 @@ void append_version_part(std::string_view text, std::string& to) {
   put(to, version_end);
 }
 
-// Without suffixes such as ".tar.gz": each a point, a letter or '~', and letters, digits and '~'.
+// Removes suffixes such as ".tar.gz": each is a point, a letter or '~', then letters, digits and
+// '~'.
 size_t version_prefix(std::string_view name) {
   auto begins = [](char c) { return is_letter(c) || c == '~'; };
   auto goes_on = [&](char c) { return begins(c) || is_digit(c); };
@@ -410,7 +411,7 @@ void append_key(const TextKey& key, std::string_view text, const KeyBytes& how, 
   if (key.reverse) complement(to, from);
 }
 
-// What GNU sort --debug underlines.
+// The part is the one that GNU sort --debug underlines.
 std::string_view compared_part(const TextKey& key, std::string_view text, const Locale* locale) {
   auto part = [&](size_t begin, size_t end) { return text.substr(begin, end - begin); };
   const char point = locale == nullptr ? '.' : locale->point();

@@ -13,19 +13,20 @@
 namespace penstock::items {
 
 struct KeyBytes {
-  bool last = false;               // nothing follows: the bytes need no end of their own
-  uint64_t random_seed = 0;        // of TextCompare::random
-  const Locale* locale = nullptr;  // none: C
+  bool last = false;               // nothing follows, so the bytes need no end of their own
+  uint64_t random_seed = 0;        // seed of TextCompare::random
+  const Locale* locale = nullptr;  // nullptr is the locale C
 };
 
-// `text`: the key as it stands in its line.
+// Appends the bytes of a key, which stands in its line as `text`.
 void append_key(const TextKey& key, std::string_view text, const KeyBytes& how, std::string& to);
 
-// A text without changes. `last`: as above.
+// Appends a text without changes. `last` is KeyBytes::last.
 void append_text(std::string_view text, const Locale* locale, bool last, std::string& to);
-// The part of the key's text that its order looks at: a number, a month, or all. Empty: it has none, and would stand there.
+// Returns the part of the key's text that its order compares: a number, a month, or all. It is
+// empty, at the place where the part would stand, if there is none.
 std::string_view compared_part(const TextKey& key, std::string_view text, const Locale* locale);
-// Turns the order of the bytes behind `from`.
+// Reverses the order of the bytes behind `from`.
 void complement(std::string& text, size_t from);
 
 }  // namespace penstock::items

@@ -69,7 +69,8 @@ TEST(KeyBytes, MonthsAreThoseOfTheYear) {
   expect_equal(TextCompare::month, "\tDECades", "dec");
 }
 
-// The order of single bytes behind a letter: '~', the end, digits, letters, and the rest as ASCII has them.
+// The order of single bytes behind a letter: '~', the end, digits, letters, and the rest as ASCII
+// has them.
 TEST(KeyBytes, VersionsOrderEveryByte) {
   std::vector<std::string> names = {"x~", "x"};
   for (char c = '0'; c <= '9'; ++c) names.push_back(std::string("x") + c);
@@ -102,7 +103,7 @@ TEST(KeyBytes, GeneralNumbersAreThoseOfStrtold) {
   expect_equal(TextCompare::general, " 1e1x", "10");
 }
 
-// As `sort --debug` marks it.
+// The expected part is marked like in `sort --debug`.
 TEST(KeyBytes, TheComparedPartIsWhatTheOrderLooksAt) {
   auto part = [](TextCompare compare, std::string_view text) {
     return compared_part({.compare = compare}, text, nullptr);

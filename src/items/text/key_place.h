@@ -1,6 +1,6 @@
 #pragma once
 
-// Where a key lies in its line.
+// The place of a key in its line.
 
 #include <optional>
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace penstock::items {
 
-// What separates fields where no option says it, and what -b skips.
+// Blanks separate fields by default, and are what -b skips.
 constexpr bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\n';
 }
@@ -18,8 +18,8 @@ inline size_t skip_blanks(std::string_view text, size_t at) {
   return at;
 }
 
-// The key's part of the line; empty behind the end of a line that is too short. `separator`: of fields; none: each begins
-// with the blanks in front of it.
+// Returns the key's part of the line; empty behind the end of a line that is too short. Without a
+// `separator`, each field begins with the blanks in front of it.
 std::string_view place_of(const TextKey& key, std::string_view line, std::optional<char> separator);
 
 }  // namespace penstock::items

@@ -15,7 +15,7 @@ constexpr unsigned bit_of(TextCompare compare) {
   return 1u << static_cast<unsigned>(compare);
 }
 
-// A count; too large a one is as good as the greatest.
+// Reads a count. One that is too large becomes the greatest.
 bool read_count(std::string_view& text, size_t& count) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (end == text.data()) return false;
@@ -30,7 +30,8 @@ std::string names_of(const std::vector<std::string>& header) {
   return names;
 }
 
-// The column that the header calls so, from 0 on. `option` and `hint`: for the error where it has two.
+// Returns the 0-based column that the header calls so. `option` and `hint` are for the error if it
+// has two.
 Result<std::optional<size_t>> named_column(std::string_view name,
                                            const std::vector<std::string>& header,
                                            const std::string& option, const std::string& hint) {
@@ -41,14 +42,14 @@ Result<std::optional<size_t>> named_column(std::string_view name,
   return static_cast<size_t>(place - header.begin());
 }
 
-// "2": from 0 on.
+// Reads "2", and returns 0-based 1.
 std::optional<size_t> numbered_column(std::string_view name) {
   size_t number = 0;
   if (read_count(name, number) && name.empty() && number > 0) return number - 1;
   return {};
 }
 
-// "1 or 2", of columns that have a name in common.
+// Returns "1 or 2" for columns of one name.
 std::string numbers_of(std::string_view name, const std::vector<std::string>& header) {
   std::string numbers;
   for (size_t i = 0; i < header.size(); ++i) {
@@ -65,12 +66,12 @@ Status check_number(size_t column, const std::vector<std::string>& header,
                 option, "one of " + names_of(header) + ", or a number");
 }
 
-// The keys of columns that are meant by a key of lines, "2,2n", or a list, "id,name".
+// Returns the keys of columns that a key of lines, "2,2n", or a list, "id,name", means.
 std::optional<std::string> as_columns(std::string_view spec,
                                       const std::vector<std::string>& header) {
   const size_t comma = spec.find(',');
   if (comma == spec.npos || comma == 0) return {};
-  // A number, and letters behind it; of names all is the number.
+  // A number may have letters behind it; a name is taken whole.
   auto divide = [](std::string_view text) {
     const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
     Written ignored;
@@ -143,7 +144,7 @@ bool settle(Written& written) {
   const bool leaves_out = key.only_letters || key.only_printable;
   const bool is_of_texts = (written.compares & ~of_texts) == 0;
   if (!is_of_texts && (leaves_out || !std::has_single_bit(written.compares))) return false;
-  // Of -R and -V together -R counts, as in GNU sort.
+  // -R wins over -V, like in GNU sort.
   if ((written.compares & bit_of(TextCompare::random)) != 0)
     written.compares = bit_of(TextCompare::random);
   key.compare = static_cast<TextCompare>(std::countr_zero(written.compares));

@@ -11,10 +11,10 @@
 
 namespace penstock::items {
 
-// A key as it is written: how it compares may have been said twice.
+// A key as it is written, which may name several comparisons.
 struct Written {
   TextKey key;
-  unsigned compares = 0;  // a bit for each TextCompare but bytes
+  unsigned compares = 0;  // mask of the named TextCompare values
 
   bool orders_nothing() const {
     return compares == 0 && !key.only_letters && !key.only_printable && !key.ignores_case &&
@@ -22,15 +22,16 @@ struct Written {
   }
 };
 
-// Takes the letters that are orders; -b of a key's start skips blanks there, of its end there.
+// Consumes the letters that are orders. -b behind a key's start skips blanks there, behind its end
+// at the end.
 void read_letters(std::string_view& text, Written& written, bool at_start, bool at_end);
-// Which of its orders it is. False: they exclude each other.
+// Settles which of its orders the key has. Returns false if they exclude each other.
 bool settle(Written& written);
-// "2.3b,4r". Errors: what is wrong with it.
+// Reads "2.3b,4r". Errors: invalid_argument, with what is wrong with it.
 Result<Written> read_key(std::string_view spec);
 std::unexpected<Error> bad_key(std::string_view spec, std::string_view why);
-// "price", "price:nr", "price:n:r": a column, and letters behind colons. (A column whose own name ends
-// like that is found first.)
+// Reads "price", "price:nr" or "price:n:r": a column, and letters behind colons. (A column whose
+// own name ends like that is found first.)
 Result<Written> read_column(std::string_view spec, const std::vector<std::string>& header);
 
 }  // namespace penstock::items

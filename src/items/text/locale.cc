@@ -51,7 +51,7 @@ ByteClasses classes_in(locale_t locale) {
   return classes;
 }
 
-// Two calls where the first guess of the length was too short.
+// A second call follows if the first guess of the length was too short.
 void append_collated_part(const char* text, size_t bytes, locale_t locale, std::string& to) {
   const size_t from = to.size();
   size_t room = 4 * bytes + 16;
@@ -82,7 +82,7 @@ Locale::Locale(locale_t locale) : locale_(locale), classes_(classes_in(locale)) 
   collation_ = name_of(LC_COLLATE);
   name_ = collation_ + "/" + name_of(LC_CTYPE) + "/" + name_of(LC_NUMERIC) + "/" + name_of(LC_TIME);
   is_utf8_ = std::string_view(nl_langinfo_l(CODESET, locale)) == "UTF-8";
-  // Each byte once: where strings collate as their bytes, they are their own keys.
+  // One string with each byte once is its own key if strings collate as their bytes.
   std::string all;
   for (int c = 1; c < 256; ++c) all.push_back(static_cast<char>(c));
   std::string made;
@@ -132,16 +132,16 @@ long double Locale::number(const char* text, char** end) const {
 }
 
 size_t Locale::columns(std::string_view text) const {
-  const locale_t before = uselocale(locale_);  // of this thread alone
+  const locale_t before = uselocale(locale_);  // for this thread alone
   size_t columns = 0;
   mbstate_t state{};
   while (!text.empty()) {
     wchar_t character = 0;
     const size_t bytes = mbrtowc(&character, text.data(), text.size(), &state);
-    if (bytes > text.size() || bytes == 0) {  // no character, or a NUL
+    if (bytes > text.size() || bytes == 0) {  // not a character, or a NUL
       state = {};
       columns += bytes == 0 ? 0 : 1;
-      // Of a character that the end cuts off, all is one.
+      // A character that the end cuts off counts as one.
       text.remove_prefix(bytes == static_cast<size_t>(-2) ? text.size() : 1);
       continue;
     }

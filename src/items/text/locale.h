@@ -1,9 +1,10 @@
 #pragma once
 
-// What a locale of the C library says of text: how it collates, which bytes are letters, how numbers and months are written.
+// A locale of the C library: how text collates, which bytes are letters, how numbers and months are
+// written.
 //
-// The process's own locale is neither asked nor changed: nothing here calls setlocale(), and other threads, and programs that
-// use the library, keep theirs.
+// The process's own locale is neither read nor changed: nothing here calls setlocale(), so other
+// threads, and programs that use the library, keep theirs.
 
 #include <locale.h>
 
@@ -17,7 +18,7 @@
 
 namespace penstock::items {
 
-// Of single bytes, as sort(1) asks for them in UTF-8, too.
+// Classes of single bytes, which sort(1) uses in UTF-8, too.
 struct ByteClasses {
   std::array<bool, 256> counts{};  // letters, digits and blanks: -d
   std::array<bool, 256> prints{};  // -i
@@ -27,33 +28,34 @@ struct ByteClasses {
 // Thread safety: immutable.
 class Locale {
  public:
-  // "de_DE.UTF-8"; empty: as LC_ALL, LC_COLLATE, LC_CTYPE, LC_NUMERIC, LC_TIME and LANG say. Errors: not_found.
+  // Opens a locale such as "de_DE.UTF-8"; an empty name means the environment (LC_ALL, LC_COLLATE,
+  // LC_CTYPE, LC_NUMERIC, LC_TIME and LANG). Errors: not_found.
   static Result<std::shared_ptr<const Locale>> open(const std::string& name);
   ~Locale();
   Locale(const Locale&) = delete;
   Locale& operator=(const Locale&) = delete;
 
-  // Text is ordered as without a locale.
+  // Returns whether text is ordered as without a locale.
   bool is_as_c() const;
   bool is_utf8() const { return is_utf8_; }
-  // Of each category that counts: what a resumed sort must find the same.
+  // The names of all categories that matter, which a resumed sort compares.
   const std::string& name() const { return name_; }
   const std::string& collation() const { return collation_; }
-  // False: strings compare as their bytes. True: different strings may be equal.
+  // Returns false if strings compare as their bytes. If true, different strings may be equal.
   bool collates() const { return collates_; }
-  // Appends bytes, the order of which is strcoll()'s of the text. A NUL ends a part of the text: the parts compare one after
-  // another, and NULs part their bytes. (No other byte is a NUL.)
+  // Appends bytes whose order is strcoll()'s order of the text. A NUL ends a part of the text:
+  // parts compare one after another, and NULs separate their bytes. (No other byte is a NUL.)
   void append_collated(std::string_view text, std::string& to) const;
 
   const ByteClasses& classes() const { return classes_; }
   char point() const { return point_; }
-  // Between groups of digits; none: a NUL. (Of several bytes it is none.)
+  // The separator of groups of digits, or NUL if there is none or it has several bytes.
   char group() const { return group_; }
   bool has_wide_group() const { return has_wide_group_; }
-  // As they begin months, in capitals, January first; 12 of them.
+  // The 12 abbreviations of months in capitals, January first.
   const std::vector<std::string>& months() const { return months_; }
   long double number(const char* text, char** end) const;
-  // How wide a terminal shows it.
+  // Returns how many columns the text takes on a terminal.
   size_t columns(std::string_view text) const;
 
  private:
@@ -71,7 +73,7 @@ class Locale {
   std::vector<std::string> months_;
 };
 
-// As in the locale C.
+// These return the values of the locale C if `locale` is nullptr.
 const ByteClasses& classes_of(const Locale* locale);
 const std::vector<std::string>& months_of(const Locale* locale);
 

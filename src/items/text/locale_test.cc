@@ -65,7 +65,7 @@ class German : public testing::Test {
   static inline locale_t theirs_ = {};
 };
 
-TEST(Locale, OfCIsAsNone) {
+TEST(Locale, CIsLikeNone) {
   const auto c = opened("C");
   ASSERT_TRUE(c);
   EXPECT_TRUE(c->is_as_c());
@@ -77,7 +77,7 @@ TEST(Locale, OfCIsAsNone) {
   EXPECT_EQ(text, "before b");
 }
 
-TEST(Locale, ThatIsMissingIsNamed) {
+TEST(Locale, NamesAMissingOne) {
   const auto none = Locale::open("xx_XX.UTF-8");
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ErrorCode::not_found);

@@ -1,4 +1,4 @@
-// Held against sort(1) of GNU, where that is installed: random options, random lines.
+// Random options and lines are compared with GNU sort(1), if it is installed.
 
 #include "items/text/text_order.h"
 
@@ -165,7 +165,7 @@ std::string random_line(Random& random, char separator, bool zero) {
     if (random.below(4) == 0) line += std::string(random.below(3), random.below(2) ? ' ' : '\t');
     if (i + 1 < words) line += random.below(8) == 0 ? ' ' : separator;
   }
-  // What ends lines is in none.
+  // No line contains its line end.
   std::erase(line, zero ? '\0' : '\n');
   return line;
 }
@@ -202,7 +202,7 @@ Case random_case(Random& random) {
   if (random.below(2) == 0) c.options.separator = separator;
   c.options.stable = random.below(4) == 0;
   c.options.unique = random.below(5) == 0;
-  // Of two NaNs GNU sort compares bytes of their memory that mean nothing, too: one is enough.
+  // GNU sort compares even meaningless bytes of two NaNs, so one NaN is enough.
   bool has_one = false;
   auto has_nan = [](const std::string& line) {
     return std::ranges::search(line, std::string("nan"), {}, ::tolower).begin() != line.end();
