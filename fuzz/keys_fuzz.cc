@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "check.h"
-#include "items/field_order.h"
 #include "items/format.h"
+#include "items/keys/field_order.h"
+#include "items/keys/text/text_order.h"
 #include "items/rows.h"
-#include "items/text/text_order.h"
 
 // Fuzzing keys: their parsing, and the order of lines that they define.
 //

@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "generate/lines.h"
 #include "generate/sort_benchmark.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 
 // Each distribution times each numeric type would be more than a hundred loops. Instead an input is
 // made in two steps, over blocks small enough for the cache: the distribution makes 64-bit words,

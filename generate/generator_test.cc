@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "generate/lines.h"
 #include "generate/sort_benchmark.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 
 namespace penstock::generate {
 

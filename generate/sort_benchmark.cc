@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "items/codec.h"
+#include "items/keys/codec.h"
 
 // Binary records. Bytes 10j to 10j + 9 of record r are the upper 80 bits of state r + 1 + j, XORed
 // with mask j. So neighbours share nine of their ten states: from one record to the next takes one

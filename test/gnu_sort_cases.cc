@@ -35,9 +35,9 @@
 #include "cli/sort/sort_words.h"
 #include "interfaces/api/options.h"
 #include "items/items.h"
-#include "items/text/key_place.h"
-#include "items/text/locale.h"
-#include "items/text/text_order.h"
+#include "items/keys/text/key_place.h"
+#include "items/keys/text/locale.h"
+#include "items/keys/text/text_order.h"
 
 namespace penstock {
 namespace {

@@ -27,8 +27,8 @@ FLAGS = "-O1 -fprofile-instr-generate -fcoverage-mapping"
 
 # The files of each fuzz target that read untrusted data (and write them, if one file does both).
 PARSERS = {
-    "keys": ("src/items/format.cc", "src/items/fields.cc", "src/items/field_order.cc", "src/items/text/key_words.cc",
-             "src/items/text/key_place.cc", "src/items/text/key_bytes.cc", "src/items/text/text_order.cc"),
+    "keys": ("src/items/format.cc", "src/items/fields.cc", "src/items/keys/field_order.cc", "src/items/keys/text/key_words.cc",
+             "src/items/keys/text/key_place.cc", "src/items/keys/text/key_bytes.cc", "src/items/keys/text/text_order.cc"),
     "rows": ("src/items/rows.cc",),
     "words": ("cli/common/size.cc", "cli/sort/gnu_options.cc", "cli/sort/sort_words.cc", "src/interfaces/api/profile_json.cc",
               "src/io/emulation.cc"),

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "cli/common/print.h"
-#include "items/text/key_bytes.h"
-#include "items/text/key_place.h"
+#include "items/keys/text/key_bytes.h"
+#include "items/keys/text/key_place.h"
 
 namespace penstock::cli {
 namespace {

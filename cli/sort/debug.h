@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "items/text/locale.h"
-#include "items/text/text_order.h"
+#include "items/keys/text/locale.h"
+#include "items/keys/text/text_order.h"
 #include "penstock/files.h"
 #include "penstock/source.h"
 

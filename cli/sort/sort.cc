@@ -29,7 +29,7 @@
 #include "interfaces/api/options.h"
 #include "io/file.h"
 #include "io/input_guard.h"
-#include "items/text/text_order.h"
+#include "items/keys/text/text_order.h"
 
 namespace penstock::cli {
 namespace {

@@ -13,7 +13,7 @@
 #include <variant>
 
 #include "errors.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 
 namespace penstock::python {
 namespace {

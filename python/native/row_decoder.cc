@@ -7,7 +7,7 @@
 #include <mutex>
 #include <new>
 
-#include "items/codec.h"
+#include "items/keys/codec.h"
 #include "penstock/files.h"
 
 // Decodes column by column, in the order of encoding: each column of all rows, then the next.

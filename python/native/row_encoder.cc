@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "items/codec.h"
+#include "items/keys/codec.h"
 #include "penstock/files.h"
 
 // A batch is columns, and a row has values of all of them: writing row by row takes a branch on the

@@ -6,7 +6,7 @@
 //
 // Key: for each key column one byte, 1 for a value, and for a null 0 (nulls first) or 2 (last);
 // then the value:
-//   numbers    the key of an item of a file (items/codec.h), big-endian, with one NaN and -0.0 as
+//   numbers    the key of an item of a file (items/keys/codec.h), big-endian, with one NaN and -0.0 as
 //              0.0, as in docs/stability.md for columns
 //   texts      byte by byte, 0 as 1 1 and 1 as 1 2, and 0 behind the last one, so that a text comes
 //              before longer ones with this beginning. A row's last ascending key is not escaped.

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "base/check.h"
-#include "items/codec.h"
 #include "items/crc32.h"
 #include "items/hash.h"
 #include "items/items.h"
+#include "items/keys/codec.h"
 #include "penstock/base.h"
 
 // A checker sees three kinds of bytes: the head (the rest of an item that began before this part),

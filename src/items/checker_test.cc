@@ -10,9 +10,9 @@
 
 #include "base/random.h"
 #include "generate/generator.h"
-#include "items/codec.h"
 #include "items/crc32.h"
 #include "items/hash.h"
+#include "items/keys/codec.h"
 
 namespace penstock::items {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "items/codec.h"
+#include "items/keys/codec.h"
 
 // A CRC computed bit by bit, or with one table byte by byte, makes each step wait for the one
 // before. But a CRC is linear over XOR: the effect of a byte that k more bytes will follow stands

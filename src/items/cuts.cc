@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <ranges>
 
-#include "items/codec.h"
+#include "items/keys/codec.h"
 
 // The search compares a number, or the eight bytes of a text behind the common prefix of all cuts,
 // without a branch that depends on it: no processor can predict in which half it is. If these eight

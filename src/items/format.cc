@@ -6,8 +6,8 @@
 #include <array>
 #include <charconv>
 
-#include "items/codec.h"
-#include "items/field_order.h"
+#include "items/keys/codec.h"
+#include "items/keys/field_order.h"
 
 namespace penstock::items {
 

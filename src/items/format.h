@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "items/framing/framing.h"
-#include "items/key_order.h"
+#include "items/keys/key_order.h"
 #include "penstock/base.h"
 
 namespace penstock::items {

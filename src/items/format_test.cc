@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 
 namespace penstock::items {
 namespace {

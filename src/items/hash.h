@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "base/random.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 
 namespace penstock::items {
 

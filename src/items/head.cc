@@ -6,7 +6,7 @@
 
 #include "base/printable.h"
 #include "items/items.h"
-#include "items/text/text_order.h"
+#include "items/keys/text/text_order.h"
 
 namespace penstock::items {
 

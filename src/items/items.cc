@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "base/thread_object.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
+#include "items/keys/text/text_order.h"
 #include "items/line_ends.h"
-#include "items/text/text_order.h"
 
 namespace penstock::items {
 namespace {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "items/codec.h"
+#include "items/keys/codec.h"
 
 namespace penstock::items {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 
 namespace penstock::bowtie {
 namespace {

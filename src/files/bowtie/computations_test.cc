@@ -14,7 +14,7 @@
 #include "base/trials.h"
 #include "files/bowtie/device_profile.h"
 #include "files/bowtie/planner.h"
-#include "items/text/text_order.h"
+#include "items/keys/text/text_order.h"
 #include "penstock/base.h"
 
 namespace penstock::bowtie {

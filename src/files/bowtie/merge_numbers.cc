@@ -9,7 +9,7 @@
 
 #include "base/bits.h"
 #include "files/bowtie/computations.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 #include "os/memory.h"
 #include "sorting/scatter/key_order_of.h"
 #include "sorting/sort/cache/cache_sort.h"

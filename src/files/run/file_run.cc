@@ -16,7 +16,7 @@
 #include "files/source/in_order.h"
 #include "io/emulation.h"
 #include "io/temporaries.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 
 namespace penstock::files {
 namespace {

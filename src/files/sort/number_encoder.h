@@ -7,7 +7,7 @@
 #include <cstring>
 #include <span>
 
-#include "items/codec.h"
+#include "items/keys/codec.h"
 
 namespace penstock::external {
 

@@ -2,7 +2,7 @@
 
 // C++ type of a number, or a pair of numbers, while it is sorted in memory.
 
-#include "items/codec.h"
+#include "items/keys/codec.h"
 #include "sorting/sort/item.h"
 
 namespace penstock::external {

@@ -4,9 +4,9 @@
 #include <random>
 
 #include "base/misuse.h"
-#include "items/field_order.h"
+#include "items/keys/field_order.h"
+#include "items/keys/text/text_order.h"
 #include "items/rows.h"
-#include "items/text/text_order.h"
 
 namespace penstock::api {
 namespace {

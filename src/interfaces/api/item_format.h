@@ -3,7 +3,7 @@
 // Converts the words that describe a file's items to a format.
 
 #include "items/format.h"
-#include "items/text/locale.h"
+#include "items/keys/text/locale.h"
 #include "penstock/files.h"
 
 namespace penstock::api {

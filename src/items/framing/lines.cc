@@ -1,7 +1,7 @@
 // Lines: each ends with a byte (a newline or NUL) that the last one of a file may lack.
 
 #include "items/items.h"
-#include "items/text/text_order.h"
+#include "items/keys/text/text_order.h"
 
 namespace penstock::items {
 

@@ -10,7 +10,7 @@
 //   signed      flip the sign bit
 //   float       flip the sign bit; of negative numbers all others, too; and subtract how many NaNs
 //               have a sign, which wraps them around to the top: -inf < ... < -0 < +0 < ... < inf
-//               < NaN < -NaN, as in files (items/codec.h)
+//               < NaN < -NaN, as in files (items/keys/codec.h)
 //   descending  flip everything, and subtract the negative of that
 //   (u32, u32)  turn the word by 32 bits first: the key, which stands first in memory, comes above
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "items/codec.h"
 #include "items/crc32.h"
+#include "items/keys/codec.h"
 #include "trace/format/event_source.h"
 #include "trace/format/trace_file.h"
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/misuse.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
+#include "items/keys/text/text_order.h"
 #include "items/rows.h"
-#include "items/text/text_order.h"
 
 namespace penstock::files {
 namespace {

@@ -17,8 +17,8 @@
 #include "base/trials.h"
 #include "files/ops/group/group_files.h"
 #include "io/whole_file_fixture.h"
+#include "items/keys/text/text_order.h"
 #include "items/rows.h"
-#include "items/text/text_order.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
 

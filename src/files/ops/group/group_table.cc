@@ -12,8 +12,8 @@
 #include "base/misuse.h"
 #include "base/run_scope.h"
 #include "files/run/file_run.h"
-#include "items/codec.h"
 #include "items/hash.h"
+#include "items/keys/codec.h"
 #include "sorting/sort/in_place/in_place_sort.h"
 #include "sorting/sort/strings/string_pairs.h"
 

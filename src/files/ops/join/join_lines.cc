@@ -12,8 +12,8 @@
 #include "files/run/file_run.h"
 #include "files/run/walk.h"
 #include "items/fields.h"
+#include "items/keys/text/text_order.h"
 #include "items/rows.h"
-#include "items/text/text_order.h"
 
 namespace penstock::files {
 namespace {

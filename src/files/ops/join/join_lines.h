@@ -13,7 +13,7 @@
 #include "files/run/options.h"
 #include "files/run/sorted_copy.h"
 #include "io/file.h"
-#include "items/text/text_order.h"
+#include "items/keys/text/text_order.h"
 
 namespace penstock::files {
 
@@ -24,7 +24,7 @@ struct JoinLinesOptions {
   // most one line; no keys.
   FilesOptions files;
   // Of each side the fields or columns by which it is joined, as many on both: "2", and of columns
-  // "price", "price:n" (items/text/text_order.h).
+  // "price", "price:n" (items/keys/text/text_order.h).
   std::array<std::vector<std::string>, 2> keys = {};
   std::optional<char> separator = {};                // of fields; none: blanks
   std::string letters = {};                          // of fields: "f" and "r"

@@ -19,7 +19,7 @@
 #include "files/run/walk.h"
 #include "io/engine.h"
 #include "items/checker.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 #include "os/limits.h"
 
 // How a partition goes.

@@ -5,7 +5,7 @@
 
 #include "base/bits.h"
 #include "files/sort/spill/spill_codec.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 #include "os/memory.h"
 
 // Outline for all formats:

@@ -12,7 +12,7 @@
 // Items are found, and get a pair each; the pairs are sorted as strings in memory are
 // (sorting/sort/strings/string_pairs.h).
 //
-// Keys that are computed from each item (items/key_order.h) would be computed anew for each look
+// Keys that are computed from each item (items/keys/key_order.h) would be computed anew for each look
 // at them. So their numbers are the eight bytes behind the prefix that all keys share; and groups
 // that are not large have their keys computed once, and kept while the group is put in order.
 

@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 #include "base/trials.h"
-#include "items/text/text_order.h"
+#include "items/keys/text/text_order.h"
 
 namespace penstock::external {
 namespace {

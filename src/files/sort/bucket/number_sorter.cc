@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "files/sort/bucket/bucket_sorter.h"
 #include "files/sort/number_type.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 #include "sorting/sort/in_place/in_place_sort.h"
 
 // Numbers and pairs are sorted where they were read, and written from there: no byte is copied

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "items/codec.h"
+#include "items/keys/codec.h"
 
 namespace penstock::external {
 namespace {

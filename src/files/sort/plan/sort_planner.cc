@@ -15,7 +15,7 @@
 #include "files/sort/ways/top_items.h"
 #include "io/file.h"
 #include "io/temporaries.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 #include "os/limits.h"
 
 namespace penstock::external {

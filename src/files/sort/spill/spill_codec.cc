@@ -18,7 +18,7 @@
 #include "io/crc32c.h"
 #include "io/engine.h"
 #include "io/test_seam.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 
 // Compression saves time on a disk that is slower than a processor compresses, where every byte
 // that is not written, and later not read, is time gained. On a fast disk it takes a processor that

@@ -8,7 +8,7 @@
 #include "files/sort/split/distributor.h"
 #include "files/sort/split/number_window.h"
 #include "files/sort/split/splitters.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 #include "sorting/scatter/lines.h"
 #include "sorting/sort/item.h"
 

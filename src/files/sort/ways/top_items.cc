@@ -14,7 +14,7 @@
 #include "files/run/memory_plan.h"
 #include "files/sort/number_encoder.h"
 #include "files/sort/number_type.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 #include "memory/stream/file_writer.h"
 #include "os/memory.h"
 #include "penstock/stream.h"

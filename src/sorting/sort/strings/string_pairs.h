@@ -31,7 +31,7 @@
 
 #include "base/out_of_memory.h"
 #include "base/thread.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 #include "penstock/base.h"
 #include "sorting/sort/in_place/in_place_sort.h"
 #include "sorting/sort/item.h"

@@ -1,6 +1,6 @@
 // Fields of records, in the order that NumPy's structured arrays sort in.
 
-#include "items/field_order.h"
+#include "items/keys/field_order.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Random options and lines are compared with GNU sort(1), if it is installed.
 
-#include "items/text/text_order.h"
+#include "items/keys/text/text_order.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

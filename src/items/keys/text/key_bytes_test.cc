@@ -1,4 +1,4 @@
-#include "items/text/key_bytes.h"
+#include "items/keys/text/key_bytes.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "items/text/key.h"
-#include "items/text/locale.h"
+#include "items/keys/text/key.h"
+#include "items/keys/text/locale.h"
 
 namespace penstock::items {
 

@@ -1,11 +1,11 @@
-#include "items/text/text_order.h"
+#include "items/keys/text/text_order.h"
 
 #include "base/misuse.h"
 #include "base/thread_object.h"
+#include "items/keys/text/key_bytes.h"
+#include "items/keys/text/key_place.h"
+#include "items/keys/text/key_words.h"
 #include "items/rows.h"
-#include "items/text/key_bytes.h"
-#include "items/text/key_place.h"
-#include "items/text/key_words.h"
 
 namespace penstock::items {
 namespace {

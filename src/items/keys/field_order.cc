@@ -1,4 +1,4 @@
-#include "items/field_order.h"
+#include "items/keys/field_order.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/misuse.h"
-#include "items/codec.h"
+#include "items/keys/codec.h"
 
 namespace penstock::items {
 namespace {

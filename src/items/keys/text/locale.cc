@@ -1,4 +1,4 @@
-#include "items/text/locale.h"
+#include "items/keys/text/locale.h"
 
 #include <ctype.h>
 #include <langinfo.h>

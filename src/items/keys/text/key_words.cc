@@ -1,4 +1,4 @@
-#include "items/text/key_words.h"
+#include "items/keys/text/key_words.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/misuse.h"
-#include "items/text/text_order.h"
+#include "items/keys/text/text_order.h"
 
 namespace penstock::items {
 namespace {

@@ -1,4 +1,4 @@
-#include "items/text/key_bytes.h"
+#include "items/keys/text/key_bytes.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 
 #include "base/thread_object.h"
 #include "items/hash.h"
-#include "items/text/key_place.h"
+#include "items/keys/text/key_place.h"
 
 // Each order becomes bytes. The bytes of a key are never the beginning of another key's bytes, so
 // that the next key can follow at once, and the complement of all bytes is the reverse order.

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "items/text/key.h"
+#include "items/keys/text/key.h"
 
 namespace penstock::items {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "items/text/key.h"
+#include "items/keys/text/key.h"
 #include "penstock/base.h"
 
 namespace penstock::items {

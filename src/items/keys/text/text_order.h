@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
-#include "items/key_order.h"
-#include "items/text/key.h"
-#include "items/text/locale.h"
+#include "items/keys/key_order.h"
+#include "items/keys/text/key.h"
+#include "items/keys/text/locale.h"
 #include "penstock/base.h"
 
 namespace penstock::items {

@@ -1,4 +1,4 @@
-#include "items/text/key_place.h"
+#include "items/keys/text/key_place.h"
 
 #include <algorithm>
 #include <cstring>

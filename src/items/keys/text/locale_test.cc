@@ -1,4 +1,4 @@
-#include "items/text/locale.h"
+#include "items/keys/text/locale.h"
 
 #include <gtest/gtest.h>
 #include <locale.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "items/text/key_bytes.h"
+#include "items/keys/text/key_bytes.h"
 #include "os/sanitizer.h"
 
 namespace penstock::items {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "items/key_order.h"
+#include "items/keys/key_order.h"
 #include "penstock/base.h"
 
 namespace penstock::items {
