@@ -1,7 +1,5 @@
 #include "items/check_file.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <span>
 #include <vector>
@@ -63,20 +61,12 @@ Error about(const std::string& path, Error error) {
   return error;
 }
 
-Status check_size(const io::File& file, const Format& format, uint64_t bytes) {
-  if (!format.fixed() || bytes % format.record_bytes == 0) return {};
-  return failure(ErrorCode::corrupt,
-                 fmt::format("read {} bytes as items of {} bytes: {} are left over", bytes,
-                             format.record_bytes, bytes % format.record_bytes),
-                 file.path(), "another --format or --record");
-}
-
 }  // namespace
 
 Result<CheckResult> check_file(const io::File& file, const CheckFileOptions& options) {
   const auto bytes = file.size();
   if (!bytes) return std::unexpected(bytes.error());
-  if (auto whole = check_size(file, options.check.format, *bytes); !whole)
+  if (auto whole = check_size(options.check.format, *bytes, file.path()); !whole)
     return std::unexpected(whole.error());
   std::vector<PartCheck> checks;
   for (const Part part : parts_of(*bytes, options.threads))

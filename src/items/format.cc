@@ -90,6 +90,13 @@ Result<Format> parse_format(std::string_view name, uint32_t record_bytes, std::s
   return format;
 }
 
+Status check_size(const Format& format, uint64_t bytes, const std::string& path) {
+  if (!format.fixed() || bytes % format.record_bytes == 0) return {};
+  return failure(ErrorCode::corrupt,
+                 fmt::format("read its {} bytes as items of {}", bytes, format.record_bytes), path,
+                 "another --format or --record");
+}
+
 namespace {
 
 // Calls the codec of `type`, whose keys must be as wide as `Bits`.

@@ -56,6 +56,9 @@ struct Format {
   bool operator==(const Format&) const = default;
 };
 
+// Refuses a file `path` of so many bytes that is no whole number of items of fixed size. Errors: corrupt.
+Status check_size(const Format& format, uint64_t bytes, const std::string& path);
+
 // The head of a file stands in front of its items: the byte order mark of UTF-8, which CSV may
 // have, and the lines of the header.
 //

@@ -283,11 +283,7 @@ Status FileRun::add(size_t number, const items::Format& format) {
   }
   auto size = file->size();
   if (!size) return std::unexpected(size.error());
-  if (format.fixed() && *size % format.record_bytes != 0) {
-    return failure(ErrorCode::corrupt,
-                   fmt::format("read its {} bytes as items of {}", *size, format.record_bytes),
-                   path, "another --format or --record");
-  }
+  if (auto whole = check_size(format, *size, path); !whole) return whole;
   if (*size == 0) return {};
   if (input_bytes_ != bowtie::unknown_bytes) input_bytes_ += *size;
   inputs_.push_back({.path = path, .bytes = *size, .name = path});

@@ -201,13 +201,9 @@ Result<bool> Look::look_at(files::Piece& piece, size_t block_bytes, uint32_t blo
   const uint64_t ahead_bytes = ended ? block_bytes : (read_ahead_blocks + 2) * block_bytes;
   input_.usable_bytes -= std::min(input_.usable_bytes, held_bytes + ahead_bytes);
   input_.ahead_bytes += ahead_bytes;
-  if (ended && options_.format.fixed() && piece.bytes % options_.format.record_bytes != 0) {
-    return failure(ErrorCode::corrupt,
-                   "read its " + std::to_string(piece.bytes) + " bytes as items of " +
-                       std::to_string(options_.format.record_bytes),
-                   piece.file->path(), "another --format or --record");
-  }
-  return ended;
+  if (!ended) return false;
+  const auto whole = check_size(options_.format, piece.bytes, piece.file->path());
+  return whole ? Result<bool>(true) : std::unexpected(whole.error());
 }
 
 void Look::add_sample(files::Sample sample) {
@@ -305,12 +301,8 @@ Result<SortInput> open_sort_input(const SortOptions& options, TakeHeader take) {
     }
     auto size = opened.size();
     if (!size) return std::unexpected(size.error());
-    if (options.format.fixed() && *size % options.format.record_bytes != 0) {
-      return failure(ErrorCode::corrupt,
-                     "read its " + std::to_string(*size) + " bytes as items of " +
-                         std::to_string(options.format.record_bytes),
-                     path, "another --format or --record");
-    }
+    if (auto whole = check_size(options.format, *size, path); !whole)
+      return std::unexpected(whole.error());
     if (*size == 0) continue;
     files::Piece piece{.file = &opened, .bytes = *size};
     if (has_header) {
