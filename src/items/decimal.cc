@@ -14,7 +14,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-bool is_digit(char c) {
+bool is_decimal_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
@@ -59,7 +59,7 @@ std::optional<NarrowDecimal> NarrowDecimal::parse(std::string_view text) {
   const char* point = nullptr;
   int64_t digits = 0;
   for (const char& c : text) {
-    if (is_digit(c)) {
+    if (is_decimal_digit(c)) {
       digits = 10 * digits + (c - '0');
     } else if (c == '.' && point == nullptr && text.size() > 1) {
       point = &c;
@@ -86,7 +86,7 @@ std::optional<Decimal> Decimal::parse(std::string_view text) {
       behind_point = true;
       continue;
     }
-    if (!is_digit(c)) return {};
+    if (!is_decimal_digit(c)) return {};
     any = true;
     number.places += behind_point;
     if (few < few_max) {

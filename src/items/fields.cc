@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
+#include "items/keys/text/key_place.h"
 #include "items/rows.h"
 
 namespace penstock::items {
 namespace {
-
-bool is_blank(char c) {
-  return c == ' ' || c == '\t' || c == '\n';
-}
 
 size_t skip(std::string_view line, size_t at, bool blanks) {
   while (at < line.size() && is_blank(line[at]) == blanks) ++at;

@@ -36,7 +36,7 @@ bool parse_number(std::string_view text, uint32_t& value) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
-std::unexpected<Error> bad_key(std::string_view key, std::string hint) {
+std::unexpected<Error> bad_record_key(std::string_view key, std::string hint) {
   return failure(ErrorCode::invalid_argument, "use this key", fmt::format("--key {}", key),
                  std::move(hint));
 }
@@ -51,12 +51,13 @@ Result<Format> record_format(uint32_t record_bytes, std::string_view key) {
   const size_t colon = key.find(':');
   if (colon == std::string_view::npos || !parse_number(key.substr(0, colon), format.key_offset) ||
       !parse_number(key.substr(colon + 1), format.key_bytes)) {
-    return bad_key(key, "OFFSET:BYTES, as in --key 0:10");
+    return bad_record_key(key, "OFFSET:BYTES, as in --key 0:10");
   }
   if (format.key_bytes == 0 ||
       uint64_t{format.key_offset} + format.key_bytes > format.record_bytes) {
-    return bad_key(key, fmt::format("a key of at least 1 byte inside the {} bytes of a record",
-                                    format.record_bytes));
+    return bad_record_key(key,
+                          fmt::format("a key of at least 1 byte inside the {} bytes of a record",
+                                      format.record_bytes));
   }
   return format;
 }

@@ -19,11 +19,11 @@ struct Key {
 };
 
 using F16Codec = FloatCodec<uint16_t, 10>;
-using Number = __uint128_t;  // the widest
+using WideNumber = __uint128_t;  // the widest
 
 // Returns an unsigned integer of as many bytes, whose order is the number's.
-Number encode(FieldKind kind, uint32_t bytes, Number number) {
-  const Number sign = Number{1} << (8 * bytes - 1);
+WideNumber encode(FieldKind kind, uint32_t bytes, WideNumber number) {
+  const WideNumber sign = WideNumber{1} << (8 * bytes - 1);
   switch (kind) {
     case FieldKind::signed_integer:
       return number ^ sign;
@@ -38,24 +38,24 @@ Number encode(FieldKind kind, uint32_t bytes, Number number) {
   }
 }
 
-Number swapped(Number number) {
-  return Number{__builtin_bswap64(static_cast<uint64_t>(number))} << 64 |
+WideNumber swapped(WideNumber number) {
+  return WideNumber{__builtin_bswap64(static_cast<uint64_t>(number))} << 64 |
          __builtin_bswap64(static_cast<uint64_t>(number >> 64));
 }
 
 // REQUIRES: 1 to 16 bytes.
-Number load_number(std::string_view text, bool big_endian) {
-  Number number = 0;
+WideNumber load_number(std::string_view text, bool big_endian) {
+  WideNumber number = 0;
   std::memcpy(&number, text.data(), text.size());
   return big_endian ? swapped(number) >> 8 * (sizeof number - text.size()) : number;
 }
 
-void append_number(Number number, size_t bytes, std::string& to) {
-  const Number big_endian = swapped(number << 8 * (sizeof number - bytes));
+void append_number(WideNumber number, size_t bytes, std::string& to) {
+  const WideNumber big_endian = swapped(number << 8 * (sizeof number - bytes));
   to.append(reinterpret_cast<const char*>(&big_endian), bytes);
 }
 
-bool is_nan(Number number, size_t bytes) {
+bool is_nan(WideNumber number, size_t bytes) {
   return bytes == sizeof(double) ? (number & ~F64Codec::sign) > F64Codec::infinity
                                  : (number & ~uint64_t{F32Codec::sign}) > F32Codec::infinity;
 }
@@ -64,10 +64,10 @@ bool is_nan(Number number, size_t bytes) {
 // alike.
 void append_complex(const Field& field, std::string_view text, std::string& to) {
   const size_t part_bytes = field.bytes / 2;
-  const Number parts[] = {load_number(text.substr(0, part_bytes), field.big_endian),
-                          load_number(text.substr(part_bytes), field.big_endian)};
+  const WideNumber parts[] = {load_number(text.substr(0, part_bytes), field.big_endian),
+                              load_number(text.substr(part_bytes), field.big_endian)};
   to.push_back(static_cast<char>(2 * is_nan(parts[0], part_bytes) + is_nan(parts[1], part_bytes)));
-  for (const Number part : parts) {
+  for (const WideNumber part : parts) {
     if (is_nan(part, part_bytes)) continue;
     append_number(encode(FieldKind::floating, static_cast<uint32_t>(part_bytes), part), part_bytes,
                   to);
@@ -113,8 +113,8 @@ class FieldOrder final : public KeyOrder {
   std::vector<Key> keys_;
 };
 
-template <class Number>
-bool take_number(std::string_view& text, Number& number) {
+template <class Integer>
+bool take_number(std::string_view& text, Integer& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{}) return false;
   text.remove_prefix(static_cast<size_t>(end - text.data()));
@@ -131,7 +131,7 @@ bool is_number_of(FieldKind kind, uint32_t bytes) {
   if (kind == FieldKind::time) return bytes == 8;
   if (kind == FieldKind::complex) return bytes == 8 || bytes == 16;
   if (kind == FieldKind::floating) return bytes == 2 || bytes == 4 || bytes == 8;
-  return std::has_single_bit(bytes) && bytes <= sizeof(Number);
+  return std::has_single_bit(bytes) && bytes <= sizeof(WideNumber);
 }
 
 // Letters of numbers are the same in NumPy and in our names.
@@ -249,37 +249,37 @@ Result<Key> parse_key(const std::string& spec, uint32_t record_bytes, const Reco
   return key;
 }
 
-void skip_blanks(std::string_view& text) {
+void skip_spaces(std::string_view& text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\n')) text.remove_prefix(1);
 }
 
 bool take_quoted(std::string_view& text, std::string& word) {
-  skip_blanks(text);
+  skip_spaces(text);
   if (text.empty() || (text.front() != '\'' && text.front() != '"')) return false;
   const size_t end = text.find(text.front(), 1);
   if (end == std::string_view::npos) return false;
   word = text.substr(1, end - 1);
   text.remove_prefix(end + 1);
-  skip_blanks(text);
+  skip_spaces(text);
   return true;
 }
 
 // Reads a shape such as "(3,)", "(2, 3)" or "3", and returns its number of elements.
 bool take_shape(std::string_view& text, uint64_t& count) {
-  skip_blanks(text);
+  skip_spaces(text);
   const bool is_tuple = take(text, "(");
   count = 1;
   do {
-    skip_blanks(text);
+    skip_spaces(text);
     uint32_t dimension = 0;
     if (is_tuple && text.starts_with(')')) break;
     if (!take_number(text, dimension) || dimension == 0) return false;
     count *= dimension;
     if (count > UINT32_MAX) return false;
-    skip_blanks(text);
+    skip_spaces(text);
   } while (is_tuple && take(text, ","));
   if (is_tuple && !take(text, ")")) return false;
-  skip_blanks(text);
+  skip_spaces(text);
   return true;
 }
 
@@ -309,9 +309,9 @@ bool take_list(std::string_view text, RecordType& type) {
       field.kind = FieldKind::bytes;
     }
     if (!field.name.empty()) type.fields.push_back(std::move(field));
-    skip_blanks(text);
+    skip_spaces(text);
     if (!take(text, ",") && !text.starts_with(']')) return false;
-    skip_blanks(text);
+    skip_spaces(text);
   }
   return text == "]";
 }
@@ -320,7 +320,7 @@ bool take_words(std::string_view text, RecordType& type) {
   for (bool more = true; more;) {
     const size_t end = std::min(text.find(','), text.size());
     std::string_view word = text.substr(0, end);
-    skip_blanks(word);
+    skip_spaces(word);
     Field field{.name = fmt::format("f{}", type.fields.size()), .offset = type.bytes};
     if (!parse_numpy_type(word, field) || field.bytes > UINT32_MAX - type.bytes) return false;
     type.bytes += field.bytes;
@@ -336,10 +336,10 @@ bool take_words(std::string_view text, RecordType& type) {
 Result<RecordType> parse_dtype(std::string_view text) {
   RecordType type;
   std::string_view rest = text;
-  skip_blanks(rest);
+  skip_spaces(rest);
   while (!rest.empty() && (rest.back() == ' ' || rest.back() == '\n')) rest.remove_suffix(1);
   const bool fine =
-      take(rest, "[") ? (skip_blanks(rest), take_list(rest, type)) : take_words(rest, type);
+      take(rest, "[") ? (skip_spaces(rest), take_list(rest, type)) : take_words(rest, type);
   if (fine && type.bytes > 0) return type;
   return misuse("read this description of a record", "--dtype " + std::string(text),
                 "NumPy's: '<u8,>f4,S10', or \"[('id', '<u8'), ('name', 'S10')]\", as "
