@@ -1,5 +1,6 @@
 // penstock group: computes one result for each key.
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 
@@ -8,12 +9,14 @@
 #include "cli/common/compressed_word.h"
 #include "cli/common/option_words.h"
 #include "cli/files/files_words.h"
+#include "os/limits.h"
 
 namespace penstock::cli {
 namespace {
 
 struct GroupArguments : RunWords {
-  GroupFilesOptions group;
+  GroupFilesOptions group{.threads =
+                              std::clamp(os::cores_usable(), 1u, GroupFilesOptions().threads)};
   std::vector<std::string> values;
   bool is_signed = false;
   bool big_endian = false;

@@ -534,6 +534,8 @@ struct GroupFilesOptions {
   // Fields or columns of lines and rows for sum, min and max: "3", "price". They hold decimal
   // numbers of up to 38 digits; empty ones are skipped.
   std::vector<std::string> columns = {};
+  // The most threads. Several work if results have an order, input and budget are large enough.
+  unsigned threads = 2;
 };
 
 struct GroupFilesStats : RunStats {

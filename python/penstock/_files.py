@@ -356,13 +356,14 @@ def group_options(values: dict[str, Any]) -> _penstock.GroupFilesOptions:
 
 def group(inputs: Path | Iterable[Path], output: Path, *, count: bool = False, sum: bool = False, min: bool = False,
           max: bool = False, distinct: bool = False, value: tuple[int, DTypeLike] | str | Iterable[str] | None = None,
-          sorted: bool = False, top: int | None = None, **options: Unpack[FileOptions]) -> Report:
+          sorted: bool = False, top: int | None = None, threads: int = 2, **options: Unpack[FileOptions]) -> Report:
     """Writes one result for each key.
 
     sum, min and max are of `value`: (offset, dtype) in records; a field's name or number, or several, in text. Default: the value of
     kv64, or the number itself.
     """
-    own = group_options({"count": count, "sum": sum, "min": min, "max": max, "distinct": distinct, "sorted": sorted, "top": top, **value_of(value)})
+    own = group_options({"count": count, "sum": sum, "min": min, "max": max, "distinct": distinct, "sorted": sorted, "top": top, "threads": threads,
+                         **value_of(value)})
     return _run(_penstock.group_files, inputs, output, own, dict(options))
 
 

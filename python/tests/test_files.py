@@ -265,7 +265,7 @@ CALLS = {
     "check": (lambda **more: penstock.check("in", **more), ["threads"]),
     "merge": (lambda **more: penstock.merge(["in"], "out", **more), ["unique", "stable"]),
     "partition_files": (lambda **more: penstock.partition_files("in", "p-{}", **more), ["parts", "checksums", "bounds"]),
-    "group": (lambda **more: penstock.group("in", "out", **more), ["count", "sum", "min", "max", "distinct", "value", "sorted", "top"]),
+    "group": (lambda **more: penstock.group("in", "out", **more), ["count", "sum", "min", "max", "distinct", "value", "sorted", "top", "threads"]),
     "join": (lambda **more: penstock.join("in", "in", "out", **more), ["columns", "empty", "ignore_case"]),
     "join of records": (lambda **more: penstock.join("in", "in", "out", format="record", **more), ["right_record", "right_key"]),
 }

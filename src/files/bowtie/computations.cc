@@ -115,10 +115,11 @@ Status ItemReader::status() const {
 }
 
 BatchReader::BatchReader(InputStream& input, const items::Format& format, size_t item_bytes_max,
-                         const std::vector<size_t>& columns)
+                         const std::vector<size_t>& columns, uint64_t passed)
     : input_(input),
       format_(format),
       item_bytes_max_(item_bytes_max),
+      passed_(passed),
       rows_(items::RowIndex::of(format, columns)) {}
 
 bool BatchReader::next() {

@@ -38,9 +38,9 @@ namespace {
 
 using Items = std::vector<std::string>;
 
-// What the process has already, and the least that works beside it.
+// The least budget that works beside the memory that the process has already.
 uint64_t least_memory_bytes() {
-  // A 32nd of a budget is kept back.
+  // A 32nd of a budget is reserved.
   const uint64_t needed_bytes = os::resident_memory().bytes + 28 * MiB;
   return std::max<uint64_t>(files_memory_bytes_min, needed_bytes + needed_bytes / 31);
 }
@@ -66,7 +66,7 @@ std::vector<items::Format> all_formats() {
   return formats;
 }
 
-// Few different keys where `keys` is small.
+// A random item with one of `keys` keys.
 std::string random_item(Random& random, const items::Format& format, uint64_t keys) {
   const uint64_t key = mix64(random.below(keys));
   if (!format.fixed()) {
@@ -78,7 +78,7 @@ std::string random_item(Random& random, const items::Format& format, uint64_t ke
   for (char& byte : item) byte = static_cast<char>(random.next());
   for (uint32_t i = 0; i < format.key_bytes; ++i)
     item[format.key_offset + i] = static_cast<char>(mix64(key + i / 8) >> (8 * (i % 8)));
-  // The bits of floats may be NaNs of either sign; they are ordered, too.
+  // The bits of floats may be NaNs of either sign, which have an order, too.
   return item;
 }
 
@@ -162,7 +162,7 @@ Inputs random_inputs(Random& random, const Folder& folder, const items::Format& 
     Items items(random.below(4) == 0 ? 0 : random.below(items_max));
     for (std::string& item : items) item = random_item(random, format, keys);
     if (sorted) sort_items(items, format, descending);
-    // A last line without newline, but not an empty one, which would be none.
+    // The last line may lack its newline unless it is empty: then there would be no line.
     const bool newline =
         format.fixed() || items.empty() || items.back().size() < 2 || random.below(2) == 0;
     inputs.paths.push_back(folder / fmt::format("in{}", i));
@@ -174,7 +174,7 @@ Inputs random_inputs(Random& random, const Folder& folder, const items::Format& 
 
 // ---- Merge.
 
-TEST(MergeFiles, GivesWhatAStableSortGives) {
+TEST(MergeFiles, EqualsAStableSort) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     for (const items::Format& format : all_formats()) {
       SCOPED_TRACE(fmt::format("seed {}, {}", seed, items::name_of(format.type)));
@@ -216,12 +216,12 @@ TEST(MergeFiles, ThousandsOfTinyFilesTakeSeveralPasses) {
   sort_items(expected, format);
   EXPECT_EQ(read_all(folder / "out"), joined(expected));
   EXPECT_EQ(done->items, expected.size());
-  // All of it went to temporaries between two passes.
+  // All bytes went to temporaries between two passes.
   EXPECT_EQ(done->bytes, joined(expected).size());
   EXPECT_EQ(done->temp_bytes, (done->passes - 1) * done->bytes);
 }
 
-TEST(MergeFiles, AnInputThatIsNotSortedIsToldWithItsItemAndLeavesNothing) {
+TEST(MergeFiles, ReportsTheItemOfAnUnsortedInputAndLeavesNothing) {
   const Folder folder;
   const items::Format format = format_of("lines");
   write_items(folder / "a", {"a\n", "c\n"});
@@ -234,8 +234,8 @@ TEST(MergeFiles, AnInputThatIsNotSortedIsToldWithItsItemAndLeavesNothing) {
   EXPECT_EQ(folder.files(), 2u);
 }
 
-// Within one of many bowties a number says nothing.
-TEST(MergeFiles, ThatIsToldOfManyFilesToo) {
+// The number of an input means nothing in one of many merges.
+TEST(MergeFiles, ReportsTheUnsortedFileAmongMany) {
   Random random(8);
   const Folder folder;
   const items::Format format = format_of("lines");
@@ -249,7 +249,7 @@ TEST(MergeFiles, ThatIsToldOfManyFilesToo) {
   EXPECT_EQ(folder.files(), 700u);
 }
 
-TEST(MergeFiles, WhatIsBehindTheFirstItemsNeedsNoOrder) {
+TEST(MergeFiles, TopIgnoresDisorderBehindTheFirstItems) {
   const Folder folder;
   write_items(folder / "a", {"a\n", "c\n", "b\n"});
   write_items(folder / "b", {"d\n"});
@@ -265,7 +265,7 @@ TEST(MergeFiles, WhatIsBehindTheFirstItemsNeedsNoOrder) {
   }
 }
 
-TEST(MergeFiles, APlanTellsWhatLiesBetweenItsPasses) {
+TEST(MergeFiles, APlanReportsTheTemporariesBetweenItsPasses) {
   Random random(9);
   const Folder folder;
   const items::Format format = format_of("lines");
@@ -277,7 +277,7 @@ TEST(MergeFiles, APlanTellsWhatLiesBetweenItsPasses) {
   const uint64_t most = std::min(2u, planned->passes - 1) * planned->input_bytes;
   EXPECT_GE(planned->temp_bytes, planned->input_bytes);
   EXPECT_LE(planned->temp_bytes, most + planned->input_bytes / 16);
-  // Of the first items alone nobody knows how much of it will be read.
+  // The traffic of a merge with `top` is not known before.
   options.top = 5;
   const auto first = plan_merge(options);
   ASSERT_TRUE(first.has_value()) << first.error().message();
@@ -285,7 +285,7 @@ TEST(MergeFiles, APlanTellsWhatLiesBetweenItsPasses) {
   EXPECT_EQ(first->seconds, 0.0);
 }
 
-TEST(MergeFiles, IsRefusedWhereTheOutputHasNoRoom) {
+TEST(MergeFiles, IsRefusedIfTheOutputHasNoRoom) {
   const Folder folder;
   const std::string in = folder / "in";
   write_items(in, {});
@@ -302,7 +302,7 @@ TEST(MergeFiles, IsRefusedWhereTheOutputHasNoRoom) {
   EXPECT_TRUE(plan_merge(options));
 }
 
-TEST(MergeFiles, NothingButEmptyFilesGivesAnEmptyFile) {
+TEST(MergeFiles, EmptyFilesMakeAnEmptyFile) {
   const Folder folder;
   write_items(folder / "a", {});
   const auto done =
@@ -343,7 +343,7 @@ TEST(PartitionFiles, EachPartHasItsItemsInTheOrderOfTheInputs) {
                              .checksums = true});
         ASSERT_TRUE(done.has_value()) << done.error().message();
         ASSERT_EQ(done->parts.size(), parts);
-        // Where each key went: one part only, and for ranges and bits in order.
+        // Each key goes to one part only, and for ranges and bits the parts are in order.
         const Items all = inputs.all();
         std::map<std::string, uint32_t> part_of;
         std::vector<Items> found;
@@ -379,8 +379,7 @@ TEST(PartitionFiles, EachPartHasItsItemsInTheOrderOfTheInputs) {
   }
 }
 
-// Lines need the most memory for each stream: so many parts take two passes, so many inputs several
-// batches.
+// A stream of lines needs the most memory: these parts take two passes, these inputs several batches.
 TEST(PartitionFiles, ManyPartsAndInputsWithLittleMemory) {
   Random random(11);
   const Folder folder;
@@ -414,13 +413,13 @@ TEST(PartitionFiles, SampledRangesAreOfEqualSizes) {
                        .by = PartitionBy::range,
                        .parts = 10});
   ASSERT_TRUE(done.has_value()) << done.error().message();
-  for (const Part& part : done->parts) {
+  for (const FilePart& part : done->parts) {
     EXPECT_GT(part.items, 30'000u);
     EXPECT_LT(part.items, 50'000u);
   }
 }
 
-TEST(PartitionFiles, TakesTheBoundsThatItIsGiven) {
+TEST(PartitionFiles, UsesTheBoundsOfAFile) {
   const Folder folder;
   const items::Format format = format_of("lines");
   write_items(folder / "in", {"b\n", "a\n", "c\n", "bb\n", "z\n"});
@@ -440,9 +439,9 @@ TEST(PartitionFiles, TakesTheBoundsThatItIsGiven) {
   EXPECT_EQ(partition_files(options).error().code, ErrorCode::invalid_argument);
 }
 
-// A hash that changed would tear apart what was partitioned before. The numbers were computed by
-// another program, from docs/files.md.
-TEST(PartitionFiles, TheHashStaysWhatItIs) {
+// A changed hash would not find the parts of earlier partitions. Another program computed the numbers from
+// docs/files.md.
+TEST(PartitionFiles, TheHashNeverChanges) {
   const Folder folder;
   auto part_of = [&](const items::Format& format, const std::string& item) -> int {
     write_items(folder / "in", {item});
@@ -492,7 +491,7 @@ struct Sums {
   std::string first;
 };
 
-// The results of a plain map, in any order unless sorted.
+// The results of a plain map; their order is arbitrary unless sorted.
 std::multiset<std::string> results_of(const Items& items, const items::Format& format,
                                       const Aggregates& wanted, uint32_t value_offset,
                                       uint32_t value_bytes, bool is_signed) {
@@ -539,7 +538,7 @@ items::Format result_format(const items::Format& format, const Aggregates& aggre
   return layout->result_format();
 }
 
-TEST(GroupFiles, GivesWhatAMapGives) {
+TEST(GroupFiles, EqualsAMap) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     for (const items::Format& format : all_formats()) {
       SCOPED_TRACE(fmt::format("seed {}, {}", seed, items::name_of(format.type)));
@@ -557,7 +556,7 @@ TEST(GroupFiles, GivesWhatAMapGives) {
       } else if (integers && seed != 1) {
         bytes = format.record_bytes;
         is_signed = format.type == items::Type::i32 || format.type == items::Type::i64;
-        // Sums of 64-bit numbers overflow; they have a test of their own.
+        // Sums of 64-bit numbers overflow; another test covers them.
         wanted = {.count = true, .sum = bytes == 4, .min = seed == 3, .max = true};
       } else if (format.type == items::Type::kv64) {
         offset = 8;
@@ -598,7 +597,7 @@ TEST(GroupFiles, GivesWhatAMapGives) {
   }
 }
 
-// More groups than fit, a giant key among them, and the least memory.
+// More groups than fit, one giant key, and the least memory.
 class LargeGroups : public testing::TestWithParam<std::tuple<std::string, bool, bool>> {};
 
 TEST_P(LargeGroups, SpillAndComeBack) {
@@ -668,7 +667,7 @@ TEST_P(LargeGroups, SpillAndComeBack) {
     const uint64_t i = key * inverse;
     ASSERT_LT(i, numbers);
     ASSERT_NE(counts[i], 0u) << "once";
-    // Of `distinct` the very first, which was number 0.
+    // `distinct` keeps the very first item, which has number 0.
     ASSERT_EQ(value, distinct ? 0 : counts[i]);
     counts[i] = 0;
     if (sorted && groups > 0) {
@@ -684,8 +683,8 @@ INSTANTIATE_TEST_SUITE_P(All, LargeGroups,
                          testing::Combine(testing::Values("kv64", "lines"), testing::Bool(),
                                           testing::Bool()));
 
-// What a table holds, with buckets that overflow in turn: a tiny table.
-TEST(GroupTable, HoldsWhatItSaysItHolds) {
+// A tiny table: its buckets overflow soon.
+TEST(GroupTable, HoldsAsManyPartialsAsItPromises) {
   for (const char* name : {"u64", "kv64", "lines"}) {
     const items::Format format = format_of(name);
     auto layout = GroupLayout::make(format, {.count = true});
@@ -715,27 +714,31 @@ TEST(GroupTable, HoldsWhatItSaysItHolds) {
       bytes += partial.size();
     }
     EXPECT_GT(items, 1000u);
+    KeyedBatch batch(1);
+    // Returns false if the table is full.
     auto add = [&] {
       const std::string_view view = item;
-      const bowtie::Items one({&view, 1});
-      table->look_up(one, 0, GroupTable::Kind::item);
-      return table->add(0);
+      batch.assign(*layout, bowtie::Items({&view, 1}), 0, KeyedBatch::Kind::item);
+      size_t at = 0;
+      EXPECT_TRUE(table->share(0).add(batch, at).has_value());
+      return at == 1;
     };
     for (uint64_t i = 0; i < items; ++i) {
       make(i);
-      auto added = add();
-      ASSERT_TRUE(added.has_value());
-      ASSERT_EQ(*added, GroupTable::Added::inserted) << name << ' ' << i << " of " << items;
+      ASSERT_TRUE(add()) << name << ' ' << i << " of " << items;
+      ASSERT_EQ(table->size(), i + 1);
     }
-    // And says so when it is full.
+    // A full table reports it.
     bool full = false;
     for (uint64_t i = items; i < 100 * items && !full; ++i) {
       make(i);
-      full = *add() == GroupTable::Added::full;
+      full = !add();
     }
     EXPECT_TRUE(full);
     make(0);
-    EXPECT_EQ(*add(), GroupTable::Added::combined);
+    const uint64_t groups = table->size();
+    EXPECT_TRUE(add());
+    EXPECT_EQ(table->size(), groups);
   }
 }
 
@@ -760,7 +763,7 @@ TEST(GroupFiles, ASumThatDoesNotFitIsAnErrorThatNamesTheKey) {
   EXPECT_EQ(read_all(folder / "out").substr(8), std::string(8, '\0'));
 }
 
-// What overflows on the way and comes back is no overflow.
+// A sum may leave the range on the way if the result is within it.
 TEST(GroupFiles, SignedSumsDoNotDependOnTheOrder) {
   const Folder folder;
   std::string text;
@@ -861,7 +864,7 @@ Items join_model(const Items& left, const Items& right, const items::Format& lef
   return result;
 }
 
-TEST(JoinFiles, GivesTheProductOfEqualKeys) {
+TEST(JoinFiles, MakesTheProductOfEqualKeys) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     for (const items::Format& format : all_formats()) {
       SCOPED_TRACE(fmt::format("seed {}, {}", seed, items::name_of(format.type)));
@@ -892,7 +895,7 @@ TEST(JoinFiles, GivesTheProductOfEqualKeys) {
   }
 }
 
-// With room for three items of a key: the right side, the left side, or neither fits.
+// There is room for three items of a key: the right side, the left side, or neither fits.
 TEST(JoinFiles, HoldsWhicheverSideFits) {
   const Folder folder;
   const items::Format format = format_of("kv64");
@@ -931,7 +934,7 @@ TEST(JoinFiles, HoldsWhicheverSideFits) {
   }
 }
 
-TEST(JoinFiles, SaysWhichSideIsNotSorted) {
+TEST(JoinFiles, ReportsTheUnsortedSide) {
   const Folder folder;
   write_items(folder / "a", {"a\n", "b\n"});
   write_items(folder / "b", {"b\n", "a\n", "c\n"});

@@ -233,6 +233,7 @@ Result<std::vector<uint32_t>> order_items(const ItemFormat& words, const std::st
 }
 
 Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesOptions& options) {
+  if (options.threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
   return api::with_callers(files, [&](const FilesOptions& each) -> Result<GroupFilesStats> {
     auto made = options_at_once(each, {.stable = true});  // lines of equal keys are one group
     if (!made) return std::unexpected(made.error());
@@ -251,7 +252,8 @@ Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesO
     files::GroupFilesOptions group{.files = std::move(*made),
                                    .aggregates = options.aggregates,
                                    .sorted = options.sorted,
-                                   .top = options.top};
+                                   .top = options.top,
+                                   .threads = options.threads};
     // Whole lines are grouped without a sort: results come in any order, with tabs.
     if (is_more_than_plain_lines(group.files.format) || !options.columns.empty()) {
       group.sorted = true;

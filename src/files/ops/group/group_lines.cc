@@ -20,7 +20,7 @@ using items::DecimalSum;
 using items::NarrowDecimal;
 
 constexpr size_t count_bytes = sizeof(uint64_t);
-// The bits in front of a value.
+// Flags in front of a value.
 constexpr char any_bit = 1;
 constexpr char wide_bit = 2;
 
@@ -65,6 +65,10 @@ void GroupLines::set_order(const items::Format& format) {
   const items::TextOrder* const order = text_order_of(format);
   shows_key_ =
       order == nullptr || (order->is_text() && (!aggregates_.distinct || order->keys().empty()));
+  text_key_.reset();
+  if (style_.csv || order == nullptr || !order->is_text() || order->keys().empty()) return;
+  text_key_ = order->keys().front();
+  text_separator_ = order->separator();
 }
 
 std::string_view GroupLines::without_end(std::string_view line) const {
@@ -80,7 +84,7 @@ std::string GroupLines::end_of(std::string_view line) const {
 
 Status GroupLines::begin(const items::Format& format, const std::string& head) {
   const std::string_view header = std::string_view(head).substr(items::mark_bytes(format, head));
-  // Without a header there are no lines.
+  // An input without its header is empty.
   if (format.header_lines > 0 && header.empty()) return {};
   set_order(format);
   if (!header.empty()) end_ = end_of(header);
@@ -99,7 +103,7 @@ Status GroupLines::begin(const items::Format& format, const std::string& head) {
   return {};
 }
 
-// The columns of keys and values, each once.
+// Collects the columns of keys and values, each once.
 void GroupLines::find_columns() {
   columns_ = value_columns_;
   const items::TextOrder* const order = text_order_of(order_.format());
@@ -114,7 +118,7 @@ void GroupLines::find_columns() {
   for (const size_t column : value_columns_) value_fields_.push_back(place_of(column));
 }
 
-// The names of what a result has.
+// The header of the results.
 std::string GroupLines::head_of(std::string_view header,
                                 const std::vector<std::string>& columns) const {
   std::string line;
@@ -145,7 +149,7 @@ const char* GroupLines::end_of_values(const char* from) const {
   return from;
 }
 
-// True if the value can take up the other one without being widened.
+// True if the other value can be added without widening this one.
 bool GroupLines::has_room(const char* value, const Value& more) const {
   if ((*value & wide_bit) != 0 || !more.any) return true;
   if (aggregates_.sum) {
@@ -156,7 +160,7 @@ bool GroupLines::has_room(const char* value, const Value& more) const {
   return (!aggregates_.min || more.min.narrow()) && (!aggregates_.max || more.max.narrow());
 }
 
-// Goes on to the next value.
+// Loads a value and moves `from` to the next one.
 void GroupLines::load_value(const char*& from, Value& value) const {
   const char bits = *from++;
   value.any = (bits & any_bit) != 0;
@@ -175,7 +179,7 @@ void GroupLines::load_value(const char*& from, Value& value) const {
   if (aggregates_.max) load(value.max);
 }
 
-// REQUIRES: it is wide, or its numbers are narrow. Goes on to the next value.
+// Stores a value and moves `to` behind it. REQUIRES: it is wide, or its numbers are narrow.
 void GroupLines::store_value(const Value& value, char*& to) const {
   *to++ = static_cast<char>((value.any ? any_bit : 0) | (value.is_wide ? wide_bit : 0));
   auto store = [&](const auto& number) {
@@ -211,7 +215,7 @@ Status GroupLines::add_value(size_t i, const Value& more, Value& value) const {
   return {};
 }
 
-// Adds the count, and more_.
+// Adds the count and more_.
 Result<bool> GroupLines::add(char* partial, uint64_t count) {
   char* at = aggregates_of(partial);
   const char* value = at + (aggregates_.count ? count_bytes : 0);
@@ -272,15 +276,15 @@ Status GroupLines::read_value(std::string_view text, size_t i, Value& value) {
   return {};
 }
 
-// REQUIRES: fields_ has the fields of a line.
+// The text of a value. REQUIRES: of lines, fields_ has the fields of the item.
 std::string_view GroupLines::text_of(const bowtie::Items& items, size_t i, size_t value) {
   if (style_.csv) return items.field(i, value_fields_[value], room_);
   const size_t column = value_columns_[value];
   return column < fields_.size() ? fields_[column] : std::string_view();
 }
 
-// Adds numbers of few digits to narrow values with the same places, as most are. False, and nothing has changed: some
-// are not.
+// Adds numbers of few digits to narrow values with the same places, the common case. Returns false and changes nothing if
+// a number or value is not of that kind.
 bool GroupLines::add_narrow(char* partial, const bowtie::Items& items, size_t i) {
   const size_t value_bytes = this->value_bytes(false);
   char* at = aggregates_of(partial);
@@ -341,7 +345,7 @@ Result<bool> GroupLines::add_partial(char* partial, std::string_view other) {
 Status GroupLines::make_partial(const bowtie::Items& items, size_t i, std::string_view key,
                                 std::string& to) {
   const std::string_view item = items[i];
-  if (end_.empty()) end_ = end_of(item);
+  note_first(item);
   to.assign(RowHead::bytes, '\0');
   to.append(key).append(narrow_bytes_, '\0');
   if (!shows_key_ && aggregates_.distinct) to.append(without_end(item));

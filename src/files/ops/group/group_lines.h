@@ -1,18 +1,18 @@
 #pragma once
 
-// Groups of lines and of rows of CSV: what is kept of each group, and how its result is written.
+// Groups of lines and of rows of CSV: their partials and results.
 //
-// A partial is a row (items/framing/keyed_rows.cc). Its key is the bytes that the order of lines makes; its payload:
+// A partial is a row (items/framing/keyed_rows.cc). Its key is the key bytes of the order of lines; its payload:
 //
-//   bytes                    what
+//   bytes                    content
 //   8                        the count
-//   1                        of each value: whether a number was there, and whether what follows is wide
-//     + 10 + 10 + 10         the sum, the minimum and the maximum, while they have few digits
-//     + 32 + 32 + 32         or these wide
-//   the rest                 the text that the result shows of the group's first line: its keys, of `distinct` all of
-//                            it; nothing where the key's bytes are that text
+//   1                        for each value: two bits, "has a number" and "is wide"
+//     + 10 + 10 + 10         narrow: the sum, the minimum and the maximum, while they have few digits
+//     + 32 + 32 + 32         or wide
+//   the rest                 the text of the group's first line that the result shows: its keys, or with `distinct` all of
+//                            it; empty if that text is the key bytes
 //
-// Count, sum, minimum and maximum are there only if they were asked for.
+// Count, sum, minimum and maximum are only present if they were requested.
 
 #include <memory>
 #include <optional>
@@ -24,6 +24,7 @@
 #include "items/decimal.h"
 #include "items/fields.h"
 #include "items/items.h"
+#include "items/keys/text/key_place.h"
 #include "penstock/files.h"
 
 namespace penstock::files {
@@ -31,14 +32,14 @@ namespace penstock::files {
 using penstock::Aggregates;
 
 struct GroupLinesOptions {
-  std::optional<char> separator = {};  // of fields; none: blanks
-  // What sum, min and max are of: fields or columns, "3", "price". Empty ones count for nothing.
+  std::optional<char> separator = {};  // between fields; empty: blanks
+  // The fields or columns that are aggregated: "3", "price". Empty fields are ignored.
   std::vector<std::string> values = {};
 };
 
-// A text that is no number.
+// A field that is not a number.
 struct BadValue {
-  std::string name;  // as the options have it
+  std::string name;  // the field in the words of the options
   size_t column = 0;
   std::string text;
 };
@@ -50,34 +51,41 @@ class GroupLines {
                                                   const Aggregates& aggregates,
                                                   const GroupLinesOptions& options);
 
-  // Looks up keys and values in the head of the inputs. `format`: with the keys that it names. Errors:
-  // invalid_argument, where it has no such column.
+  // Finds the columns of keys and values in the head of the inputs. `format`: with the keys that the head names. Errors:
+  // invalid_argument if there is no such column.
   Status begin(const items::Format& format, const std::string& head);
   // The header in front of the results.
   const std::string& head() const { return head_; }
 
-  // The columns of rows of CSV that items need to have (bowtie::BatchReader).
+  // The columns that rows of CSV need to be indexed by (bowtie::BatchReader).
   const std::vector<size_t>& columns() const { return columns_; }
   std::string_view key_of_item(const bowtie::Items& items, size_t i, std::string& room) const {
-    return key_column_ ? items.field(i, *key_column_, room) : order_.key(items[i], room);
+    if (key_column_) return items.field(i, *key_column_, room);
+    return text_key_ ? items::place_of(*text_key_, without_end(items[i]), text_separator_)
+                     : order_.key(items[i], room);
   }
   uint64_t count_of_partial(std::string_view partial) const;
-  // Bytes that a narrow partial has beside its key and the text.
+  // Bytes of a narrow partial beside its key and text.
   size_t fixed_bytes() const { return RowHead::bytes + narrow_bytes_; }
 
-  // The partial of item `i`, in `to`. Errors of this, add_item() and join(): corrupt, where a value is no
-  // number, which bad_value() tells; unsupported, where a sum has too many digits.
+  // Writes the partial of item `i` to `to`. Errors of this, add_item() and add_partial(): corrupt if a value is not a number
+  // (then bad_value() is set); unsupported if a sum has too many digits.
   Status make_partial(const bowtie::Items& items, size_t i, std::string_view key, std::string& to);
-  // False, and nothing has changed: the partial needs to be wide.
+  // Adds an item, or a partial, of the same key. Returns false and changes nothing if the partial has to be widened first.
   Result<bool> add_item(char* partial, const bowtie::Items& items, size_t i);
   Result<bool> add_partial(char* partial, std::string_view other);
-  // The partial, in `to`, with room for any numbers.
+  // Writes the partial to `to` with room for any numbers.
   void widen(std::string_view partial, std::string& to) const;
   const std::optional<BadValue>& bad_value() const { return bad_value_; }
+  void set_bad_value(const std::optional<BadValue>& bad) { bad_value_ = bad; }
+  // Sets the line end of the results to that of the first line of all, if it is not set yet.
+  void note_first(std::string_view line) {
+    if (end_.empty()) end_ = end_of(line);
+  }
 
-  // Appends the result of a group. A line has the count, the text of each key as the first line has it, and the sum, minimum
-  // and maximum of each value, with the separator or tabs between them; a row has the keys, the count, the values.
-  // Errors: unsupported, where a sum has too many digits.
+  // Appends the result of a group. A line has the count, the text of each key in the first line, and the sum, minimum and
+  // maximum of each value, with the separator or tabs between them; a row has the keys, the count, the values.
+  // Errors: unsupported if a sum has too many digits.
   Status append_result(std::string_view partial, std::string& to) const;
 
  private:
@@ -106,7 +114,7 @@ class GroupLines {
   void find_columns();
   std::string head_of(std::string_view header, const std::vector<std::string>& columns) const;
   void append_keys(std::string_view line, std::string& to) const;
-  // Without its end, and of rows without a carriage return there.
+  // The line without its end, and a row without its carriage return.
   std::string_view without_end(std::string_view line) const;
   std::string end_of(std::string_view line) const;
   char* aggregates_of(char* partial) const {
@@ -118,16 +126,20 @@ class GroupLines {
   const GroupLinesOptions options_;
   const items::FieldStyle style_;
   const char separator_;
-  size_t narrow_bytes_ = 0;  // of the aggregates
-  bool shows_key_ = false;   // the result shows the key's bytes
+  size_t narrow_bytes_ = 0;  // size of narrow aggregates
+  bool shows_key_ = false;   // results show the key bytes
   std::vector<size_t> value_columns_;
-  std::vector<size_t> columns_;            // of rows, ascending: those of the values and of the key
-  std::vector<size_t> value_fields_;       // where the values' columns are among these
-  std::optional<size_t> key_column_ = {};  // where the key's is; empty: it is no field's value
-  std::vector<Value> more_;                // what add() adds
-  std::vector<items::NarrowDecimal> narrow_;  // what add_narrow() adds
+  std::vector<size_t> columns_;       // columns of values and key in a row, ascending
+  std::vector<size_t> value_fields_;  // indices of the values in columns_
+  std::optional<size_t> key_column_ =
+      {};  // index of the key in columns_; empty: the key is made, or no column
+  std::optional<items::TextKey>
+      text_key_;  // the only key of lines, if its bytes are a part of the line
+  std::optional<char> text_separator_;
+  std::vector<Value> more_;                   // the values that add() adds
+  std::vector<items::NarrowDecimal> narrow_;  // the numbers that add_narrow() adds
   std::string head_;
-  std::string end_;  // of the results, as of the first line; empty: no line was there yet
+  std::string end_;  // line end of the results: the first line's; empty before it
   std::optional<BadValue> bad_value_;
   std::vector<std::string_view> fields_;
   std::string room_;

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -78,10 +80,10 @@ struct Row {
   std::optional<Number> number;  // in the last field
 };
 
-// The options of one group, and its input.
+// The options of a group and the format of its input.
 struct Case {
-  Texts keys;           // as options have them
-  std::string letters;  // of the whole line, where there are no keys
+  Texts keys;           // in the words of the options
+  std::string letters;  // order of whole lines, if there are no keys
   std::vector<size_t> key_fields;
   bool csv = false;
   bool header = false;
@@ -171,7 +173,7 @@ std::string head_of(const Case& how) {
   return how.line(names) + how.row_end;
 }
 
-// The output that is expected.
+// The expected output.
 std::string model_of(const Case& how, const std::vector<Row>& rows) {
   std::shared_ptr<const items::TextOrder> order = *items::TextOrder::make(how.text_options());
   std::map<std::string, ModelGroup> groups;
@@ -265,7 +267,7 @@ Case random_case(Random& random) {
     auto locale = items::Locale::open(name);
     if (locale && random.below(4) == 0) how.locale = *locale;
   }
-  // Asks for an order with made keys where a locale alone was drawn.
+  // A locale alone orders nothing: the case gets an order with made keys.
   if (how.locale != nullptr && how.keys.empty() && how.letters.empty()) how.letters = "f";
   switch (random.below(4)) {
     case 0:
@@ -285,7 +287,7 @@ Case random_case(Random& random) {
   return how;
 }
 
-TEST_F(GroupLinesTest, GivesWhatAMapGives) {
+TEST_F(GroupLinesTest, EqualsAMap) {
   for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(200); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Random random(seed);
@@ -301,7 +303,10 @@ TEST_F(GroupLinesTest, GivesWhatAMapGives) {
       all.insert(all.end(), rows.begin(), rows.end());
     }
     if (how.csv && !how.header && all.empty()) continue;
-    const auto done = group_files(options_of(how, files_options(how.format(), inputs)));
+    GroupFilesOptions options = options_of(how, files_options(how.format(), inputs));
+    options.threads = 1 + static_cast<unsigned>(random.below(3));
+    options.round_items = 1 + random.below(12);
+    const auto done = group_files(options);
     ASSERT_TRUE(done.has_value()) << done.error().message();
     EXPECT_EQ(done->items, all.size());
     EXPECT_EQ(done->temp_bytes, 0u);
@@ -309,16 +314,16 @@ TEST_F(GroupLinesTest, GivesWhatAMapGives) {
   }
 }
 
-// More groups than fit: partials go to temporaries and meet again, and the first line of each key stays the first.
-TEST_F(GroupLinesTest, GivesWhatAMapGivesOfMoreGroupsThanMemory) {
+// Partials of more groups than fit go to temporaries and meet again, and the first line of each key stays the first.
+TEST_F(GroupLinesTest, EqualsAMapIfGroupsDoNotFit) {
   Case rows{.keys = {"t;wo:f"}, .key_fields = {1}, .csv = true, .header = true};
   rows.aggregates = {.count = true, .sum = true, .min = true, .max = true};
   Case numbers{.keys = {"2,2n", "1,1f"}, .key_fields = {1, 0}};
   numbers.aggregates.distinct = true;
   Case most{.keys = {"1,1"}, .key_fields = {0}, .top = 50};
   most.aggregates.count = true;
-  // Half of the rows are of few keys. They are made again for the models, when all runs are done: in memory they
-  // would be the budget's.
+  // Half of the rows have one of a few keys. The models make the rows again after all runs: in memory they would count
+  // against the budget.
   constexpr uint64_t count = 300'000;
   auto row_at = [](const Case& how, uint64_t i) {
     Random random(i);
@@ -326,7 +331,8 @@ TEST_F(GroupLinesTest, GivesWhatAMapGivesOfMoreGroupsThanMemory) {
     for (int field = 0; field < 2; ++field) row.fields[field] += std::string(100, 'y');
     return row;
   };
-  const std::vector<Case> cases = {rows, numbers, most};
+  const std::vector<Case> cases = {rows, numbers, most, rows};
+  const std::vector<unsigned> threads = {1, 3, 2, 2};
   for (size_t k = 0; k < cases.size(); ++k) {
     const Case& how = cases[k];
     {
@@ -337,8 +343,12 @@ TEST_F(GroupLinesTest, GivesWhatAMapGivesOfMoreGroupsThanMemory) {
     FilesOptions files = files_options(how.format(), {path("in")});
     files.output = path(fmt::format("out{}", k));
     os::reset_peak_resident_memory();
-    const auto done = group_files(options_of(how, files));
+    GroupFilesOptions options = options_of(how, files);
+    options.threads = threads[k];
+    options.round_items = 200;
+    const auto done = group_files(options);
     ASSERT_TRUE(done.has_value()) << done.error().message();
+    EXPECT_EQ(done->items, count);
     EXPECT_GT(done->temp_bytes, 0u);
     // A sanitizer's own memory counts as the program's, and grows.
     if (!os::shadowed) {
@@ -352,7 +362,7 @@ TEST_F(GroupLinesTest, GivesWhatAMapGivesOfMoreGroupsThanMemory) {
   }
 }
 
-// A small file is taken to fit, and is read again with buckets.
+// A small file is assumed to fit, and is read again with temporaries if it does not.
 TEST_F(GroupLinesTest, KeysThatAreMuchLongerThanTheirLinesFit) {
   Case how;
   for (int i = 0; i < 120; ++i) how.keys.emplace_back("1,1");
@@ -368,7 +378,7 @@ TEST_F(GroupLinesTest, KeysThatAreMuchLongerThanTheirLinesFit) {
   ASSERT_TRUE(io::read_whole(path("out")) == model_of(how, all));
 }
 
-// Partials of long lines come back, however many buckets there are.
+// Long partials can be read back, however many buckets there are.
 TEST_F(GroupLinesTest, LongLinesComeBackFromTemporaries) {
   Case how{.keys = {"1,1f"}, .key_fields = {0}};
   how.aggregates.distinct = true;
@@ -382,7 +392,7 @@ TEST_F(GroupLinesTest, LongLinesComeBackFromTemporaries) {
   ASSERT_TRUE(io::read_whole(path("out")) == model_of(how, all));
 }
 
-// In the table, in buckets that seem to fit, and in the merge of stretches.
+// Sums become wide in the table, in buckets that seem to fit, and in the merge of extents.
 TEST_F(GroupLinesTest, SumsThatOutgrowTheirRoomAreExact) {
   Case how{.keys = {"1,1"}, .key_fields = {0}};
   how.aggregates.sum = true;
@@ -404,7 +414,61 @@ TEST_F(GroupLinesTest, SumsThatOutgrowTheirRoomAreExact) {
   }
 }
 
-TEST_F(GroupLinesTest, ASumInPartsIsTooLongWhereTheWholeIs) {
+// The error of the first bad row, and its place, do not depend on the threads.
+TEST_F(GroupLinesTest, ReportsTheFirstErrorWithAnyThreads) {
+  Case how{.keys = {"1"}, .key_fields = {0}, .csv = true};
+  how.aggregates.sum = true;
+  for (const auto& [first, second] : {std::pair{"a;b;x1", "c;d;x2"},
+                                      {"c;d;x2", "a;b;x1"},
+                                      {"a;\"b\"c;1", "a;b;x1"},
+                                      {"a;b;x1", "a;\"b\"c;1"}}) {
+    std::string text;
+    for (int i = 0; i < 6000; ++i) {
+      text += i == 4000                ? first
+              : i == 4001 || i == 4100 ? second
+                                       : fmt::format("{};\n;{}", i % 50, i);
+      if (i == 100) text += ";\"of\nthree\nlines\"";
+      text += '\n';
+    }
+    std::vector<std::string> messages;
+    for (unsigned threads = 1; threads <= 3; ++threads) {
+      GroupFilesOptions options = options_of(how, files_options(how.format(), {write("in", text)}));
+      options.threads = threads;
+      options.round_items = 50;
+      const auto done = group_files(options);
+      ASSERT_FALSE(done.has_value());
+      messages.push_back(done.error().message());
+      EXPECT_EQ(messages.back(), messages.front());
+      EXPECT_FALSE(fs::exists(path("out")));
+    }
+  }
+}
+
+TEST_F(GroupLinesTest, ThreadsEndWithACancelledRun) {
+  Case how{.keys = {"1,1"}, .key_fields = {0}};
+  how.aggregates.count = true;
+  for (unsigned threads = 1; threads <= 3; ++threads) {
+    std::atomic<bool> cancel{false};
+    GroupFilesOptions options = options_of(how, files_options(how.format(), {}));
+    options.files.cancel = &cancel;
+    options.threads = threads;
+    options.round_items = 50;
+    options.files.sources = {callback_source(
+        [&, line = 0, text = std::string()](std::span<std::byte> into) mutable -> Result<size_t> {
+          while (text.size() < into.size()) text += fmt::format("{},b\n", ++line);
+          if (line > 200'000) cancel = true;
+          std::memcpy(into.data(), text.data(), into.size());
+          text.erase(0, into.size());
+          return into.size();
+        })};
+    const auto done = group_files(options);
+    ASSERT_FALSE(done.has_value());
+    EXPECT_EQ(done.error().code, ErrorCode::interrupted) << done.error().message();
+    EXPECT_FALSE(fs::exists(path("out")));
+  }
+}
+
+TEST_F(GroupLinesTest, ASumIsTooLongInPartsIfItIsAsAWhole) {
   Case how{.keys = {"1,1"}, .key_fields = {0}};
   how.aggregates.sum = true;
   const std::string largest = "170141183460469231731687303715884105727";

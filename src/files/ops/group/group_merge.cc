@@ -13,11 +13,11 @@
 namespace penstock::files {
 namespace {
 
-// Two stretches and their output.
+// Streams of the smallest merge: two extents and their output.
 constexpr uint32_t merge_streams_min = 3;
 
-// The format by which the streams of a pass come back: that of the widest of three kinds of items. Its
-// size is odd where they differ, since an item may then lie across two blocks.
+// The format that decides the comeback of a pass's streams: the widest of items, partials and results. If they differ its
+// size is odd, because an item may then lie across two blocks.
 items::Format widest_format(const GroupLayout& layout) {
   items::Format widest = layout.item_format();
   if (!widest.fixed()) return widest;
@@ -28,7 +28,7 @@ items::Format widest_format(const GroupLayout& layout) {
   return widest;
 }
 
-// Bytes of all inputs; 0 if that is not known.
+// Bytes of all inputs; 0 if unknown.
 uint64_t bytes_of(const std::vector<bowtie::Input>& inputs) {
   uint64_t bytes = 0;
   for (const bowtie::Input& input : inputs) {
@@ -75,7 +75,7 @@ uint32_t GroupPasses::streams_max(uint64_t memory_bytes) const {
   return streams;
 }
 
-// ---- Stretches.
+// ---- Extents.
 
 Status GroupMerge::open() {
   auto file = passes_.temporary();
@@ -87,23 +87,23 @@ Status GroupMerge::open() {
 
 bowtie::Output GroupMerge::output() const {
   return {.file = file_.get(),
-          .offset = stretches_.empty() ? 0 : stretches_.back().end(),
+          .offset = extents_.empty() ? 0 : extents_.back().end(),
           .bytes_max = bowtie::outputs_address_bytes()};
 }
 
 Status GroupMerge::add(GroupTable& table, bowtie::Streams& streams) {
   if (auto status = table.sort(); !status) return status;
   mergeable_bytes_ = std::min<uint64_t>(mergeable_bytes_, streams.window_bytes_max());
-  Stretch stretch{.file = file_,
-                  .offset = stretches_.empty() ? 0 : stretches_.back().end(),
-                  .partials = table.size()};
+  SpillExtent extent{.file = file_,
+                     .offset = extents_.empty() ? 0 : extents_.back().end(),
+                     .partials = table.size()};
   auto status = table.for_each([&](std::string_view partial) {
-    stretch.bytes += partial.size();
+    extent.bytes += partial.size();
     return append(streams.output(0), partial);
   });
   if (!status) return status;
-  passes_.run().count_temporary_bytes(stretch.bytes);
-  stretches_.push_back(std::move(stretch));
+  passes_.run().count_temporary_bytes(extent.bytes);
+  extents_.push_back(std::move(extent));
   return {};
 }
 
@@ -119,27 +119,27 @@ Status GroupMerge::append(bowtie::OutputStream& output, std::string_view partial
 // ---- Merge.
 
 Result<uint32_t> GroupMerge::merge(const bowtie::Output& output, const Write& write) {
-  file_.reset();  // its stretches hold it
+  file_.reset();  // the extents hold it
   const size_t fan_in =
       std::max(passes_.streams_max(passes_.run().usable_bytes()), merge_streams_min) - 1;
   uint32_t levels = 1;
-  for (; stretches_.size() > fan_in; ++levels) {
+  for (; extents_.size() > fan_in; ++levels) {
     auto merged = merge_level(fan_in);
     if (!merged) return std::unexpected(merged.error());
-    stretches_ = std::move(*merged);
+    extents_ = std::move(*merged);
   }
-  auto status = merge_some(stretches_, output, write);
+  auto status = merge_some(extents_, output, write);
   return status ? Result<uint32_t>(levels) : std::unexpected(status.error());
 }
 
-Result<std::vector<Stretch>> GroupMerge::merge_level(size_t fan_in) {
+Result<std::vector<SpillExtent>> GroupMerge::merge_level(size_t fan_in) {
   const auto file = passes_.temporary();
   if (!file) return std::unexpected(file.error());
-  std::vector<Stretch> merged;
-  Stretch one{.file = *file};
-  for (size_t at = 0; at < stretches_.size(); at += fan_in) {
-    const auto some = std::span(stretches_).subspan(at, std::min(fan_in, stretches_.size() - at));
-    // (Partials that become wide may take more bytes than they came with.)
+  std::vector<SpillExtent> merged;
+  SpillExtent one{.file = *file};
+  for (size_t at = 0; at < extents_.size(); at += fan_in) {
+    const auto some = std::span(extents_).subspan(at, std::min(fan_in, extents_.size() - at));
+    // (The output may exceed its inputs, because partials become wide.)
     auto status = merge_some(
         some,
         {.file = file->get(), .offset = one.end(), .bytes_max = bowtie::outputs_address_bytes()},
@@ -153,16 +153,16 @@ Result<std::vector<Stretch>> GroupMerge::merge_level(size_t fan_in) {
   return merged;
 }
 
-Status GroupMerge::merge_some(std::span<const Stretch> some, const bowtie::Output& output,
+Status GroupMerge::merge_some(std::span<const SpillExtent> some, const bowtie::Output& output,
                               const Write& write) {
   std::vector<bowtie::Input> inputs;
-  for (const Stretch& stretch : some) inputs.push_back(stretch.input());
+  for (const SpillExtent& extent : some) inputs.push_back(extent.input());
   return passes_.pass(
       inputs, {output}, [&](bowtie::Streams& streams) { return merge_streams(streams, write); },
       {.memory_bytes = passes_.run().usable_bytes(), .inputs_in_turn = false, .phase = "merge"});
 }
 
-// Partials of one key come in the order of their stretches; the first takes up the others.
+// Partials of one key come in the order of their extents; the first absorbs the others.
 Status GroupMerge::merge_streams(bowtie::Streams& streams, const Write& write) const {
   items::Format by_bytes = layout_.partial_format();
   by_bytes.keys = nullptr;

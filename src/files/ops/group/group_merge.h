@@ -1,7 +1,7 @@
 #pragma once
 
-// Sorted groups that do not fit in one table: each table that is full becomes a sorted stretch of a temporary, and the
-// stretches are merged, which combines the partials of a key.
+// Sorted groups that do not fit in one table: each full table is written as a sorted extent of a temporary, and a merge of
+// the extents combines the partials of each key.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace penstock::files {
 
-// A stretch of a file with partials.
-struct Stretch {
+// An extent of a temporary with the partials of a bucket, or of a full table.
+struct SpillExtent {
   std::shared_ptr<io::File> file;
   uint64_t offset = 0;
   uint64_t bytes = 0;
@@ -41,55 +41,55 @@ class GroupPasses {
   };
   Status pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie::Output> outputs,
               const bowtie::Computation& computation, const Options& options);
-  // A new temporary.
+  // Creates a temporary.
   Result<std::shared_ptr<io::File>> temporary();
 
-  // The streams of later passes need to hold this partial.
+  // Notes a partial that the streams of later passes have to hold.
   void note(std::string_view partial) {
     longest_partial_bytes_ = std::max<uint64_t>(longest_partial_bytes_, partial.size());
   }
-  // The most streams of a pass that can still read the longest partial back. The more streams, the shorter an item may be.
+  // The most streams of a pass that can still read the longest partial. (The more streams, the shorter an item may be.)
   uint32_t streams_max(uint64_t memory_bytes) const;
-  // The longest partial of a pass of so many streams that has all memory.
+  // The longest partial that a pass of so many streams with all memory can read.
   uint64_t item_bytes_max(uint32_t streams) const;
 
  private:
   FileRun& run_;
-  const items::Format format_;  // the widest
+  const items::Format format_;  // the widest of the items, partials and results
   uint64_t longest_partial_bytes_ = 0;
 };
 
-// The stretches and their merge. Thread safety: one thread.
+// The extents and their merge. Thread safety: one thread.
 class GroupMerge {
  public:
   GroupMerge(GroupPasses& passes, const GroupLayout& layout) : passes_(passes), layout_(layout) {}
 
-  // Opens the temporary of the stretches.
+  // Opens the temporary of the extents.
   Status open();
-  // The output of a pass that adds stretches, behind those that are there.
+  // The output of a pass that adds extents behind the present ones.
   bowtie::Output output() const;
-  // Sorts the table, and writes it to that output, the pass's first. Errors: out_of_memory, where neither the pass nor a merge
-  // could hold a group.
+  // Sorts the table and writes it to that output, which must be the first of the pass. Errors: out_of_memory if the pass or a
+  // merge cannot hold a group.
   Status add(GroupTable& table, bowtie::Streams& streams);
 
-  size_t stretches() const { return stretches_.size(); }
-  // Merges all stretches; calls write(output, partial) for each group, in order. Returns the number of levels.
-  // REQUIRES: there are stretches, and the memory of the tables is free.
+  size_t extents() const { return extents_.size(); }
+  // Merges all extents; calls write(output, partial) for each group, in order. Returns the number of levels.
+  // REQUIRES: there are extents, and the memory of the table is free.
   using Write = std::function<Status(bowtie::OutputStream& output, std::string_view partial)>;
   Result<uint32_t> merge(const bowtie::Output& output, const Write& write);
 
  private:
   Status append(bowtie::OutputStream& output, std::string_view partial);
-  Result<std::vector<Stretch>> merge_level(size_t fan_in);
-  Status merge_some(std::span<const Stretch> some, const bowtie::Output& output,
+  Result<std::vector<SpillExtent>> merge_level(size_t fan_in);
+  Status merge_some(std::span<const SpillExtent> some, const bowtie::Output& output,
                     const Write& write);
   Status merge_streams(bowtie::Streams& streams, const Write& write) const;
 
   GroupPasses& passes_;
   const GroupLayout& layout_;
   std::shared_ptr<io::File> file_;
-  std::vector<Stretch> stretches_;
-  uint64_t mergeable_bytes_ = 0;  // of the longest partial that a merge can hold
+  std::vector<SpillExtent> extents_;
+  uint64_t mergeable_bytes_ = 0;  // the longest partial that a merge can hold
 };
 
 }  // namespace penstock::files

@@ -11,6 +11,7 @@
 #include "base/bits.h"
 #include "base/misuse.h"
 #include "base/run_scope.h"
+#include "base/thread.h"
 #include "files/run/file_run.h"
 #include "items/hash.h"
 #include "items/keys/codec.h"
@@ -22,12 +23,12 @@ namespace {
 
 constexpr size_t aggregate_bytes = 8;
 constexpr size_t wide_bytes = 16;
-// A slot's place is in units of eight bytes and has 32 bits, one value of which says "free".
+// A slot has a place of 32 bits in units of eight bytes; one value means "free".
 constexpr uint64_t place_unit = 8;
 constexpr uint64_t data_bytes_most = place_unit * (std::numeric_limits<uint32_t>::max() - 1);
 constexpr unsigned tag_shift = 32;
 constexpr uint64_t place_mask = std::numeric_limits<uint32_t>::max();
-// Assumed bytes of a key and its text when memory is divided.
+// Assumed bytes of a key and its text, for the division of memory.
 constexpr uint64_t text_bytes_usual = 16;
 
 // RowHead::key_bytes of a dead partial.
@@ -45,7 +46,7 @@ uint64_t number_of(std::string_view key) {
   return items::hash_bytes(reinterpret_cast<const std::byte*>(key.data()), key.size());
 }
 
-// Keys are short.
+// Compares keys; fast for short ones.
 bool are_equal(std::string_view a, std::string_view b) {
   if (a.size() != b.size() || a.size() > sizeof(uint64_t)) return a == b;
   if (a.size() == sizeof(uint64_t))
@@ -123,6 +124,12 @@ Result<GroupLayout> GroupLayout::make(const items::Format& format, const Aggrega
   layout.result_ = layout.partial_;
   if (aggregates.sum)
     layout.result_.record_bytes -= static_cast<uint32_t>(sum_bytes - aggregate_bytes);
+  return layout;
+}
+
+GroupLayout GroupLayout::clone() const {
+  GroupLayout layout = *this;
+  if (lines_) layout.lines_ = std::make_shared<GroupLines>(*lines_);
   return layout;
 }
 
@@ -265,23 +272,106 @@ uint32_t bucket_of(std::string_view key, uint32_t level, uint32_t buckets) {
       high_product(mix64(number_of(key) ^ mix64(uint64_t{level} + 1)), buckets));
 }
 
+// ---- Batches.
+
+std::string_view KeyRoom::copy(std::string_view bytes) {
+  bytes_ += bytes.size();
+  if (used_blocks_ == 0 || blocks_[used_blocks_ - 1].size - used_bytes_ < bytes.size()) {
+    if (used_blocks_ == blocks_.size() || blocks_[used_blocks_].size < bytes.size()) {
+      const size_t size = std::max(bytes.size(), block_bytes);
+      blocks_.insert(blocks_.begin() + static_cast<ptrdiff_t>(used_blocks_),
+                     {std::make_unique_for_overwrite<char[]>(size), size});
+    }
+    ++used_blocks_;
+    used_bytes_ = 0;
+  }
+  char* const to = blocks_[used_blocks_ - 1].bytes.get() + used_bytes_;
+  used_bytes_ += bytes.size();
+  if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+  return {to, bytes.size()};
+}
+
+void KeyRoom::clear() {
+  std::erase_if(blocks_, [](const Block& block) { return block.size > block_bytes; });
+  used_blocks_ = used_bytes_ = 0;
+  bytes_ = 0;
+}
+
+KeyedBatch::KeyedBatch(size_t shares, size_t items_max, uint64_t key_bytes_max)
+    : shares_(shares), key_bytes_max_(key_bytes_max) {
+  for (auto& share : shares_) share.reserve(items_max);
+}
+
+void KeyedBatch::clear() {
+  items_ = bowtie::Items({});
+  for (auto& share : shares_) share.clear();
+  room_.clear();
+}
+
+size_t KeyedBatch::assign(const GroupLayout& layout, const bowtie::Items& items, size_t first,
+                          Kind kind) {
+  // Any constant that no level of buckets has.
+  constexpr uint64_t table_salt = 0x6a09e667f3bcc908;
+  clear();
+  items_ = items;
+  kind_ = kind;
+  size_t i = first;
+  for (; i < items.size() && room_.bytes() < key_bytes_max_; ++i) {
+    KeyedItem one{.item = static_cast<uint32_t>(i)};
+    one.key = kind == Kind::partial ? layout.key_of_partial(items[i])
+                                    : layout.key_of_item(items, i, made_);
+    if (one.key.data() == made_.data()) one.key = room_.copy(one.key);
+    one.hash = mix64(number_of(one.key) ^ table_salt);
+    shares_[share_of(one.hash, shares_.size())].push_back(one);
+  }
+  return i - first;
+}
+
+Result<std::string_view> KeyedBatch::partial_of(const GroupLayout& layout, const KeyedItem& item,
+                                                std::string& room) const {
+  if (kind_ == Kind::partial) return items_[item.item];
+  if (auto made = layout.make_partial(items_, item.item, item.key, room); !made)
+    return std::unexpected(made.error());
+  return room;
+}
+
 // ---- Table.
 
-Result<GroupTable> GroupTable::open(const GroupLayout& layout, uint64_t memory_bytes, bool sorts) {
+size_t share_of(uint64_t hash, size_t shares) {
+  return shares == 1 ? 0 : high_product(hash, shares);
+}
+
+namespace {
+
+uint64_t stride_of(uint64_t partial_bytes) {
+  return round_up(partial_bytes, place_unit);
+}
+
+std::string_view partial_of_layout(const GroupLayout& layout, const std::byte* at) {
+  const auto* partial = reinterpret_cast<const char*>(at);
+  return {partial,
+          layout.lines() ? RowHead::at(partial).row_bytes : layout.partial_format().record_bytes};
+}
+
+}  // namespace
+
+Result<GroupTable> GroupTable::open(const GroupLayout& layout, uint64_t memory_bytes, bool sorts,
+                                    unsigned shares) {
   GroupTable table(layout);
   const uint64_t entry_bytes = stride_of(layout.usual_bytes()) + sizeof(Pair);
   if (sorts) {
-    table.sort_bytes_ = sizeof(sorting::KeyDigits) +
-                        sorting::extra_bytes<Pair>(memory_bytes / entry_bytes, {.order = {}});
+    table.sort_bytes_ =
+        shares * sizeof(sorting::KeyDigits) +
+        sorting::extra_bytes<Pair>(memory_bytes / entry_bytes, {.order = {}, .threads = shares});
     memory_bytes -= std::min(memory_bytes, table.sort_bytes_);
   }
   table.memory_bytes_ = memory_bytes;
-  table.slot_count_ = 2 * std::max<uint64_t>(16, memory_bytes / entry_bytes);
+  table.slot_count_ = 2 * shares * std::max<uint64_t>(16, memory_bytes / entry_bytes / shares);
   const uint64_t slots_bytes = round_up(table.slot_count_ * sizeof(uint64_t), os::page_bytes);
   const uint64_t left = memory_bytes - std::min(memory_bytes, slots_bytes);
-  table.data_bytes_max_ = std::min(round_down(left, os::page_bytes), data_bytes_most);
+  const uint64_t data_bytes = std::min(round_down(left, os::page_bytes), data_bytes_most);
   for (auto [part, bytes] : {std::pair{&table.slots_, slots_bytes},
-                             {&table.data_, std::max(table.data_bytes_max_, os::page_bytes + 0)}}) {
+                             {&table.data_, std::max(data_bytes, os::page_bytes + 0)}}) {
     auto reserved = os::Reservation::reserve(bytes);
     if (!reserved) return std::unexpected(reserved.error());
     reserved->charge();
@@ -290,11 +380,34 @@ Result<GroupTable> GroupTable::open(const GroupLayout& layout, uint64_t memory_b
       return system_error(error, fmt::format("commit {} bytes", bytes), "a table of groups");
     if (bytes >= os::huge_page_bytes) (void)os::advise_huge(part->begin(), bytes, true);
   }
+  // Chunks of a huge page: then no two threads wait for the same first use of memory.
+  table.data_chunks_ = std::make_unique<Data>();
+  table.data_chunks_->begin = table.data_.begin();
+  table.data_chunks_->bytes_max = data_bytes;
+  table.data_chunks_->chunk_bytes =
+      shares == 1 ? data_bytes
+                  : std::clamp<uint64_t>(round_down(data_bytes / (64 * shares), os::page_bytes),
+                                         os::page_bytes, os::huge_page_bytes);
+  const uint64_t share_slots = table.slot_count_ / shares;
+  auto* const slots = reinterpret_cast<uint64_t*>(table.slots_.begin());
+  table.shares_.reserve(shares);
+  for (size_t i = 0; i < shares; ++i)
+    table.shares_.push_back(
+        Share(layout, i, shares, slots + i * share_slots, share_slots, table.data_chunks_.get()));
   return table;
 }
 
-uint64_t GroupTable::stride_of(uint64_t partial_bytes) {
-  return round_up(partial_bytes, place_unit);
+bool GroupTable::Data::take(uint64_t bytes, uint64_t& place, uint64_t& end) {
+  uint64_t taken = taken_bytes.load(std::memory_order_relaxed);
+  uint64_t next = 0;
+  do {
+    if (bytes > bytes_max - taken) return false;
+    next =
+        taken + std::min(std::max(chunk_bytes, round_up(bytes, os::page_bytes)), bytes_max - taken);
+  } while (!taken_bytes.compare_exchange_weak(taken, next, std::memory_order_relaxed));
+  place = taken;
+  end = next;
+  return true;
 }
 
 uint64_t GroupTable::bytes_for(uint64_t items, uint64_t bytes) const {
@@ -304,115 +417,44 @@ uint64_t GroupTable::bytes_for(uint64_t items, uint64_t bytes) const {
 
 bool GroupTable::holds(uint64_t items, uint64_t bytes) const {
   if (items > slot_count_ / 2) return false;
-  return bytes_for(items, bytes) - items * sizeof(Pair) <= data_bytes_max_;
+  return bytes_for(items, bytes) - items * sizeof(Pair) <= data_chunks_->bytes_max;
+}
+
+uint64_t GroupTable::size() const {
+  uint64_t size = 0;
+  for (const Share& share : shares_) size += share.size();
+  return size;
+}
+
+uint64_t GroupTable::mean_bytes() const {
+  const uint64_t taken = data_chunks_->taken_bytes.load(std::memory_order_relaxed);
+  uint64_t bytes = 0;
+  for (const Share& share : shares_) {
+    for (const Share::Chunk& chunk : share.chunks_) bytes += chunk.end - chunk.begin;
+  }
+  return std::min(bytes, taken) / std::max<uint64_t>(size(), 1);
 }
 
 void GroupTable::clear() {
   // Given back, the pages come again as zeros, which is what free slots are.
   (void)os::discard(slots_.begin(), slots_.bytes());
-  size_ = 0;
-  data_bytes_ = 0;
+  data_chunks_->taken_bytes.store(0, std::memory_order_relaxed);
+  for (Share& share : shares_) share.clear();
   is_sorted_ = false;
 }
 
 std::string_view GroupTable::partial_at(uint64_t place) const {
-  const auto* partial = reinterpret_cast<const char*>(data_.begin() + place);
-  return {partial,
-          layout_.lines() ? RowHead::at(partial).row_bytes : layout_.partial_format().record_bytes};
+  return partial_of_layout(layout_, data_.begin() + place);
 }
 
-uint64_t GroupTable::first_slot(uint64_t hash) const {
-  return high_product(hash, slot_count_);
-}
-
-uint64_t GroupTable::find_slot(uint64_t hash, uint64_t slot) const {
-  for (;; ++slot) {
-    if (slot == slot_count_) slot = 0;
-    const uint64_t content = slots()[slot];
-    if (content == 0 || content >> tag_shift == (hash & place_mask)) return slot;
-  }
-}
-
-uint64_t GroupTable::place_at(uint64_t slot) const {
-  return ((slots()[slot] & place_mask) - 1) * place_unit;
-}
-
-bool GroupTable::is_dead(uint64_t place) const {
-  return layout_.lines() && RowHead::at(data_.begin() + place).key_bytes == dead_key_bytes;
-}
-
-bool GroupTable::append(std::string_view partial, uint64_t hash, uint64_t slot) {
-  const uint64_t stride = stride_of(partial.size());
-  if (stride > data_bytes_max_ - data_bytes_) return false;
-  std::memcpy(data_.begin() + data_bytes_, partial.data(), partial.size());
-  slots()[slot] = hash << tag_shift | (data_bytes_ / place_unit + 1);
-  data_bytes_ += stride;
-  return true;
-}
-
-size_t GroupTable::look_up(const bowtie::Items& items, size_t first, Kind kind) {
-  // Any constant that no level of buckets has.
-  constexpr uint64_t table_salt = 0x6a09e667f3bcc908;
-  items_ = &items;
-  first_ = first;
-  kind_ = kind;
-  const std::span<Keyed> looked_up(keyed_.get(), std::min(items.size() - first, looked_up_max));
-  for (Keyed& one : looked_up) {
-    one.key = kind == Kind::partial ? layout_.key_of_partial(items[first])
-                                    : layout_.key_of_item(items, first, one.room);
-    one.hash = mix64(number_of(one.key) ^ table_salt);
-    __builtin_prefetch(slots() + first_slot(one.hash));
-    ++first;
-  }
-  if (is_small()) return looked_up.size();
-  for (const Keyed& one : looked_up) {
-    const uint64_t slot = find_slot(one.hash, first_slot(one.hash));
-    if (slots()[slot] != 0) prefetch(place_at(slot));
-  }
-  return looked_up.size();
-}
-
-Result<std::string_view> GroupTable::partial_of(size_t i) {
-  if (kind_ == Kind::partial) return (*items_)[first_ + i];
-  if (auto made = layout_.make_partial(*items_, first_ + i, keyed_[i].key, made_); !made)
-    return std::unexpected(made.error());
-  return made_;
-}
-
-Result<GroupTable::Added> GroupTable::add(size_t i) {
-  const Keyed& one = keyed_[i];
-  uint64_t slot = find_slot(one.hash, first_slot(one.hash));
-  for (; slots()[slot] != 0; slot = find_slot(one.hash, slot + 1)) {
-    if (are_equal(key_at(place_at(slot)), one.key)) return combine(i, slot);
-  }
-  if (size_ >= slot_count_ / 2) return Added::full;
-  const auto partial = partial_of(i);
-  if (!partial) return std::unexpected(partial.error());
-  if (!append(*partial, one.hash, slot)) return Added::full;
-  ++size_;
-  return Added::inserted;
-}
-
-Result<GroupTable::Added> GroupTable::combine(size_t i, uint64_t slot) {
-  for (;;) {
-    const uint64_t place = place_at(slot);
-    auto* const partial = reinterpret_cast<char*>(data_.begin() + place);
-    const auto added = kind_ == Kind::partial ? layout_.add_partial(partial, (*items_)[first_ + i])
-                                              : layout_.add_item(partial, *items_, first_ + i);
-    if (!added) return std::unexpected(added.error());
-    if (*added) return Added::combined;
-    layout_.lines()->widen(partial_at(place), made_);
-    if (!append(made_, keyed_[i].hash, slot)) return Added::full;
-    RowHead{RowHead::at(partial).row_bytes, dead_key_bytes}.store(partial);
-  }
-}
-
-// As a sort of strings wants them.
+// The keys of partials, as a sort of strings reads them.
 class GroupTable::Keys {
  public:
   explicit Keys(const GroupTable& table) : table_(table) {}
 
-  std::string_view key(uint64_t place) const { return table_.key_at(place); }
+  std::string_view key(uint64_t place) const {
+    return table_.layout_.key_of_partial(table_.partial_at(place));
+  }
   void prefetch(uint64_t place, size_t from) const {
     __builtin_prefetch(table_.data_.begin() + place + from);
   }
@@ -425,19 +467,147 @@ class GroupTable::Keys {
 
 Status GroupTable::sort() {
   const MemoryCharge charge(sort_bytes_);
-  const std::span<Pair> pairs(reinterpret_cast<Pair*>(slots_.begin()), size_);
+  const std::span<Pair> all(pairs(), size());
   const bool numeric = layout_.item_format().numeric();
-  uint64_t place = 0;
-  for (Pair& pair : pairs) {
-    while (is_dead(place)) place += stride_of(partial_at(place).size());
-    pair = {numeric ? layout_.prefix_of_key(key_at(place)) : 0, place};
-    place += stride_of(partial_at(place).size());
-  }
+  in_threads(shares_.size(), [&](size_t number) {
+    Pair* pair = pairs();
+    for (size_t i = 0; i < number; ++i) pair += shares_[i].size();
+    (void)shares_[number].for_places([&](uint64_t place) -> Status {
+      const std::string_view key = layout_.key_of_partial(partial_at(place));
+      *pair++ = {numeric ? layout_.prefix_of_key(key) : 0, place};
+      return {};
+    });
+  });
   is_sorted_ = true;
-  if (numeric) return sorting::sort_by_number(pairs, 1);
+  const auto threads = static_cast<unsigned>(shares_.size());
+  if (numeric) return sorting::sort_by_number(all, threads);
   const Keys keys(*this);
-  const auto place_bits = static_cast<unsigned>(std::bit_width(data_bytes_));
-  return sorting::StringPairs(keys, false, 1, place_bits).sort(pairs);
+  const uint64_t taken = data_chunks_->taken_bytes.load(std::memory_order_relaxed);
+  const auto place_bits = static_cast<unsigned>(std::bit_width(taken));
+  return sorting::StringPairs(keys, false, threads, place_bits).sort(all);
+}
+
+// ---- One share.
+
+GroupTable::Share::Share(const GroupLayout& layout, size_t number, size_t shares, uint64_t* slots,
+                         uint64_t slot_count, Data* data)
+    : layout_(shares == 1 ? layout : layout.clone()),
+      number_(number),
+      shares_(shares),
+      slots_(slots),
+      slot_count_(slot_count),
+      data_(data),
+      partials_(data->begin) {}
+
+bool GroupTable::Share::is_dead(uint64_t place) const {
+  return layout_.lines() && RowHead::at(partials_ + place).key_bytes == dead_key_bytes;
+}
+
+uint64_t GroupTable::Share::stride_at(uint64_t place) const {
+  return stride_of(partial_at(place).size());
+}
+
+void GroupTable::Share::clear() {
+  size_ = at_ = end_ = 0;
+  chunks_.clear();
+}
+
+uint64_t GroupTable::Share::first_slot(uint64_t hash) const {
+  return high_product(hash * shares_, slot_count_);
+}
+
+uint64_t GroupTable::Share::find_slot(uint64_t hash, uint64_t slot) const {
+  for (;; ++slot) {
+    if (slot == slot_count_) slot = 0;
+    const uint64_t content = slots_[slot];
+    if (content == 0 || content >> tag_shift == (hash & place_mask)) return slot;
+  }
+}
+
+uint64_t GroupTable::Share::place_at(uint64_t slot) const {
+  return ((slots_[slot] & place_mask) - 1) * place_unit;
+}
+
+std::string_view GroupTable::Share::partial_at(uint64_t place) const {
+  return partial_of_layout(layout_, partials_ + place);
+}
+
+bool GroupTable::Share::append(std::string_view partial, uint64_t hash, uint64_t slot) {
+  const uint64_t stride = stride_of(partial.size());
+  if (stride > end_ - at_) {
+    if (!data_->take(stride, at_, end_)) return false;
+    chunks_.push_back({at_, at_});
+  }
+  std::memcpy(partials_ + at_, partial.data(), partial.size());
+  slots_[slot] = hash << tag_shift | (at_ / place_unit + 1);
+  at_ += stride;
+  chunks_.back().end = at_;
+  return true;
+}
+
+inline void GroupTable::Share::prefetch_partial(uint64_t hash) const {
+  const uint64_t slot = find_slot(hash, first_slot(hash));
+  if (slots_[slot] == 0) return;
+  const std::byte* const partial = partials_ + place_at(slot);
+  __builtin_prefetch(partial, 1);
+  __builtin_prefetch(partial + layout_.usual_bytes() - 1, 1);
+}
+
+Status GroupTable::Share::add(const KeyedBatch& batch, size_t& at) {
+  const std::span<const KeyedItem> items = batch.share(number_);
+  const bool prefetches = !is_small();
+  auto prefetch_slots = [&](size_t begin) {
+    const size_t end = std::min(begin + burst_items, prefetches ? items.size() : 0);
+    for (size_t i = begin; i < end; ++i) __builtin_prefetch(slots_ + first_slot(items[i].hash), 1);
+  };
+  auto prefetch_partials = [&](size_t begin) {
+    const size_t end = std::min(begin + burst_items, prefetches ? items.size() : 0);
+    for (size_t i = begin; i < end; ++i) prefetch_partial(items[i].hash);
+  };
+  prefetch_slots(at);
+  prefetch_slots(at + burst_items);
+  prefetch_partials(at);
+  while (at < items.size()) {
+    const size_t end = std::min(at + burst_items, items.size());
+    prefetch_slots(at + 2 * burst_items);
+    prefetch_partials(at + burst_items);
+    for (; at < end; ++at) {
+      const auto added = add_one(batch, items[at]);
+      if (!added) return std::unexpected(added.error());
+      if (*added == Added::full) return {};
+    }
+  }
+  return {};
+}
+
+Result<GroupTable::Share::Added> GroupTable::Share::add_one(const KeyedBatch& batch,
+                                                            const KeyedItem& item) {
+  uint64_t slot = find_slot(item.hash, first_slot(item.hash));
+  for (; slots_[slot] != 0; slot = find_slot(item.hash, slot + 1)) {
+    if (are_equal(layout_.key_of_partial(partial_at(place_at(slot))), item.key))
+      return combine(batch, item, slot);
+  }
+  if (size_ >= slot_count_ / 2) return Added::full;
+  const auto partial = batch.partial_of(layout_, item, made_);
+  if (!partial) return std::unexpected(partial.error());
+  if (!append(*partial, item.hash, slot)) return Added::full;
+  ++size_;
+  return Added::yes;
+}
+
+Result<GroupTable::Share::Added> GroupTable::Share::combine(const KeyedBatch& batch,
+                                                            const KeyedItem& item, uint64_t slot) {
+  for (;;) {
+    auto* const partial = reinterpret_cast<char*>(partials_ + place_at(slot));
+    const auto added = batch.kind() == KeyedBatch::Kind::partial
+                           ? layout_.add_partial(partial, batch.items()[item.item])
+                           : layout_.add_item(partial, batch.items(), item.item);
+    if (!added) return std::unexpected(added.error());
+    if (*added) return Added::yes;
+    layout_.lines()->widen(partial_at(place_at(slot)), made_);
+    if (!append(made_, item.hash, slot)) return Added::full;
+    RowHead{RowHead::at(partial).row_bytes, dead_key_bytes}.store(partial);
+  }
 }
 
 }  // namespace penstock::files

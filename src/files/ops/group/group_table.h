@@ -1,18 +1,20 @@
 #pragma once
 
-// Groups in memory: for each key one entry, which holds the key and what was aggregated so far.
+// Groups in memory: one entry for each key, with the key and its aggregates so far.
 //
-// Groups go to temporaries and come back as *partials*, which can be combined with other partials
-// of their key as well as with items. Those of lines are drawn in group_lines.h. Those of fixed formats
-// are the key followed by the aggregates, each only if it was asked for; of `distinct` the first item itself.
+// An entry is a *partial*. Partials can be written to temporaries and read back, and be combined with items and with other
+// partials of their key. group_lines.h draws the partials of lines. Those of fixed formats are the key followed by the
+// requested aggregates; with `distinct` the first item itself.
 //
 //   partial of numbers, kv64, records     key | count 8 | sum 8 or 16 | min 8 | max 8
 //
-// (Little-endian.) Sums of signed values are kept in 16 bytes, because whether they overflow must not
-// depend on the order in which partials meet; what comes out has 8. All other results are their partials.
+// (Little-endian.) Sums of signed values take 16 bytes, because the order in which partials meet must not decide
+// whether they overflow; results have 8. All other results equal their partials.
 
+#include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,23 +29,27 @@ namespace penstock::files {
 
 using penstock::ValueField;
 
-// The places of keys, values and counts in items, partials and results. Thread safety: one thread; copies share the state of lines.
+// The layout of keys, values and counts in items, partials and results. Thread safety: one thread, as copies share the state
+// of lines; keys and results, which change nothing, any thread.
 class GroupLayout {
  public:
-  // Fails where the format has no such value, or nothing was asked for.
+  // Fails if the format has no such value, or no aggregate is requested.
   static Result<GroupLayout> make(const items::Format& format, const Aggregates& aggregates,
                                   const GroupLinesOptions& lines = {});
+
+  // A copy with a state of its own.
+  GroupLayout clone() const;
 
   const items::Format& item_format() const { return item_; }
   const items::Format& partial_format() const { return partial_; }
   // A result: the key, and 8 bytes each for count, sum, min and max in this order; a line if the items are lines.
   const items::Format& result_format() const { return result_; }
-  // nullptr: the items are of a fixed size.
+  // nullptr if items have a fixed size.
   GroupLines* lines() const { return lines_.get(); }
 
-  // The columns of rows of CSV that items need to have (bowtie::BatchReader).
+  // The columns that rows of CSV need to be indexed by (bowtie::BatchReader).
   std::vector<size_t> columns() const { return lines_ ? lines_->columns() : std::vector<size_t>(); }
-  // The key of item `i`: a part of it, or made in `room`.
+  // The key of item `i`: a part of the item, or made in `room`.
   std::string_view key_of_item(const bowtie::Items& items, size_t i, std::string& room) const {
     return lines_ ? lines_->key_of_item(items, i, room)
                   : items[i].substr(item_.key_offset, item_.key_bytes);
@@ -51,29 +57,28 @@ class GroupLayout {
   std::string_view key_of_partial(std::string_view partial) const {
     return items::key_of(partial_, partial);
   }
-  // Bytes that a partial has beside its key, and of lines the text that is shown; of a usual one all.
+  // Bytes of a partial beside its key and text; and all bytes of a partial with a usual key.
   uint64_t fixed_bytes() const;
   uint64_t usual_bytes() const;
   // REQUIRES: there is a count.
   uint64_t count_of_partial(std::string_view partial) const;
-  // Order of these is order of keys, up to ties that comparing the bytes decides. Of numbers there
-  // are none.
+  // A number whose order is the order of the keys; ties are decided by the bytes. Numbers have no ties.
   uint64_t prefix_of_key(std::string_view key) const;
 
-  // The partial of item `i`, in `to`. Errors of this, add_item() and join(): a sum of unsigned values does not fit
-  // 8 bytes; those of GroupLines.
+  // Writes the partial of item `i` to `to`. Errors of this, add_item(), add_partial() and join(): a sum of unsigned values
+  // does not fit 8 bytes; those of GroupLines.
   Status make_partial(const bowtie::Items& items, size_t i, std::string_view key,
                       std::string& to) const;
-  // An item, or a partial, of the same key joins a partial. False, and nothing has changed: the partial is too narrow
+  // Adds an item, or a partial, of the same key. Returns false and changes nothing if the partial is too narrow
   // (GroupLines::widen()).
   Result<bool> add_item(char* partial, const bowtie::Items& items, size_t i) const;
   Result<bool> add_partial(char* partial, std::string_view other) const;
   Status join(std::string& partial, std::string_view other) const;
-  // Appends the result that a finished partial stands for. Errors: a sum does not fit 8 bytes.
+  // Appends the result of a complete partial. Errors: a sum does not fit 8 bytes.
   Status append_result(std::string_view partial, std::string& to) const;
 
  private:
-  // What is aggregated of a key. The sum holds 64-bit values of either sign.
+  // The aggregates of a key. The sum has room for 64-bit values of either sign.
   struct Values {
     uint64_t count = 0;
     __int128_t sum = 0;
@@ -86,7 +91,7 @@ class GroupLayout {
   Values values_of_partial(const char* aggregates) const;
   void write_values(const Values& values, char* aggregates) const;
   Result<bool> combine(char* partial, const Values& values) const;
-  // Where a partial's aggregates begin.
+  // The offset of the aggregates in a partial.
   size_t aggregates_offset() const { return partial_.key_bytes; }
 
   items::Format item_;
@@ -97,62 +102,193 @@ class GroupLayout {
   std::shared_ptr<GroupLines> lines_;
 };
 
-// Which of `buckets` a key goes to. Another level spreads the keys of one bucket evenly again.
+// The bucket, of `buckets`, that a key belongs to. Each level spreads the keys of one bucket evenly again.
 uint32_t bucket_of(std::string_view key, uint32_t level, uint32_t buckets);
+
+// An item of a batch, with its key.
+struct KeyedItem {
+  std::string_view key;
+  uint64_t hash = 0;
+  uint32_t item = 0;  // its number in the batch
+};
+
+// Copies of keys, which keep their addresses until clear(). Thread safety: one thread.
+class KeyRoom {
+ public:
+  std::string_view copy(std::string_view bytes);
+  void clear();
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr size_t block_bytes = 16 << 10;
+  struct Block {
+    std::unique_ptr<char[]> bytes;
+    size_t size = 0;
+  };
+  std::vector<Block> blocks_;
+  size_t used_blocks_ = 0;
+  size_t used_bytes_ = 0;  // bytes used in the last used block
+  uint64_t bytes_ = 0;
+};
+
+// A batch of items or partials with their keys, divided by the shares of a table that own the keys.
+//
+// Thread safety: one thread at a time. Invariant: items and keys stay readable while the batch's bytes do.
+class KeyedBatch {
+ public:
+  enum class Kind { item, partial };
+  // Made keys take at most about so many bytes; `items_max`: room for so many items is there from the beginning.
+  explicit KeyedBatch(size_t shares, size_t items_max = 0,
+                      uint64_t key_bytes_max = uint64_t{64} << 10);
+
+  // Computes the keys of the items from number `first` on, and returns of how many: fewer than there are if
+  // their keys take much room.
+  size_t assign(const GroupLayout& layout, const bowtie::Items& items, size_t first, Kind kind);
+  void clear();
+
+  size_t shares() const { return shares_.size(); }
+  std::span<const KeyedItem> share(size_t number) const { return shares_[number]; }
+  const bowtie::Items& items() const { return items_; }
+  Kind kind() const { return kind_; }
+  // The partial of an item, made in `room` or a part of the batch.
+  Result<std::string_view> partial_of(const GroupLayout& layout, const KeyedItem& item,
+                                      std::string& room) const;
+
+ private:
+  bowtie::Items items_ = bowtie::Items({});
+  Kind kind_ = Kind::item;
+  std::vector<std::vector<KeyedItem>> shares_;
+  uint64_t key_bytes_max_;
+  std::string made_;
+  KeyRoom room_;
+};
 
 // Open addressing: a slot holds 32 bits of the hash and the place of a partial; partials lie one
 // behind the other. Half of the slots stay free, so that probes are short, and so that sort() finds
 // its memory there: two slots a partial are a pair of eight bytes of the key and the place.
 //
-// A place in a large table is in no cache. So many items are looked up before the first of them is added: meanwhile
-// their slots, and then the partials to which these lead, are on their way from memory.
+// A place in a large table is in no cache. So the slots of some items, then the partials to which these lead, are
+// prefetched before the items are added: in bursts, because a prefetch whose page is not in the TLB holds up what follows,
+// and only neighbouring ones wait together.
+//
+// A table has one or more shares, each for one thread: a share owns the keys whose hashes begin with its number, a
+// part of the slots, and chunks of the partials' memory, which it takes as it needs them. So threads share nothing but
+// a counter, no key is in two shares, and sort() orders all shares at once.
 //
 // A partial that is too narrow for its sums (group_lines.h) is written once more, wide, and the narrow one is dead.
 //
 // Memory is taken from the system as partials come, and never more than was given.
 //
-// Thread safety: none. Invariants: no two partials have the same key; size() is at most half of the
-// slots.
+// Thread safety: each share belongs to one thread at a time; everything else to one thread, while no share is used.
+// Invariants: no two partials have the same key; a share's size is at most half of its slots.
 class GroupTable {
- public:
-  // `sorts`: what sort() takes beside the table is taken off its memory.
-  static Result<GroupTable> open(const GroupLayout& layout, uint64_t memory_bytes,
-                                 bool sorts = false);
+  struct Data;
 
-  // Whether so many partials of so many bytes in all fit, whatever their keys are.
+ public:
+  // The partials of the keys that one thread owns. Thread safety: one thread at a time.
+  class Share {
+   public:
+    // Adds the batch's items of this share from number `at` on, and advances `at` to the first that was not added: the end, an
+    // item for which the table is full, or the item whose error it returns. Errors: those of the layout.
+    Status add(const KeyedBatch& batch, size_t& at);
+    uint64_t size() const { return size_; }
+    // The layout, with a state that is this share's alone if there are several.
+    const GroupLayout& layout() const { return layout_; }
+
+   private:
+    friend class GroupTable;
+    enum class Added { yes, full };
+    struct Chunk {
+      uint64_t begin = 0, end = 0;  // the range of its partials
+    };
+
+    // Items whose slots, or whose partials, are prefetched at once.
+    static constexpr size_t burst_items = 32;
+
+    Share(const GroupLayout& layout, size_t number, size_t shares, uint64_t* slots,
+          uint64_t slot_count, Data* data);
+    // A small table is in the cache: a prefetch gains nothing.
+    bool is_small() const { return size_ < 4096; }
+    // Calls use(place), a Status, for each partial in the order in which they came.
+    template <class Use>
+    Status for_places(Use use) const {
+      for (const Chunk& chunk : chunks_) {
+        for (uint64_t place = chunk.begin; place < chunk.end;) {
+          const uint64_t next = place + stride_at(place);
+          if (!is_dead(place)) {
+            if (Status status = use(place); !status) return status;
+          }
+          place = next;
+        }
+      }
+      return {};
+    }
+    bool is_dead(uint64_t place) const;
+    uint64_t stride_at(uint64_t place) const;
+    // The first slot from `slot` on that is free, or has the tag of the hash.
+    uint64_t find_slot(uint64_t hash, uint64_t slot) const;
+    uint64_t first_slot(uint64_t hash) const;
+    uint64_t place_at(uint64_t slot) const;
+    std::string_view partial_at(uint64_t place) const;
+    // (Inlined by force: GCC drops calls of a function that only prefetches, because it counts as pure.)
+    [[gnu::always_inline]] void prefetch_partial(uint64_t hash) const;
+    Result<Added> add_one(const KeyedBatch& batch, const KeyedItem& item);
+    Result<Added> combine(const KeyedBatch& batch, const KeyedItem& item, uint64_t slot);
+    // Writes a partial behind the others, and its place to the slot. Returns false if it has no room.
+    bool append(std::string_view partial, uint64_t hash, uint64_t slot);
+    void clear();
+
+    GroupLayout layout_;
+    size_t number_;
+    size_t shares_;
+    uint64_t* slots_;
+    uint64_t slot_count_;
+    Data* data_;
+    std::byte* partials_;
+    uint64_t size_ = 0;
+    uint64_t at_ = 0, end_ = 0;  // free range of the present chunk
+    std::vector<Chunk> chunks_;
+    std::string made_;
+  };
+
+  // `sorts`: `memory_bytes` includes the memory that sort() needs beside the table. `shares`: the number of threads that add
+  // and sort.
+  static Result<GroupTable> open(const GroupLayout& layout, uint64_t memory_bytes,
+                                 bool sorts = false, unsigned shares = 1);
+
+  // True if so many partials of so many bytes in all fit, whatever their keys are. (Of several shares one may still be full
+  // before.)
   bool holds(uint64_t items, uint64_t bytes) const;
-  // What so many would take.
+  // The memory that so many partials take.
   uint64_t bytes_for(uint64_t items, uint64_t bytes) const;
   uint64_t memory_bytes() const { return memory_bytes_; }
 
-  enum class Kind { item, partial };
-  enum class Added { combined, inserted, full };
-  // Looks up items, or partials, from number `first` on, and returns how many. They stay readable while they are added.
-  size_t look_up(const bowtie::Items& items, size_t first, Kind kind);
-  // Adds number `i` of those that were looked up. `full`: nothing has changed. Errors: those of the layout.
-  Result<Added> add(size_t i);
-  // The partial of number `i`, which is not added then. Readable until the next call.
-  Result<std::string_view> partial_of(size_t i);
-  size_t item_bytes(size_t i) const { return (*items_)[first_ + i].size(); }
+  size_t shares() const { return shares_.size(); }
+  Share& share(size_t number) { return shares_[number]; }
 
-  uint64_t size() const { return size_; }
+  uint64_t size() const;
   void clear();
   // Orders the partials by key; until clear(), nothing can be added. Errors: out_of_memory.
   Status sort();
+  // The mean bytes of a partial.
+  uint64_t mean_bytes() const;
 
-  // Calls use(partial) for each, a Status; stops at the first error and returns it.
+  // Calls use(partial), which returns a Status, for each partial; stops at the first error and returns it.
   template <class Use>
   Status for_each(Use use) {
-    uint64_t place = 0;
-    for (uint64_t i = 0; i < size_; ++i) {
-      if (is_sorted_) {
-        place = pairs()[i].value;
-        if (i + looked_up_max < size_) prefetch(pairs()[i + looked_up_max].value);
-      }
-      while (is_dead(place)) place += stride_of(partial_at(place).size());
-      const std::string_view partial = partial_at(place);
-      if (Status status = use(partial); !status) return status;
-      if (!is_sorted_) place += stride_of(partial.size());
+    if (is_sorted_) return for_sorted(0, size(), use);
+    for (const Share& share : shares_) {
+      auto status = share.for_places([&](uint64_t place) { return use(partial_at(place)); });
+      if (!status) return status;
+    }
+    return {};
+  }
+  // Calls use(partial) for partials `begin` to `end` in the order of the keys. Thread safety: any thread, until clear().
+  template <class Use>
+  Status for_sorted(uint64_t begin, uint64_t end, Use use) const {
+    for (uint64_t i = begin; i < end; ++i) {
+      if (i + sorted_ahead < end) prefetch(pairs()[i + sorted_ahead].value);
+      if (Status status = use(partial_at(pairs()[i].value)); !status) return status;
     }
     return {};
   }
@@ -160,55 +296,40 @@ class GroupTable {
  private:
   using Pair = sorting::KeyValue;  // its value: a place
   class Keys;
+  static constexpr uint64_t sorted_ahead = 32;
+
+  // The memory of partials, which all shares take chunks of.
+  struct Data {
+    std::byte* begin = nullptr;
+    uint64_t bytes_max = 0;
+    uint64_t chunk_bytes = 0;
+    std::atomic<uint64_t> taken_bytes{0};
+
+    // Takes a chunk of at least `bytes`, [place, end). Returns false if there is none.
+    bool take(uint64_t bytes, uint64_t& place, uint64_t& end);
+  };
 
   explicit GroupTable(const GroupLayout& layout) : layout_(layout) {}
-  uint64_t* slots() const { return reinterpret_cast<uint64_t*>(slots_.begin()); }
   Pair* pairs() const { return reinterpret_cast<Pair*>(slots_.begin()); }
   std::string_view partial_at(uint64_t place) const;
-  std::string_view key_at(uint64_t place) const {
-    return layout_.key_of_partial(partial_at(place));
-  }
-  static uint64_t stride_of(uint64_t partial_bytes);
-
-  // All that a look finds is in the cache: nothing is won by a prefetch.
-  bool is_small() const { return size_ < 4096; }
-  static constexpr size_t looked_up_max = 32;
-
-  struct Keyed {
-    std::string_view key;
-    uint64_t hash = 0;
-    std::string room;  // of a key that is made
-  };
-  // From `slot` on the first one that is free, or has the tag of a hash.
-  uint64_t find_slot(uint64_t hash, uint64_t slot) const;
-  uint64_t first_slot(uint64_t hash) const;
-  uint64_t place_at(uint64_t slot) const;
   // A usual partial may lie across two cache lines.
   void prefetch(uint64_t place) const {
-    __builtin_prefetch(data_.begin() + place, 1);
-    __builtin_prefetch(data_.begin() + place + layout_.usual_bytes() - 1, 1);
+    __builtin_prefetch(data_.begin() + place);
+    __builtin_prefetch(data_.begin() + place + layout_.usual_bytes() - 1);
   }
-  // The partial there was written once more.
-  bool is_dead(uint64_t place) const;
-  // Writes a partial behind the others, for this slot. False: it has no room.
-  bool append(std::string_view partial, uint64_t hash, uint64_t slot);
-  Result<Added> combine(size_t i, uint64_t slot);
 
   GroupLayout layout_;
   os::Reservation slots_;
   os::Reservation data_;
+  std::unique_ptr<Data> data_chunks_;
+  std::vector<Share> shares_;
   uint64_t memory_bytes_ = 0;
   uint64_t slot_count_ = 0;
-  uint64_t data_bytes_max_ = 0;
-  uint64_t size_ = 0;
-  uint64_t data_bytes_ = 0;
   bool is_sorted_ = false;
   uint64_t sort_bytes_ = 0;
-  const bowtie::Items* items_ = nullptr;  // those that were looked up, from first_ on
-  size_t first_ = 0;
-  Kind kind_ = Kind::item;
-  std::unique_ptr<Keyed[]> keyed_ = std::make_unique<Keyed[]>(looked_up_max);
-  std::string made_;
 };
+
+// The share that owns the keys of a hash.
+size_t share_of(uint64_t hash, size_t shares);
 
 }  // namespace penstock::files
