@@ -119,8 +119,8 @@ BatchReader::BatchReader(InputStream& input, const items::Format& format, size_t
     : input_(input),
       format_(format),
       item_bytes_max_(item_bytes_max),
-      passed_(passed),
-      rows_(items::RowIndex::of(format, columns)) {}
+      rows_(items::RowIndex::of(format, columns)),
+      passed_(passed) {}
 
 bool BatchReader::next() {
   if (bytes_ > 0) input_.advance(std::exchange(bytes_, 0));

@@ -11,7 +11,7 @@ std::unexpected<Error> bad_row(const items::Format& format, const std::string& f
       file, items::hint_of_fault(format));
 }
 
-// Finds the item at at_, asking the reader for more when it is not whole.
+// Finds the item at at_; reads more if it is not whole.
 bool Cursor::find_item() {
   const items::Format& format = order_.format();
   for (bool asked = false;; asked = true) {

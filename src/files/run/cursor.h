@@ -1,6 +1,6 @@
 #pragma once
 
-// Walks over the items of one piece in order: for checking, and for what looks at single items.
+// Walks over the items of one piece in order: for checks, and for readers of single items.
 
 #include <algorithm>
 #include <string_view>
@@ -19,7 +19,7 @@ std::unexpected<Error> bad_row(const items::Format& format, const std::string& f
 // its place in the order, up to ties.
 class Cursor {
  public:
-  // An item that is longer than the reader's blocks is an error. `name` of the piece, for messages.
+  // An item that is longer than the reader's blocks is an error. `name`: the piece's, for messages.
   Cursor(const items::ItemOrder& order, std::string name, std::shared_ptr<PieceReader> reader)
       : order_(order),
         name_(std::move(name)),
@@ -29,13 +29,13 @@ class Cursor {
         end_(at_),
         lines_(std::max<uint64_t>(reader_->head_lines(), order_.format().header_lines)) {}
 
-  // Goes to the first or next item. False: done, or an error that status() tells.
+  // Moves to the first or next item. Returns false at the end, or on an error (status()).
   bool next();
   bool done() const { return done_; }
   Status status() const;
 
   std::string_view item() const { return item_; }
-  // Only of the last item of a file: what ends a line is not there.
+  // True if the item is the last line of a file and lacks its end.
   bool lacks_newline() const { return lacks_newline_; }
   items::Place place() const {
     return {.line = line_, .row = order_.format().header_lines + items_};
@@ -50,12 +50,12 @@ class Cursor {
   std::shared_ptr<PieceReader> reader_;
   size_t block_bytes_;
   const std::byte* at_;   // the next item
-  const std::byte* end_;  // what is known to be readable
+  const std::byte* end_;  // end of the bytes that are readable
   std::string_view item_;
   uint64_t prefix_ = 0;
-  uint64_t items_ = 0;  // that were passed
-  uint64_t lines_;      // of them, and of the head
-  uint64_t line_ = 0;   // where the present item begins
+  uint64_t items_ = 0;  // items passed so far
+  uint64_t lines_;      // lines of these items and of the head
+  uint64_t line_ = 0;   // line on which the present item begins
   std::optional<items::ItemFault> fault_;
   bool lacks_newline_ = false;
   bool done_ = false;

@@ -5,14 +5,14 @@
 namespace penstock::files {
 namespace {
 
-constexpr uint32_t depth_max = 64;  // more requests in flight make no disk faster
+constexpr uint32_t depth_max = 64;  // no disk gets faster with more requests in flight
 
 }  // namespace
 
 pool::Mechanism mechanism_of(const FilesOptions& options, size_t block_bytes,
                              uint64_t total_bytes) {
   if (options.mechanism != pool::Mechanism::automatic) return options.mechanism;
-  // One block moves there and back: to find out what moves blocks fastest takes longer.
+  // Measuring which mechanism is fastest takes longer than moving one block.
   if (total_bytes <= block_bytes) return pool::mremap_or_shared();
   return pool::preferred(pool::Use::same_thread, block_bytes);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Blocks and requests of one thread: a pool, an engine, and the two together.
+// The blocks and requests of one thread: a pool, an engine, and a BlockIo over both.
 
 #include <memory>
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace penstock::files {
 
-// For blocks that move about within one thread; of `total_bytes`, where that is known.
+// The mechanism for blocks that move within one thread. `total_bytes`: of all blocks, if known.
 pool::Mechanism mechanism_of(const FilesOptions& options, size_t block_bytes,
                              uint64_t total_bytes = UINT64_MAX);
 
-// The engine that runs requests, for reports; of so many bytes, where that is known.
+// The name of the engine that runs requests, for reports. `total_bytes`: of all requests, if known.
 std::string engine_name(uint64_t total_bytes = UINT64_MAX);
 
 // Thread safety: one thread. Move-only.
 class FileIo {
  public:
-  // `total_bytes`: of all requests together, where that is known.
+  // `total_bytes`: of all requests together, if known.
   static Result<FileIo> open(const FilesOptions& options, size_t block_bytes, uint32_t blocks,
                              uint64_t total_bytes = UINT64_MAX);
 
@@ -30,7 +30,7 @@ class FileIo {
  private:
   std::unique_ptr<pool::Pool> pool_;
   std::unique_ptr<io::Engine> engine_;
-  std::unique_ptr<stream::BlockIo> io_;  // goes first: it waits for what is in flight
+  std::unique_ptr<stream::BlockIo> io_;  // destroyed first: it waits for requests in flight
 };
 
 }  // namespace penstock::files

@@ -24,16 +24,16 @@ namespace {
 constexpr size_t pass_block_bytes_min = 4 * KiB;
 constexpr size_t pass_block_bytes_max = 2 * MiB;
 constexpr uint64_t blocks_per_stream = 32;
-// A line at least so long can be held.
+// The least line length that every pass can hold.
 constexpr uint64_t line_bytes_held = 64 * KiB;
-// What a stream takes beside its blocks: the file, its place in tables.
+// Memory of a stream beside its blocks: the file, its entries in tables.
 constexpr uint64_t bytes_beside_blocks = 2 * KiB;
-// What a thread that fills a stream has touched of its stack, and what it knows.
+// Memory of a thread that fills a stream: the touched part of its stack, and its state.
 constexpr uint64_t bytes_of_thread = 64 * KiB;
-// Of the memory of a pass, what may be promised to streams.
+// The share of a pass's memory that is reserved for streams.
 constexpr uint64_t promised_divisor = 2;
 
-// Of items whose size divides every block none lies across two.
+// True if no item lies across two blocks, because its size divides every block.
 bool divides_blocks(const items::Format& format) {
   return format.fixed() && std::has_single_bit(format.record_bytes) &&
          format.record_bytes <= pass_block_bytes_min;
@@ -43,10 +43,10 @@ uint64_t item_bytes_held(const items::Format& format) {
   return format.fixed() ? format.record_bytes : line_bytes_held;
 }
 
-// Points of a staircase: more than a page has room for.
+// Points of a staircase in the statistics: more than fit on a page.
 constexpr size_t stairs_shown_max = 256;
 
-// The means of neighbours, where there are more values than that.
+// The values, or the means of neighbours if there are more than `values_max`.
 std::vector<double> thinned(const std::vector<double>& values, size_t values_max) {
   if (values.size() <= values_max) return values;
   std::vector<double> means;
@@ -60,10 +60,10 @@ std::vector<double> thinned(const std::vector<double>& values, size_t values_max
   return means;
 }
 
-// What plans reckon with where nobody measured.
+// The device that plans assume if none was measured.
 constexpr const char* usual_device = "nvme-ssd";
 
-// A switch of a device without an arm takes less. (Of an emulated one nobody tells FileRun::device().)
+// The longest switch of a device without an arm. (FileRun::device() does not know an emulated device.)
 constexpr double short_switch_seconds = 1e-3;
 
 bool switches_for_nothing(const bowtie::DeviceProfile& device) {
@@ -86,7 +86,7 @@ PassShape shape_of_pass(const items::Format& format, uint32_t streams, uint64_t 
                                          pass_block_bytes_min, pass_block_bytes_max);
   if (!divides_blocks(format)) {
     uint64_t held_bytes = item_bytes_held(format);
-    // Where there is room, longer lines can be held: an eighth of the memory for all streams.
+    // Longer lines may have an eighth of the memory, for all streams together.
     if (!format.fixed()) {
       held_bytes = std::max(held_bytes, memory_bytes / 8 / std::max(1u, streams));
     }
@@ -98,7 +98,7 @@ PassShape shape_of_pass(const items::Format& format, uint32_t streams, uint64_t 
 
 namespace {
 
-// What the blocks of a pass may take.
+// The memory for the blocks of a pass.
 uint64_t memory_of_blocks(uint32_t streams, uint64_t memory_bytes) {
   return memory_bytes - std::min(memory_bytes, streams * bytes_beside_blocks);
 }
@@ -170,7 +170,7 @@ Status FileRun::take_headers(bool own) {
       auto same = check_same_header(options_.format, header->text, input.name, header_, first);
       if (!same) return same;
     }
-    // A file that is known to hold nothing else need not be read; but a header of one's own needs its run.
+    // A file that holds nothing but its head is not read, unless its own header is needed.
     places_[i].reset();
     if (input.bytes == 0 && !own) continue;
     places_[i] = static_cast<uint32_t>(inputs.size());
@@ -186,7 +186,7 @@ Status FileRun::take_headers(bool own) {
 
 namespace {
 
-// `taken`, and what follows it.
+// A source of `taken` followed by `rest`.
 std::unique_ptr<Source> source_behind(std::string taken, const std::shared_ptr<Source>& rest) {
   auto read = [taken = std::move(taken), rest,
                at = size_t{0}](std::span<std::byte> into) mutable -> Result<size_t> {
@@ -201,8 +201,8 @@ std::unique_ptr<Source> source_behind(std::string taken, const std::shared_ptr<S
 
 }  // namespace
 
-// Of what comes in order some bytes more are read: of a pipe they come again in front of the rest, a
-// compressed file is read once more.
+// Reading the head of an in-order input also reads some bytes behind it: of a pipe these are put in front of the rest, a
+// compressed file is read again.
 Result<TakenHeader> FileRun::take_header(bowtie::Input& input) {
   std::optional<io::File> opened;
   if (input.file == nullptr) {
@@ -311,7 +311,7 @@ void FileRun::start_with(std::vector<bowtie::Input> inputs) {
   for (const bowtie::Input& input : inputs_) input_bytes_ += input.bytes;
 }
 
-// What comes in order has blocks of its own beside those that are promised to every input.
+// An in-order input has blocks of its own beside those that are reserved for every input.
 uint64_t FileRun::planned_stream_bytes() const {
   const uint64_t bytes = stream_bytes_min(options_.format);
   return 2 * bytes + (in_order_bytes_ > 0 ? bytes + in_order_bytes_ : 0);
@@ -343,7 +343,7 @@ bowtie::RunOptions FileRun::run_options(const PassOptions& options, uint32_t str
   return run;
 }
 
-// A side whose only stream passes through has no staircase.
+// A side with a single stream has no staircase.
 void FileRun::note_staircases(const bowtie::Staircases& stairs, const char* phase) {
   auto note = [&](uint32_t streams, const bowtie::MeasuredStairs& measured,
                   const std::vector<double>& predicted, const char* what) {
@@ -378,7 +378,7 @@ Status FileRun::pass(const std::vector<bowtie::Input>& inputs, std::vector<bowti
   auto result = bowtie::run(inputs, std::move(outputs), computation, run);
   if (!result) return std::unexpected(named(result.error(), inputs));
   for (bowtie::Staircases& stairs : result->staircases) {
-    // To the schedule they are one input, which keeps no stairs.
+    // The schedule sees the inputs as one, which has no stairs.
     if (in_turn != nullptr) stairs.schedule = in_turn->schedule();
     if (options.inputs_in_turn) stairs.input = {};
     note_staircases(stairs, options.phase);
@@ -396,7 +396,7 @@ Status FileRun::plan(const bowtie::Plan& plan, const std::vector<bowtie::Input>&
   const bowtie::PlanRunOptions run{.run = run_options(options, streams),
                                    .temporary = [this] { return temporary(); }};
   const auto result = bowtie::run_plan(plan, inputs, output, merge, run);
-  // Its numbers of inputs are those of one merge among many.
+  // Input numbers in its errors belong to one merge of many, so they name no file.
   if (!result) return std::unexpected(named(result.error(), {}));
   count_temporary_bytes(result->temporary_bytes);
   output_bytes_ = result->output_bytes;
@@ -405,7 +405,7 @@ Status FileRun::plan(const bowtie::Plan& plan, const std::vector<bowtie::Input>&
   return {};
 }
 
-// What the executor knows as a number, the user knows by name.
+// Replaces the input number in an error by the name of the file.
 Error FileRun::named(Error error, const std::vector<bowtie::Input>& inputs) {
   if (error.code == ErrorCode::cancelled) return interrupted() ? error : interrupted().error();
   constexpr std::string_view prefix = "input ";
@@ -425,8 +425,8 @@ Error FileRun::named(Error error, const std::vector<bowtie::Input>& inputs) {
 }
 
 Result<std::unique_ptr<io::File>> FileRun::temporary() {
-  if (!told_ && options_.notice) {
-    told_ = true;
+  if (!has_noticed_ && options_.notice) {
+    has_noticed_ = true;
     const std::string notice =
         io::notice_of_temporaries(options_.temp_directories, temp_directories_);
     if (!notice.empty()) options_.notice(notice);

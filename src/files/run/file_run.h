@@ -1,7 +1,7 @@
 #pragma once
 
-// What merging, partitioning, grouping and joining of files share: options, memory, passes of the
-// executor (files/bowtie/run.h), temporaries, messages, figures.
+// The base of merge, partition, group and join: options, memory, passes of the executor (files/bowtie/run.h), temporaries,
+// messages, figures.
 
 #include <memory>
 #include <optional>
@@ -20,9 +20,8 @@ namespace penstock::files {
 // The least memory_bytes.
 inline constexpr uint64_t files_memory_bytes_min = 32 * MiB;
 
-// The blocks of a pass, and how far its streams come back: as large as leaves each stream many of
-// them, and a window that holds an item. Lines are as long as they are: 64 KiB, or a block where
-// that is more.
+// The block size of a pass and the comeback of its streams: each stream has many blocks, and a window holds an item. A
+// line may always have 64 KiB, or a block if that is more.
 struct PassShape {
   size_t block_bytes = 0;
   uint32_t comeback_blocks = 0;
@@ -31,33 +30,33 @@ PassShape shape_of_pass(const items::Format& format, uint32_t streams, uint64_t 
 // The longest item of a pass of so many streams that has so much memory.
 uint64_t item_bytes_max_of_pass(const items::Format& format, uint32_t streams,
                                 uint64_t memory_bytes);
-// How many streams a pass of so much memory holds.
+// The number of streams that a pass with so much memory holds.
 uint32_t streams_max(const items::Format& format, uint64_t memory_bytes);
-// What a stream needs at least.
+// The least memory of a stream.
 uint64_t stream_bytes_min(const items::Format& format);
 
-// One run of a command. Thread safety: one thread, as said; progress comes from others.
+// One run of a command. Thread safety: one thread; other threads report progress.
 class FileRun {
  public:
   // `verb`: "merge", for messages.
   FileRun(const FilesOptions& options, const char* verb);
 
-  // The inputs, looked at: those that hold anything, with their sizes where they have one. Fails
-  // where the memory is too small, and on what cannot be opened or does not hold whole items.
+  // Opens the inputs, and keeps those that are not empty, with their sizes if known. Fails if the memory is too small, or
+  // if an input cannot be opened or is not a whole number of items.
   struct StartOptions {
-    std::vector<items::Format> formats = {};  // of each input, where they differ from each other
-    // Read in place of an input that somebody else has read: a file, or nothing (nullptr).
+    std::vector<items::Format> formats = {};  // one for each input, if they differ
+    // Files to read in place of inputs that were read already; nullptr: the input was empty.
     std::vector<std::optional<const io::File*>> instead = {};
-    bool own_headers = false;  // each input has a header of its own: headers()
+    bool own_headers = false;  // keeps each input's header: headers()
   };
   Status start(const StartOptions& how);
   Status start() { return start({}); }
-  // Instead: these, which somebody else has opened and knows.
+  // Starts with inputs that the caller has opened.
   void start_with(std::vector<bowtie::Input> inputs);
   const std::vector<bowtie::Input>& inputs() const { return inputs_; }
-  // Where among these each of the options' inputs is; nothing: it holds nothing.
+  // The index of each of the options' inputs in inputs(); empty for an empty input.
   const std::vector<std::optional<uint32_t>>& places() const { return places_; }
-  // For a result that is written beside the inputs. `bytes`: as much as is known before.
+  // The options of an output that may replace an input. `bytes`: its size, as far as known.
   io::OutputOptions output_options(uint64_t bytes = 0) const {
     return {.rules = options_.output_rules,
             .inputs = guard_,
@@ -67,20 +66,20 @@ class FileRun {
   Result<io::File> open_output(uint64_t bytes = 0) const {
     return files::open_output(options_, output_options(bytes));
   }
-  // The head of the first of them that holds anything; the others have the same columns, and none of them
-  // has one any more. Its last line has an end.
+  // The head of the first input that is not empty, with the end of its last line; the others have the same columns.
+  // inputs() begin behind their heads.
   const std::string& header() const { return header_; }
-  // The head of each of the options' inputs, where they are their own.
+  // The head of each of the options' inputs, with own_headers.
   const std::vector<std::string>& headers() const { return headers_; }
-  // Of the items: the options' one, with keys that the header names.
+  // The format of the items: the options', with the keys that the header names.
   const items::Format& format() const { return format_; }
-  // The header, at the beginning of an output.
+  // Writes the header at the beginning of an output.
   Status write_header(io::File& output) const;
-  // unknown_bytes where one comes in order.
+  // The bytes of all inputs; unknown_bytes if one is in order.
   uint64_t input_bytes() const { return input_bytes_; }
-  // What blocks and tables may take.
+  // The memory for blocks and tables.
   uint64_t usable_bytes() const { return usable_bytes_; }
-  // What a stream of a merge needs, for plans.
+  // The memory of a stream of a merge, for plans.
   uint64_t planned_stream_bytes() const;
   const bowtie::DeviceProfile& device() const;
 
@@ -90,30 +89,30 @@ class FileRun {
     // The computation reads its inputs one after the other.
     bool inputs_in_turn = false;
     const char* phase = "";
-    uint64_t total_bytes = 0;  // of this pass and those behind it, for progress; 0: not known
+    uint64_t total_bytes = 0;  // traffic of this pass and the later ones, for progress; 0: unknown
   };
-  // One pass. Errors name files instead of numbers.
+  // Runs one pass. Errors name files instead of numbers.
   Status pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie::Output> outputs,
               const bowtie::Computation& computation, const PassOptions& options);
-  // A merge in several passes.
+  // Runs a merge in several passes.
   Status plan(const bowtie::Plan& plan, const std::vector<bowtie::Input>& inputs,
               const bowtie::Output& output, const bowtie::Computation& merge,
               const PassOptions& options);
 
   const std::vector<std::string>& temp_directories() const { return temp_directories_; }
-  // In the temporary directories in turn; gone when it is closed.
+  // Creates a temporary, in the temporary directories in turn; it disappears when it is closed.
   Result<std::unique_ptr<io::File>> temporary();
   void count_temporary_bytes(uint64_t bytes) { stats_.temp_bytes += bytes; }
-  // Of the first output of the last pass.
+  // The bytes of the first output of the last pass.
   uint64_t output_bytes() const { return output_bytes_; }
 
-  // Fails when the run was cancelled.
+  // Fails if the run was cancelled.
   Status interrupted() { return context_.pulse(); }
   RunStats stats() const;
-  // Bytes of a block of the last pass.
+  // The block size of the last pass.
   size_t block_bytes() const { return block_bytes_; }
-  // The end of a run of one pass, or of none: its output gets its name. Stats are RunStats with the output's bytes;
-  // what else they have stays as it is.
+  // Ends a run of at most one pass: the output gets its name, and RunStats and `bytes` of the stats are set; other
+  // members stay as they are.
   template <class Stats>
   Status finish(io::File& output, Stats& stats) {
     if (auto status = interrupted(); !status) return status;
@@ -127,7 +126,7 @@ class FileRun {
  private:
   Status add(size_t number, const items::Format& format);
   Status take_headers(bool own);
-  // Takes off what an input begins with.
+  // Removes the head from the front of an input.
   Result<TakenHeader> take_header(bowtie::Input& input);
   Status add_instead(size_t number, const io::File* file);
   Error named(Error error, const std::vector<bowtie::Input>& inputs);
@@ -138,7 +137,7 @@ class FileRun {
   const char* verb_;
   RunContext context_;
   std::vector<std::string> temp_directories_;
-  std::vector<std::unique_ptr<io::File>> streams_;  // inputs that can be opened once only
+  std::vector<std::unique_ptr<io::File>> streams_;  // inputs that can only be opened once
   std::vector<bowtie::Input> inputs_;
   std::vector<std::optional<uint32_t>> places_;
   std::string header_;
@@ -146,10 +145,10 @@ class FileRun {
   items::Format format_;
   std::shared_ptr<io::InputGuard> guard_ = std::make_shared<io::InputGuard>();
   uint64_t input_bytes_ = 0;
-  uint64_t in_order_bytes_ = 0;  // what one that comes in order takes beside its blocks; 0: none
+  uint64_t in_order_bytes_ = 0;  // memory of an in-order input beside its blocks; 0: there is none
   uint64_t usable_bytes_ = 0;
   size_t turn_ = 0;
-  bool told_ = false;
+  bool has_noticed_ = false;  // the notice of temporaries was given
   size_t block_bytes_ = 0;
   uint64_t output_bytes_ = 0;
   RunStats stats_;

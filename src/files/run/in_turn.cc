@@ -20,7 +20,7 @@ uint64_t sum(std::span<const uint64_t> values) {
 Result<std::unique_ptr<InTurnScheduler>> InTurnScheduler::open(uint32_t outputs,
                                                                uint64_t memory_bytes,
                                                                size_t block_bytes) {
-  // Half a block of each stream is in use and nobody's (execution.cc).
+  // Half a block of each stream is in use and in no bucket (execution.cc).
   const uint64_t lost_bytes = (uint64_t{outputs} + 1) * block_bytes / 2;
   const bowtie::Bowtie bowtie{.inputs = 1,
                               .outputs = outputs,
@@ -55,8 +55,8 @@ Action InTurnScheduler::next(const View& view) {
   return last_.kind == Action::Kind::read ? of_current(last_, view) : last_;
 }
 
-// What was meant for the one input, of the input whose turn it is. How far an overlapped read may
-// fill its bucket counts what lies in the buckets before it.
+// Directs an action for the single input to the input whose turn it is. The limit of an overlapped read
+// includes the bytes in the buckets of earlier inputs.
 Action InTurnScheduler::of_current(Action action, const View& view) {
   action.stream = current_;
   if (action.overlapped)

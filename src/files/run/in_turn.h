@@ -2,16 +2,15 @@
 
 // A policy for inputs that are read one after the other: to the schedule they are one long input.
 //
-// The naive way is to give the policy for n inputs (scheduler.h) what it does not know, that the
-// computation comes to the second input when the first has ended. It would keep a stair for each:
-// memory for thousands of files that nobody reads yet. So a StairScheduler for 1 x m decides, sees
-// the sums over all inputs as its only input, and what it reads is taken from the first input that
-// has not been read to its end. An overlapped read (A2's reader) ends where a file ends; it goes on
-// with the next file unless the computation waits for something else, so that small files are read
-// ahead as well as large ones.
+// The policy for n inputs (scheduler.h) does not know that the computation reaches the second input when
+// the first has ended. It would keep a stair for each: memory for thousands of files that are not read
+// yet. So a StairScheduler for 1 x m decides. It sees the sums over all inputs as its only input, and
+// its reads go to the first input that has not been read to its end. An overlapped read (A2's reader)
+// ends where a file ends; it continues with the next file unless the computation waits for something
+// else, so that small files are read ahead as well as large ones.
 //
-// The executor still keeps a few blocks reserved for each input (run.h: comeback_blocks), which is
-// what bounds the inputs of one run: see FileRun::streams_max().
+// The executor still reserves a few blocks for each input (run.h: comeback_blocks), which bounds the inputs
+// of one run: see streams_max() in file_run.h.
 
 #include <memory>
 
@@ -22,7 +21,7 @@ namespace penstock::files {
 // Thread safety: none, as every Scheduler. REQUIRES: the computation consumes its inputs in order.
 class InTurnScheduler final : public bowtie::Scheduler {
  public:
-  // `memory_bytes`, `block_bytes`: of the run. `outputs` may be 0.
+  // `memory_bytes` and `block_bytes` are the run's. `outputs` may be 0.
   static Result<std::unique_ptr<InTurnScheduler>> open(uint32_t outputs, uint64_t memory_bytes,
                                                        size_t block_bytes);
 
@@ -38,8 +37,8 @@ class InTurnScheduler final : public bowtie::Scheduler {
 
   const bowtie::Schedule schedule_;
   std::unique_ptr<bowtie::Scheduler> single_;  // for 1 x m
-  uint32_t current_ = 0;                       // the first input that was not read to its end
-  bowtie::Action last_;                        // as `single_` gave it
+  uint32_t current_ = 0;                       // the first input that is not read to its end
+  bowtie::Action last_;                        // the last action of `single_`
 };
 
 }  // namespace penstock::files

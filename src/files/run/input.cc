@@ -11,14 +11,13 @@ namespace penstock::files {
 
 namespace {
 
-// Streams of unknown length are opened one at a time, each after a look at what is free.
+// Held while a stream of unknown length finds out how many addresses are free.
 Mutex opening;
 
-// How many addresses a stream gets that could need `wanted`: these, where little else has any, or a
-// part of what is free, so that a program with many of them at once has some for each. (A stream takes
-// two views.)
+// The number of addresses for a stream that could need `wanted`: all of them if little else is reserved, otherwise a share
+// of the free ones, so that many streams at once each get some. (A stream takes two views.)
 uint64_t addresses_to_take(uint64_t wanted) REQUIRES_LOCK(opening) {
-  // `wanted` is a part of the limit already where that is so low (ulimit -v).
+  // If the limit is low (ulimit -v), `wanted` is already a part of it.
   constexpr uint64_t least = 64 * GiB;
   constexpr uint64_t alone = 6;
   constexpr uint64_t beside_others = 32;
@@ -47,8 +46,8 @@ Result<std::shared_ptr<PieceReader>> PieceReader::open_in_order(
   return std::make_shared<PieceReader>(std::move(*stream));
 }
 
-// The blocks are asked for ahead of the first touch: a loop that met the error in a fault would
-// read zeros where keys are, and keys say where items go.
+// Blocks are prepared before they are touched: a loop that met an error in a fault would read zeros as keys, and
+// keys decide where items go.
 size_t PieceReader::available(const std::byte* at, size_t wanted) {
   if (!stream_) {
     const size_t bytes = std::min(wanted, static_cast<size_t>(reader_->end() - at));
@@ -60,7 +59,7 @@ size_t PieceReader::available(const std::byte* at, size_t wanted) {
   if (!ready) return fail(ready.error());
   if (*ready <= offset) return 0;
   const size_t bytes = std::min<uint64_t>(wanted, *ready - offset);
-  // What cannot be mapped is no error of the stream, which could be asked again.
+  // A failed mapping is not an error of the stream, which could be read again.
   if (Status prepared = stream_->prepare_read(at, bytes); !prepared) return fail(prepared.error());
   return bytes;
 }
@@ -107,7 +106,7 @@ std::unexpected<Error> endless_header(const std::string& file) {
 
 Result<TakenHeader> read_header(const items::Format& format, const std::string& file,
                                 const ReadSome& read, size_t bytes_max) {
-  // Enough for most; it doubles, up to a byte more than it may have.
+  // The first read. It is long enough for most heads, and doubles up to one byte over the limit.
   constexpr size_t look_bytes = 64 * KiB;
   std::string head;
   std::optional<size_t> bytes;

@@ -1,7 +1,6 @@
 #pragma once
 
-// Where items come from: whole files, what comes in order (files/source/in_order.h), or the extents of a
-// bucket, each read as one plain pointer.
+// Inputs: whole files, in-order inputs (files/source/in_order.h), or the extents of a bucket, each read as one plain pointer.
 
 #include <functional>
 #include <memory>
@@ -18,31 +17,31 @@ namespace penstock::files {
 
 class PieceReader;
 
+// A part of the data that one reader reads.
 struct Piece {
   const io::File* file = nullptr;  // nullptr: the extents
   uint64_t offset = 0;             // in the file
-  uint64_t bytes = 0;              // of what comes in order: what was looked at
+  uint64_t bytes = 0;              // length, or the sampled bytes of an in-order input
   std::vector<stream::Extent> extents = {};
-  size_t extent_bytes = 0;  // of all extents but the last: the block size to read with
+  size_t extent_bytes = 0;  // size of all extents but the last, and the block size to read with
   bool in_order = false;
-  // For an input that comes in order and has no reader yet: whether it begins with a head, and the first head and
+  // If the piece is an in-order input without a reader: whether it begins with a head; the head of the first input and
   // its file, once these are known.
   bool has_header = false;
   std::string header = {};
   std::string header_file = {};
-  // Of what comes in order and was looked at: it goes on from there.
+  // The reader of an in-order input that was sampled; it continues behind the sample.
   std::shared_ptr<PieceReader> reader = {};
 };
 
-// Of what comes in order, what was looked at.
+// The bytes of all pieces; of an in-order input those that were sampled.
 inline uint64_t bytes_of(const std::vector<Piece>& pieces) {
   uint64_t bytes = 0;
   for (const Piece& piece : pieces) bytes += piece.bytes;
   return bytes;
 }
 
-// One piece while it is being read.
-// Thread safety: one thread.
+// Reads one piece. Thread safety: one thread.
 class PieceReader {
  public:
   PieceReader(std::unique_ptr<stream::FileReaderCore> reader, size_t block_bytes, uint64_t offset)
@@ -55,29 +54,29 @@ class PieceReader {
         begin_(stream_->begin()),
         block_bytes_(stream_->block_bytes()) {}
 
-  // What comes in order, in at most `bytes_max` of addresses. The consumer may come back to the
-  // first `comeback_blocks` blocks until it has gone on from there.
+  // Opens an in-order input with at most `bytes_max` of addresses. The consumer may return to the first `comeback_blocks`
+  // blocks until it has moved past them.
   static Result<std::shared_ptr<PieceReader>> open_in_order(
       const io::File& file, const FilesOptions& options, size_t block_bytes,
       uint32_t read_ahead_blocks, uint32_t comeback_blocks, uint64_t bytes_max);
 
   const std::byte* begin() const { return begin_; }
   size_t block_bytes() const { return block_bytes_; }
-  // How many bytes at `at` can be had now, at most `wanted`; waits until there are so many or the
-  // piece ends. 0: the end. REQUIRES: wanted is at most a block.
+  // Waits until `wanted` bytes at `at` are readable or the piece ends, and returns how many are, 0 at the
+  // end. REQUIRES: wanted is at most a block.
   size_t available(const std::byte* at, size_t wanted);
-  // Nobody comes back to what lies in front of `at`. Thread safety: any thread.
+  // Releases the bytes before `at`. Thread safety: any thread.
   void passed(const std::byte* at) {
     if (reader_ != nullptr) reader_->passed(at);
   }
-  // Takes off the head with which `file` begins: begin() is behind it. Its last line has an end.
-  // Errors: corrupt, where it is longer than a block; those of items::head_bytes().
+  // Removes the head from the front of `file`: begin() moves behind it. The head that is returned ends with a line end.
+  // Errors: corrupt if it is longer than a block; those of items::head_bytes().
   Result<std::string> take_header(const items::Format& format, const std::string& file);
-  // Where begin() is in the file.
+  // The file offset of begin().
   uint64_t offset() const { return offset_; }
-  // The lines of the head that was taken off.
+  // The number of lines of the removed head.
   uint64_t head_lines() const { return head_lines_; }
-  // Why available() gave less than was wanted, where that was not the end.
+  // The error that made available() return less than was wanted.
   Status status() const {
     if (error_) return std::unexpected(*error_);
     return stream_ ? stream_->status() : reader_->status();
@@ -89,58 +88,58 @@ class PieceReader {
     return 0;
   }
 
-  // One of the two.
+  // Exactly one of the two is set.
   std::unique_ptr<stream::FileReaderCore> reader_;
   std::optional<SourceStream> stream_;
   const std::byte* begin_;
   size_t block_bytes_;
   uint64_t offset_ = 0;
   uint64_t head_lines_ = 0;
-  std::optional<Error> error_;  // of the stream's, the first
+  std::optional<Error> error_;  // first error of the stream
 };
 
-// The error of a header that does not end where a file's may.
+// The error of a header that exceeds the length that a header may have.
 std::unexpected<Error> endless_header(const std::string& file);
 
-// The head with which an input begins: all of the input, where that has no more lines.
+// The head of an input: all of it if it has no more lines.
 struct TakenHeader {
   bool is_of_nothing = false;  // the input is empty
-  std::string text;            // its last line has an end
-  size_t bytes = 0;            // as it stands in the input
-  std::string rest;            // what was read behind it
+  std::string text;            // the head, with the end of its last line
+  size_t bytes = 0;            // length of the head in the input
+  std::string rest;            // bytes that were read behind the head
 };
-// `read` stores the next bytes of the input and says how many; 0: the end. Errors: those of `read` and of
-// items::head_bytes(); corrupt, where the header is longer than `bytes_max`.
+// Reads the head. `read` stores the next bytes of the input and returns how many, 0 at the end. Errors: those of `read` and
+// of items::head_bytes(); corrupt if the head is longer than `bytes_max`.
 using ReadSome = std::function<Result<size_t>(std::span<std::byte> into)>;
 Result<TakenHeader> read_header(const items::Format& format, const std::string& file,
                                 const ReadSome& read, size_t bytes_max = items::header_bytes_max);
-// The same of a plain file, from its beginning.
+// Reads the head of a plain file.
 Result<TakenHeader> read_header(const items::Format& format, const io::File& file,
                                 uint64_t file_bytes, size_t bytes_max = items::header_bytes_max);
-// Errors: the header of `file` has other columns than that of the file `first_file`.
+// Fails if the header of `file` has other columns than `first`, the header of `first_file`.
 Status check_same_header(const items::Format& format, const std::string& header,
                          const std::string& file, const std::string& first,
                          const std::string& first_file);
 
-// Pieces one after the other, in so many blocks of memory. Thread safety: one thread.
+// Opens pieces one after the other, all in the same blocks of memory. Thread safety: one thread.
 class PieceReaders {
  public:
   struct Shape {
     size_t block_bytes = 0;
     uint32_t read_ahead_blocks = 0;
     uint32_t comeback_blocks = 1;
-    uint64_t total_bytes = UINT64_MAX;  // of all pieces, where that is known
+    uint64_t total_bytes = UINT64_MAX;  // bytes of all pieces, if known
   };
   PieceReaders(const FilesOptions& options, const Shape& shape)
       : options_(options), shape_(shape) {}
 
-  // REQUIRES: the reader before is gone.
+  // REQUIRES: the previous reader is destroyed.
   Result<std::shared_ptr<PieceReader>> open(const Piece& piece);
 
  private:
   const FilesOptions& options_;
   const Shape shape_;
-  std::optional<FileIo> files_;  // nothing while a stream has the memory
+  std::optional<FileIo> files_;  // empty while a stream has the memory
 };
 
 }  // namespace penstock::files

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t margin_bytes = 3 * MiB;
 
-// For page tables (a 512th), what the allocator loses between its blocks, and all small things.
+// Reserve for page tables (a 512th), fragmentation of the heap, and small objects.
 constexpr uint64_t reserve_of(uint64_t budget_bytes) {
   return margin_bytes + budget_bytes / 32;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// What every run over files is told, the sort included, and what it tells: penstock/files.h, with the
-// words made a format.
+// The options and statistics that all runs over files share, the sort included: penstock/files.h, with the words parsed to
+// a format.
 
 #include <cstddef>
 #include <string>
@@ -18,22 +18,22 @@ using Progress = FilesProgress;
 using penstock::RunStats;
 using penstock::Staircase;
 
-// With a sink, `output` is "-".
+// The options of a run. If there is a sink, `output` is "-".
 struct FilesOptions : penstock::FilesOptions {
   items::Format format;
   bool descending = false;  // the items' order is the reverse of the format's
   items::ItemOrder order() const { return items::ItemOrder(format, descending); }
 };
 
-// The inputs by their numbers: those that are paths, and behind them the sources.
+// Inputs have numbers: first the paths, then the sources.
 size_t input_count(const penstock::FilesOptions& options);
 std::string input_name(const penstock::FilesOptions& options, size_t number);
-// It can be read again by its name.
+// True if the input can be read again by its name.
 bool is_named_file(const penstock::FilesOptions& options, size_t number);
 Result<io::File> open_input(const penstock::FilesOptions& options, size_t number);
-// The options with that input alone.
+// The options with only that input.
 FilesOptions with_input(FilesOptions options, size_t number);
-// The sink, or the output.
+// Opens the sink if there is one, otherwise the output.
 Result<io::File> open_output(const penstock::FilesOptions& options, const io::OutputOptions& how);
 
 }  // namespace penstock::files

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t report_every_ns = 100'000'000;
 constexpr int64_t look_every_ns = 5'000'000;
 
-// Whether so much time has gone by since the last time, of whichever thread.
+// True if `every_ns` have passed since any thread last got true.
 bool is_due(std::atomic<int64_t>& next_ns, int64_t every_ns) {
   int64_t due = next_ns.load(std::memory_order_relaxed);
   const int64_t now =
@@ -30,11 +30,11 @@ RunContext::RunContext(const FilesOptions& options, const char* verb)
 
 Status RunContext::pulse() {
   if (failed()) return std::unexpected(error());
-  // Relaxed: nothing is handed over with it.
+  // Relaxed: the flag publishes no other data.
   if (files_.cancel != nullptr && files_.cancel->load(std::memory_order_relaxed))
     return failure(ErrorCode::interrupted, "finish: it was asked to stop", verb_);
   if (files_.progress && is_due(next_report_ns_, report_every_ns)) report();
-  // For the peak (os/memory.h).
+  // The peak is only known if resident_memory() is called every few milliseconds (os/memory.h).
   if (os::memory_file_bytes() > 0 && is_due(next_look_ns_, look_every_ns))
     (void)os::resident_memory();
   return {};
@@ -62,7 +62,7 @@ void RunContext::expect(std::vector<ExpectedPhase> phases) {
   expected_ = std::move(phases);
 }
 
-// What is done should have taken `expected` seconds, and took `elapsed`; the rest will be as wrong.
+// The estimate scales the rest of the plan by elapsed / expected time of what is done.
 std::optional<double> RunContext::seconds_left(uint64_t done_bytes) const {
   double expected = 0, total = 0;
   for (const ExpectedPhase& phase : expected_) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The things that all parts of one run share: the error that ends it, the pulse that reports progress, and the
-// figures that all statistics begin with.
+// The state that all parts of one run share: the error that ends it, the pulse that reports progress, and the figures
+// that all statistics begin with.
 
 #include <atomic>
 #include <chrono>
@@ -15,36 +15,36 @@
 
 namespace penstock::files {
 
-// A loop over items asks so often whether to go on (RunContext::pulse).
+// Items between two calls of RunContext::pulse() in a loop over items.
 inline constexpr uint32_t items_between_pulses = 4096;
 
 // Thread safety: all members from any thread.
 class RunContext {
  public:
-  // `verb`: "merge", for messages. The options outlive it.
+  // `verb`: the command for messages, such as "merge". REQUIRES: the options outlive it.
   RunContext(const FilesOptions& options, const char* verb);
 
-  // To be called every few milliseconds of work: reports progress, and fails when the run was
-  // cancelled or another thread has failed.
+  // Reports progress; fails if the run was cancelled or another thread has failed. REQUIRES: called every few
+  // milliseconds of work.
   Status pulse();
-  // What progress tells from now on. `phase`: a literal.
+  // Sets the phase that progress reports. REQUIRES: a string literal.
   void show(const char* phase) { phase_.store(phase, std::memory_order_relaxed); }
   void expect(uint64_t total_bytes) { total_bytes_.store(total_bytes, std::memory_order_relaxed); }
-  // Bytes read and written since this was made. REQUIRES: a thread of the run calls it.
+  // Bytes read and written since construction. REQUIRES: a thread of the run calls it.
   uint64_t done_bytes() const;
-  // How long the phases are expected to take, one after the other, with so much traffic each.
+  // The expected duration and traffic of a phase; phases run one after the other.
   struct ExpectedPhase {
     uint64_t bytes = 0;
     double seconds = 0;
   };
   void expect(std::vector<ExpectedPhase> phases) EXCLUDES_LOCK(mutex_);
 
-  // Keeps the first error. Later ones follow from it.
+  // Keeps the first error: later ones are its consequences.
   void fail(Error error) EXCLUDES_LOCK(mutex_);
   bool failed() const { return failed_.load(std::memory_order_acquire); }  // pairs with fail()
   Error error() EXCLUDES_LOCK(mutex_);
 
-  // Fills the figures of all runs, from when this was made: seconds, traffic and memory.
+  // Fills the figures that all runs have, since construction: seconds, traffic and memory.
   // REQUIRES: a thread of the run calls it, and stats.temp_bytes is set.
   void fill(RunStats& stats, const std::vector<std::string>& temp_directories) const;
 

@@ -9,29 +9,28 @@
 #include "base/random.h"
 #include "items/items.h"
 
-// Stratified: the input is cut into `places` equal parts and one stretch is read at a random place
-// of each, so that sorted input gives quantiles that are nearly exact, and periodic input does not
-// fool a fixed stride. The seed is fixed: runs repeat.
+// The sample is stratified: the input is cut into `places` equal parts, and one stretch is read at a random place of each.
+// So the quantiles of sorted input are nearly exact, and periodic input cannot match a fixed stride. The seed is fixed, so
+// that runs repeat.
 
 namespace penstock::files {
 namespace {
 
 constexpr uint64_t seed = 0x70656e73746f636b;
-constexpr size_t batch_bytes = 1 * MiB;  // read at once
+constexpr size_t batch_bytes = 1 * MiB;  // bytes read at once
 constexpr size_t batch_max = 32;         // stretches read at once
 constexpr uint64_t kept_bytes_max = 2 * MiB;
 constexpr uint64_t places_max = 2048;
 constexpr uint64_t bytes_per_place = 64 * KiB;
-// What the jumps of a sample may take, of the time of reading the input once; and how many looks
-// there are at least: what lies between two of them is a quarter of the memory, up to 8 times the
-// memory.
+// The share of the time of reading the input that a sample's seeks may take; and the least number of places: a quarter of
+// the memory lies between two of them, up to inputs of 8 times the memory.
 constexpr double seek_share_max = 1.0 / 32;
 constexpr uint64_t looks_min = 4;
 constexpr uint64_t looks_enough = 32;
 constexpr uint64_t looks_per_memory = 4;
 constexpr size_t stretch_bytes_max = 256 * KiB;
 
-// Keys of whole items inside a stretch of the file, whose first byte is at `offset` of the data.
+// Collects the keys of whole items inside stretches of the file.
 class Collector {
  public:
   // Keys of one stretch take about kept_bytes_max / places of memory at most.
@@ -40,13 +39,14 @@ class Collector {
         items_per_stretch_(plan.items_per_stretch),
         stretch_kept_bytes_max_(kept_bytes_max / plan.places) {}
 
-  // Keys alone were read: the stretch is one.
+  // Adds a stretch that is a single key.
   void add_key(const std::byte* data, size_t bytes) {
     stretch_kept_bytes_ = 0;
     count(order_.format().record_bytes, 1);
     keep({reinterpret_cast<const char*>(data), bytes});
   }
 
+  // Adds a stretch whose first byte is at `offset` of the data.
   void add_stretch(const std::byte* data, size_t bytes, uint64_t offset) {
     stretch_kept_bytes_ = 0;
     const items::Format& format = order_.format();
@@ -57,7 +57,7 @@ class Collector {
     uint64_t items = 0;
     for (; const size_t item_bytes = items::item_bytes_at(format, at, end); at += item_bytes)
       ++items;
-    // The mean of whole lines would leave out those that are longer than a stretch.
+    // The mean of whole lines alone would omit those that are longer than a stretch.
     if (format.framing().has_line_ends) {
       count(bytes, static_cast<uint64_t>(std::count(data, end, std::byte(format.line_end))));
     } else {
@@ -127,40 +127,41 @@ class StretchReader {
   Result<Sample> read(const SamplePlan& plan, bool keys_alone);
 
  private:
-  struct Stretch {
+  struct SampleStretch {
     const Piece* piece = nullptr;
     uint64_t begin = 0;  // in the piece
     std::vector<io::Request> requests = {};
-    uint64_t end = 0;  // of what was read
+    uint64_t end = 0;  // end of the bytes that were read
   };
 
-  Stretch stretch_at(uint64_t position, const SamplePlan& plan, bool keys_alone, std::byte* to);
-  Status read_all(std::vector<Stretch>& stretches);
+  SampleStretch stretch_at(uint64_t position, const SamplePlan& plan, bool keys_alone,
+                           std::byte* to);
+  Status read_all(std::vector<SampleStretch>& stretches);
 
   RunContext& context_;
   const items::Format& format_;
   const items::ItemOrder& order_;
   const std::vector<Piece>& pieces_;
   io::Engine& engine_;
-  size_t piece_ = 0;          // where the last stretch is
-  uint64_t piece_start_ = 0;  // in all pieces
+  size_t piece_ = 0;          // the piece of the last stretch
+  uint64_t piece_start_ = 0;  // its beginning in all pieces
 };
 
-// The requests for the stretch that holds `position` of all pieces, cut to its piece: of extents, one for each,
-// because an item may be longer than they are. REQUIRES: positions rise.
-StretchReader::Stretch StretchReader::stretch_at(uint64_t position, const SamplePlan& plan,
-                                                 bool keys_alone, std::byte* to) {
+// The requests for the stretch that contains `position` of all pieces, cut to its piece. Each extent has a request, because
+// an item may be longer than an extent. REQUIRES: positions rise.
+StretchReader::SampleStretch StretchReader::stretch_at(uint64_t position, const SamplePlan& plan,
+                                                       bool keys_alone, std::byte* to) {
   while (position >= piece_start_ + pieces_[piece_].bytes) piece_start_ += pieces_[piece_++].bytes;
   const Piece& piece = pieces_[piece_];
   position -= piece_start_;
-  // In the file whole sectors, as far as it goes.
+  // The stretch has whole sectors of the file, as far as the piece goes.
   const uint64_t begin =
       keys_alone ? position / format_.record_bytes * format_.record_bytes + format_.key_offset
                  : std::max(round_down(piece.offset + position, io::sector_bytes), piece.offset) -
                        piece.offset;
   const uint64_t end =
       std::min(piece.bytes, begin + (keys_alone ? format_.key_bytes : plan.stretch_bytes));
-  Stretch stretch{.piece = &piece, .begin = begin};
+  SampleStretch stretch{.piece = &piece, .begin = begin};
   for (uint64_t at = begin; at < end;) {
     io::Request request{.operation = io::Operation::read,
                         .file = piece.file,
@@ -180,19 +181,19 @@ StretchReader::Stretch StretchReader::stretch_at(uint64_t position, const Sample
   return stretch;
 }
 
-Status StretchReader::read_all(std::vector<Stretch>& stretches) {
-  for (Stretch& stretch : stretches) {
+Status StretchReader::read_all(std::vector<SampleStretch>& stretches) {
+  for (SampleStretch& stretch : stretches) {
     for (io::Request& request : stretch.requests) engine_.submit(request);
   }
-  for (Stretch& stretch : stretches) {
+  for (SampleStretch& stretch : stretches) {
     for (io::Request& request : stretch.requests) engine_.wait(request);
   }
-  for (Stretch& stretch : stretches) {
+  for (SampleStretch& stretch : stretches) {
     stretch.end = stretch.begin;
     for (const io::Request& request : stretch.requests) {
       if (request.error != 0) return std::unexpected(io::error_of(request));
       stretch.end += request.done_bytes;
-      if (request.done_bytes < request.bytes) break;  // a file that has become shorter
+      if (request.done_bytes < request.bytes) break;  // the file has become shorter
     }
   }
   return context_.pulse();
@@ -209,11 +210,11 @@ Result<Sample> StretchReader::read(const SamplePlan& plan, bool keys_alone) {
   const uint64_t part = std::max<uint64_t>(1, total / plan.places);
   Collector collector(order_, plan);
   Random random(seed);
-  Stretch last;
+  SampleStretch last;
   uint64_t bytes_read = 0;
   piece_ = piece_start_ = 0;
   for (uint32_t place = 0; place < plan.places;) {
-    std::vector<Stretch> stretches;
+    std::vector<SampleStretch> stretches;
     for (; stretches.size() < batch && place < plan.places; ++place) {
       std::byte* const to = buffer.get() + stretches.size() * plan.stretch_bytes;
       const uint64_t position = std::min(total - 1, place * part + random.below(part));
@@ -221,7 +222,7 @@ Result<Sample> StretchReader::read(const SamplePlan& plan, bool keys_alone) {
     }
     if (auto status = read_all(stretches); !status) return std::unexpected(status.error());
     for (size_t i = 0; i < stretches.size(); ++i) {
-      Stretch& stretch = stretches[i];
+      SampleStretch& stretch = stretches[i];
       const std::byte* const data = buffer.get() + i * plan.stretch_bytes;
       const uint64_t bytes = stretch.end - stretch.begin;
       bytes_read += bytes;
@@ -229,7 +230,7 @@ Result<Sample> StretchReader::read(const SamplePlan& plan, bool keys_alone) {
         if (bytes == format_.key_bytes) collector.add_key(data, bytes);
         continue;
       }
-      // Items of the stretch before would be out of order here.
+      // Bytes that the previous stretch already covered would count as disorder.
       const uint64_t known =
           stretch.piece == last.piece ? last.end - std::min(last.end, stretch.begin) : 0;
       if (known < bytes) collector.add_stretch(data + known, bytes - known, stretch.begin + known);
@@ -245,7 +246,7 @@ Result<Sample> StretchReader::read(const SamplePlan& plan, bool keys_alone) {
 }  // namespace
 
 uint64_t Sample::memory_bytes() const {
-  constexpr uint64_t block_bytes = 16;  // what the heap has beside each
+  constexpr uint64_t block_bytes = 16;  // overhead of the heap for each string
   uint64_t bytes = numbers.capacity() * sizeof(uint64_t) + strings.capacity() * sizeof(std::string);
   for (const std::string& text : strings) {
     if (text.capacity() >= sizeof(std::string) / 2) bytes += text.capacity() + block_bytes;
@@ -284,7 +285,7 @@ SamplePlan plan_sample(uint64_t bytes, uint64_t memory_bytes, const bowtie::Devi
       static_cast<uint32_t>(std::clamp(bytes / between_bytes, looks_min, looks_enough));
   plan.places = std::min(usual_places, std::max(places, least));
   plan.items_per_stretch = plan.items_per_stretch * usual_places / plan.places;
-  // Reading on for half as long as it took to come here, and in all not more than another share.
+  // A stretch is read for at most half as long as its seek takes, and all stretches take at most another share.
   const double stretch_bytes = std::min(seek_seconds * device->read_bytes_per_s / 2,
                                         seek_share_max * static_cast<double>(bytes) / plan.places);
   plan.stretch_bytes = round_down(
@@ -301,8 +302,8 @@ Result<Sample> take_sample(RunContext& context, const items::ItemOrder& order,
   auto engine = io::Engine::open({.depth = 32, .total_bytes = total});
   if (!engine) return std::unexpected(engine.error());
   StretchReader reader(context, order, pieces, **engine);
-  // A stretch holds one whole item at least. Of large records only keys are read, of lines longer
-  // than a stretch longer stretches.
+  // A stretch has to contain a whole item. A sample of large records reads only their keys; for lines longer than
+  // a stretch the stretches are lengthened.
   SamplePlan look = plan;
   if (format.fixed() && !format.numeric() && format.keys == nullptr &&
       2 * size_t{format.record_bytes} > plan.stretch_bytes) {

@@ -6,11 +6,11 @@
 
 namespace penstock::files {
 
-// Inputs sorted into one file without a name, which is gone when it is closed.
+// Inputs sorted into an unnamed file, which disappears when it is closed.
 struct SortedCopy {
   io::File file;
-  // The row that stood first, with its line end. Empty unless the format is CSV without a header: where there is a
-  // header, that says how many columns there are and how rows end.
+  // The row that was first before the sort, with its line end, if the format is CSV without a header; otherwise empty.
+  // (A header tells the number of columns and the line end.)
   std::string first_row;
 };
 

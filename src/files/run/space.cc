@@ -11,7 +11,7 @@
 namespace penstock::files {
 namespace {
 
-// Needs are rounded up and what is free down, so that a message never shows two equal numbers.
+// Needs are rounded up and free space down, so that a message never shows two equal numbers.
 std::string mebibytes(uint64_t bytes, bool up) {
   const uint64_t tenths = (bytes * 10 + (up ? MiB - 1 : 0)) / MiB;
   const std::string part = tenths < 1000 ? "." + std::to_string(tenths % 10) : "";
@@ -20,8 +20,8 @@ std::string mebibytes(uint64_t bytes, bool up) {
 
 }  // namespace
 
-// Temporaries shrink while the output grows, so on one file system both together take little more
-// than the data once: of their parts one is being read, and one not given back yet (spill_parts_max).
+// Temporaries shrink while the output grows, so on one file system both together take little more than the data once: one
+// of their parts is being read, and one is not released yet (spill_parts_max).
 Status check_space(const SpaceNeeded& needed) {
   struct Need {
     uint64_t temp_bytes = 0;

@@ -8,18 +8,18 @@
 
 namespace penstock::files {
 
-// Temporaries are given back by parts, of which a file of them has so many at most.
+// The most parts of a file of temporaries; each is released when it has been read.
 inline constexpr uint32_t spill_parts_max = 24;
 
-// What a run needs of the disks, and of the memory where temporaries lie there, before it writes
-// anything. Fails where there is less.
+// The space that a run needs on the disks, and in memory if temporaries lie there.
 struct SpaceNeeded {
-  std::string output;  // a path; what is no regular file, nor becomes one, needs nothing
+  std::string output;  // a path; needs no space unless it names a regular file
   uint64_t output_bytes = 0;
   std::vector<std::string> temp_directories;
-  uint64_t temp_bytes = 0;    // in equal parts
-  uint64_t memory_bytes = 0;  // the budget, beside which temporaries in memory need theirs
+  uint64_t temp_bytes = 0;    // divided equally between the directories
+  uint64_t memory_bytes = 0;  // the budget; temporaries in memory need theirs beside it
 };
+// Fails if there is less; called before anything is written.
 Status check_space(const SpaceNeeded& needed);
 
 }  // namespace penstock::files

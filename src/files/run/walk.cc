@@ -9,12 +9,12 @@
 namespace penstock::files {
 namespace {
 
-// Larger than the blocks of a sort, so that what could be sorted can also be walked over.
+// The blocks are larger than a sort's, so that every input that can be sorted can be walked over.
 constexpr size_t walk_block_bytes_max = 32 * MiB;
 constexpr uint32_t read_ahead_blocks = 6;
-constexpr uint64_t bytes_between_looks = 256 * KiB;  // at whether the caller wishes the walk to end
+constexpr uint64_t bytes_between_looks = 256 * KiB;  // bytes between two checks of `cancel`
 
-// Rows as they stand in the file: in no order.
+// The options without an order: rows as they stand in the file.
 FilesOptions without_keys(const FilesOptions& options) {
   FilesOptions plain = options;
   plain.format.keys = nullptr;
@@ -26,7 +26,7 @@ FilesOptions without_keys(const FilesOptions& options) {
 
 Status walk_items(const FilesOptions& options, bool descending, const std::vector<size_t>& numbers,
                   const VisitItem& visit) {
-  // A line may take a block.
+  // A line may be as long as a block.
   const size_t block_bytes = std::clamp<size_t>(std::bit_floor(options.memory_bytes / 32),
                                                 block_bytes_min, walk_block_bytes_max);
   PieceReaders readers(options,
@@ -56,7 +56,7 @@ Status walk_items(const FilesOptions& options, bool descending, const std::vecto
     }
     const items::ItemOrder order(format, descending);
     Cursor cursor(order, place.path, *reader);
-    uint64_t bytes = 0;  // since the last look
+    uint64_t bytes = 0;  // since the last check
     for (; cursor.next(); ++place.item) {
       bytes += cursor.item().size();
       if (bytes >= bytes_between_looks) {

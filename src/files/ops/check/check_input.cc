@@ -21,7 +21,7 @@ Status CheckSink::write(std::span<const std::byte> from) {
 }
 
 Result<items::CheckResult> CheckSink::finish() {
-  // Where the header has not ended, there is nothing else.
+  // If the header has not ended, the input has nothing else.
   if (!checker_) {
     const auto bytes = items::head_bytes(options_.format, head_, true);
     if (!bytes) return std::unexpected(bytes.error());
@@ -48,7 +48,7 @@ Result<items::CheckResult> check_input(const penstock::FilesOptions& files,
   if (!file) return std::unexpected(file.error());
   const auto arrival = source::arrival_of(*file, files.source);
   if (!arrival) return std::unexpected(arrival.error());
-  // Where a row begins is known from the front on alone.
+  // Rows and heads can only be found from the front.
   const items::Format& format = options.check.format;
   if (!arrival->in_order && !format.has_rules() && !format.has_head())
     return items::check_file(*file, options);

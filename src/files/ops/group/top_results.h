@@ -1,6 +1,6 @@
 #pragma once
 
-// The first so many of all results, while the others pass by.
+// Keeps the first results of an order out of all that are offered.
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 
 namespace penstock::files {
 
-// An Entry tells the bytes() that it has beside itself. Thread safety: one thread.
+// Entry::bytes() is the memory that an entry has beside itself. Thread safety: one thread.
 template <class Entry>
 class TopResults {
  public:
@@ -23,7 +23,7 @@ class TopResults {
   TopResults(uint64_t results_max, uint64_t bytes_max, ComesFirst comes_first)
       : results_max_(results_max), bytes_max_(bytes_max), comes_first_(std::move(comes_first)) {}
 
-  // Errors: out_of_memory, where `bytes_max` does not hold them.
+  // Errors: out_of_memory if the results exceed `bytes_max`.
   Status offer(Entry entry) {
     if (results_.size() == results_max_) {
       if (results_max_ == 0 || !comes_first_(entry, results_.front())) return {};
@@ -42,7 +42,7 @@ class TopResults {
     std::ranges::push_heap(results_, comes_first_);
     return {};
   }
-  // Calls use(entry) for each, in order, a Status. REQUIRES: nothing is offered after it.
+  // Calls use(entry), which returns a Status, for each entry in order. REQUIRES: no offer() follows.
   template <class Use>
   Status for_each(Use use) {
     std::ranges::sort(results_, comes_first_);
@@ -53,15 +53,15 @@ class TopResults {
   }
 
  private:
-  // A vector that doubles holds twice as many, and for a moment three times.
+  // A vector that doubles takes room for twice as many entries, and for three times while it copies.
   static uint64_t bytes_of(const Entry& entry) { return entry.bytes() + 3 * sizeof(Entry); }
 
   const uint64_t results_max_;
   const uint64_t bytes_max_;
   const ComesFirst comes_first_;
   uint64_t bytes_ = 0;
-  MemoryCharge charge_{0};      // the most so far: the heap keeps it
-  std::vector<Entry> results_;  // a heap, the last of them in front
+  MemoryCharge charge_{0};      // the peak so far: the heap keeps it
+  std::vector<Entry> results_;  // a heap with the last result in front
 };
 
 }  // namespace penstock::files

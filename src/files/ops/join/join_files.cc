@@ -20,8 +20,7 @@ bool same_keys(const items::Format& left, const items::Format& right) {
   return kind(left.type) == kind(right.type) && left.key_bytes == right.key_bytes;
 }
 
-// Each pair as one item: the left one, and what the right one has besides its key; of a line,
-// nothing.
+// Writes each pair as one item: the left item, then the right one without its key. (A line has nothing else.)
 class ItemWriter final : public JoinWriter {
  public:
   ItemWriter(const items::Format& left, OutputStream& output, uint64_t* items)
@@ -58,7 +57,7 @@ class ItemWriter final : public JoinWriter {
   std::string rest_;
 };
 
-// One side without another: nothing is joined, but disorder is an error.
+// Reads a side whose other side is empty: nothing is joined, but disorder is an error.
 bowtie::Computation look_at_order(const items::Format& format, bool descending) {
   return [=](Streams& streams) -> Status {
     JoinSide side(streams, 0, format, descending);
@@ -92,7 +91,7 @@ bowtie::Computation merge_join(const items::Format& left, const items::Format& r
       if (auto status = side->start(); !status) return status;
     }
     ItemWriter writer(left, streams.output(0), items);
-    // Numbers and records are of one size, of lines nothing is held.
+    // Numbers and records have one size; of lines nothing is held.
     return join_sides(left_side, right_side, writer,
                       {.bytes_max = group_bytes_max, .equal_sizes = true});
   };
@@ -115,7 +114,7 @@ Result<JoinFilesStats> join_files(const JoinFilesOptions& options) {
   JoinFilesStats stats;
   const uint64_t usable = run.usable_bytes();
   const bool known = run.input_bytes() != bowtie::unknown_bytes;
-  // A side that holds nothing joins with nothing.
+  // An empty side joins with nothing.
   if (run.inputs().size() == 1) {
     const items::Format& format = run.places()[0] ? files.format : options.right;
     auto status = run.pass(run.inputs(), {}, look_at_order(format, options.descending),
@@ -126,13 +125,13 @@ Result<JoinFilesStats> join_files(const JoinFilesOptions& options) {
     if (!status) return std::unexpected(status.error());
   }
   if (run.inputs().size() == 2) {
-    // The widest of the formats decides how far a stream comes back; an odd size, since an item of
-    // one of the three may lie across two blocks.
+    // The widest of the three formats decides the comeback of the streams; its size is odd because an item of one of them
+    // may lie across two blocks.
     items::Format widest = *joined;
     if (widest.fixed())
       widest.record_bytes = std::max(widest.record_bytes, options.right.record_bytes) | 1;
     auto status = run.pass(
-        // Products have no bound that is known before.
+        // The size of products has no known bound.
         run.inputs(), {{.file = &*output, .bytes_max = bowtie::stream_address_bytes()}},
         merge_join(files.format, options.right, options.descending, usable / 8, &stats.items),
         {.format = widest,

@@ -23,13 +23,13 @@ using bowtie::Streams;
 
 constexpr size_t all_keys = ~size_t{0};
 
-// A word of the list.
+// A word of the list of output fields.
 struct Column {
   int side = 0;
-  size_t field = all_keys;  // from 0 on
+  size_t field = all_keys;  // 0-based
 };
 
-// "1.name": the side, and what stands behind the point.
+// Splits "1.name" into the side and the text behind the point.
 std::optional<std::pair<int, std::string_view>> side_and_field(std::string_view word) {
   if (word.size() < 3 || word[1] != '.' || (word[0] != '1' && word[0] != '2')) return {};
   return std::pair{word[0] - '1', word.substr(2)};
@@ -37,8 +37,8 @@ std::optional<std::pair<int, std::string_view>> side_and_field(std::string_view 
 
 constexpr std::string_view separators = ", \t";
 
-// Divides words with one of these behind each. Quotes around a word or behind its point may hold them, as in CSV.
-// Returns nothing where quotes are not closed or closed too early.
+// Splits a list at these separators. A word, or its part behind the point, may be quoted to contain them, as in CSV.
+// Returns empty if a quote is not closed or closed too early.
 std::optional<std::vector<std::string>> words_of(std::string_view list) {
   std::vector<std::string> words;
   for (size_t at = 0; at < list.size(); ++at) {
@@ -66,7 +66,7 @@ std::optional<std::vector<std::string>> words_of(std::string_view list) {
 struct Line {
   std::string_view text;
   std::vector<std::string_view> fields;
-  std::string_view line_return;  // of a row that ends with one
+  std::string_view line_return;  // carriage return at the end of a row
 
   void set(std::string_view line, const items::Format& format, const items::FieldStyle& style) {
     text = items::without_line_end(format, line);
@@ -79,13 +79,13 @@ struct Line {
   }
 };
 
-// The first row of a side, header or not: how many fields every other has, and its carriage return.
+// The first row of a side, or its header: the number of fields that every row has, and the carriage return.
 struct FirstRow {
   size_t fields = 0;
   std::string line_return;
 };
 
-// Whether the fields that a row has behind the first `fields` are empty.
+// True if the fields of a row behind the first `fields` are empty.
 bool fits(const std::vector<std::string_view>& row, size_t fields) {
   return std::all_of(row.begin() + static_cast<ptrdiff_t>(std::min(fields, row.size())), row.end(),
                      [](std::string_view one) { return one.empty() || one == "\"\""; });
@@ -95,7 +95,7 @@ FirstRow first_row_of(const Line& line) {
   return {line.fields.size(), std::string(line.line_return)};
 }
 
-// The first row of an input that was sorted: another one comes first now.
+// The row that was first in an input before it was sorted.
 std::optional<FirstRow> first_row_of(const SortedCopy& sorted, const items::Format& format) {
   if (sorted.first_row.empty()) return {};
   Line line;
@@ -103,7 +103,7 @@ std::optional<FirstRow> first_row_of(const SortedCopy& sorted, const items::Form
   return first_row_of(line);
 }
 
-// A row with values in more fields than the first of its side has: they would stand in no column.
+// A row with values in more fields than the first row of its side, for which there is no column.
 struct LongRow {
   size_t side = 0;
   size_t fields_max = 0;
@@ -116,7 +116,7 @@ bool is_too_long(std::string_view row, const items::Format& format, size_t field
   return !fits(fields, fields_max);
 }
 
-// The error of such a row, with its place where its file can be read again.
+// The error of such a row, with its place if the file can be read again.
 std::unexpected<Error> refuse(const LongRow& row, const FilesOptions& files) {
   std::optional<ItemPlace> found;
   if (is_named_file(files, row.side)) {
@@ -180,17 +180,17 @@ class LineWriter final : public JoinWriter {
 
   const JoinLinesOptions& options_;
   const std::array<std::optional<FirstRow>, 2>& rows_;
-  std::optional<LongRow>* const long_row_;  // that ended the run
+  std::optional<LongRow>* const long_row_;  // the row that ended the run
   const items::Format& format_;
   const items::FieldStyle style_;
   const char separator_;
   const std::string empty_;
   OutputStream& output_;
   uint64_t* lines_;
-  std::array<std::vector<size_t>, 2> keys_;  // fields
-  std::array<size_t, 2> widths_ = {};        // fields of the first line of each side
-  std::string end_;                          // of all lines, as of the first
-  std::vector<Column> columns_;              // empty: no list
+  std::array<std::vector<size_t>, 2> keys_;  // key fields of each side
+  std::array<size_t, 2> widths_ = {};        // number of fields of each side's first line
+  std::string end_;                          // line end of the output: the first line's
+  std::vector<Column> columns_;              // the list; empty: there is none
   bool is_auto_ = false;
   Line left_;
   Line right_;
@@ -246,7 +246,7 @@ Status LineWriter::resolve(const std::array<std::vector<std::string>, 2>& names)
     const auto& [side, name] = *place;
     const std::vector<std::string>& header = names[static_cast<size_t>(side)];
     auto column = items::column_of(name, header, "-o " + word);
-    // A side that holds nothing, not even a header, has nothing in its columns.
+    // An empty side without a header has only missing fields, whatever the column.
     if (!column && header.empty() && style_.csv && format_.header_lines > 0) column = all_keys - 1;
     if (!column) {
       column.error().hint += "; for a file --output FILE";
@@ -278,7 +278,7 @@ Status LineWriter::write(const Line* left, const Line* right) {
     for (size_t side = 0; side < 2; ++side) {
       const Line* const line = side == 0 ? left : right;
       size_t fields = line != nullptr ? line->fields.size() : 0;
-      // All rows have as many fields as the first, so that no value leaves its column.
+      // Every row gets as many fields as the first, so that each value stays in its column.
       if (style_.csv && !is_auto_ && line != nullptr && !fits(line->fields, widths_[side])) {
         *long_row_ = LongRow{side, widths_[side], std::string(line->text)};
         return failure(ErrorCode::corrupt, "join a row that is too long", "join");
@@ -304,7 +304,7 @@ Result<items::Format> format_of_side(const JoinLinesOptions& options, size_t sid
                           .locale = options.locale,
                           .csv = style.csv};
   for (const std::string& key : options.keys[side]) {
-    // Of fields all but the blanks in front; of columns all.
+    // A field counts without the blanks in front of it, a column as it is.
     const char* const blanks = text.separator ? "" : "b";
     text.keys.push_back(text.csv ? key
                                  : fmt::format("{0}{1},{0}{2}", key, blanks, options.letters));
@@ -319,7 +319,7 @@ Result<items::Format> format_of_side(const JoinLinesOptions& options, size_t sid
   return format;
 }
 
-// Files are looked at; what a pipe holds, nobody knows before.
+// Checks a file; a pipe counts as unsorted, because it cannot be read twice.
 Result<bool> is_sorted(const JoinLinesOptions& options, size_t side, const items::Format& format) {
   if (!is_named_file(options.files, side)) return false;
   MergeFilesOptions look;
@@ -396,7 +396,7 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
   const bool known = run.input_bytes() != bowtie::unknown_bytes;
   if (!run.inputs().empty()) {
     status = run.pass(
-        // Products have no bound that is known before.
+        // The size of products has no known bound.
         run.inputs(), {{.file = &*output, .bytes_max = bowtie::stream_address_bytes()}},
         [&](Streams& streams) -> Status {
           JoinSide left(streams, run.places()[0], formats[0], false, run.headers()[0], names[0]);

@@ -11,8 +11,7 @@
 namespace penstock::files {
 namespace {
 
-// Pieces side by side, which are gone over in order. Where their sizes differ each has its own in
-// front.
+// Pieces one behind the other, each with its size in front unless all have the same.
 class HeldGroup {
  public:
   explicit HeldGroup(const JoinRoom& room) : room_(room) {}
@@ -25,7 +24,7 @@ class HeldGroup {
     return data_.size() + bytes_before() + piece.size() <= room_.bytes_max;
   }
   void add(std::string_view piece) {
-    // Grown once: a vector that doubles would hold half as much again.
+    // Reserved once: a vector that doubles would take half as much again.
     if (data_.capacity() == 0 && bytes_before() + piece.size() > 0) {
       charge_ = MemoryCharge(room_.bytes_max);
       data_.reserve(room_.bytes_max);
@@ -36,7 +35,7 @@ class HeldGroup {
     data_.insert(data_.end(), piece.begin(), piece.end());
     ++count_;
   }
-  // Calls use(piece) for each, a Status; stops at the first error and returns it.
+  // Calls use(piece), which returns a Status, for each piece; stops at the first error and returns it.
   template <class Use>
   Status for_each(Use use) const {
     const char* at = data_.data();
@@ -54,8 +53,8 @@ class HeldGroup {
   size_t bytes_before() const { return room_.equal_sizes ? 0 : sizeof(uint64_t); }
 
   JoinRoom room_;
-  uint64_t piece_bytes_ = 0;  // of the last one
-  uint64_t count_ = 0;        // of those that have no bytes, too
+  uint64_t piece_bytes_ = 0;  // size of the last piece
+  uint64_t count_ = 0;        // number of pieces, empty ones included
   std::vector<char> data_;
   MemoryCharge charge_;
 };

@@ -1,17 +1,15 @@
 #pragma once
 
-// The merge-join, whatever its items are and whatever becomes of the pairs. Both sides are read in
-// step: the one whose key comes first goes on, and where the keys are equal the product of the two
-// groups is written.
+// The merge-join of items of any format. Both sides are read in step: the side whose key comes first advances, and if the
+// keys are equal the product of the two groups is written.
 //
-// One of two groups has to be held, because the other is gone over once for each of its items. The
-// right one is held as it is read; when it grows beyond its room, the left one is held instead, if
-// that fits: the product of all left items with the right ones held so far is written, these are
-// let go, and from there on each right item meets all left ones as it comes. So only a key that is
-// too frequent on both sides at once is an error; its product would seldom be what anybody wants.
+// One of the two groups has to be held, because each item of the other meets all of it. The right group is held as it
+// is read. If it exceeds its room, the left group is held instead, if it fits: the product of all left items with the
+// right ones held so far is written, these are released, and from there on each right item meets all left ones as it
+// is read. So only a key that is too frequent on both sides is an error; its product is seldom wanted.
 //
-// Where one side has ended no more pairs come, but the other is read to its end: pairs may have
-// been missed because it is not in order, and only its end tells.
+// When one side has ended no more pairs follow, but the other side is read to its end: an unsorted side may have missed
+// pairs, and only reading it to the end finds that out.
 
 #include <optional>
 #include <string>
@@ -21,16 +19,16 @@
 
 namespace penstock::files {
 
-// One sorted input. Invariant: until done() item(), prefix() and key() are of the present item.
+// One sorted input. Invariant: until done(), item(), prefix() and key() belong to the present item.
 // Thread safety: one thread.
 class JoinSide {
  public:
-  // Without an `input` the side holds nothing but `header`, the head that was taken off it. `name`: for
-  // messages that no input's number is known for.
+  // Without an `input` the side is empty but for `header`, the head that was removed from it. `name`: for messages about a
+  // side without an input.
   JoinSide(bowtie::Streams& streams, std::optional<uint32_t> input, const items::Format& format,
            bool descending, std::string header = {}, std::string name = {});
 
-  // Goes to the first item.
+  // Moves to the first item.
   Status start();
   Status next();
   Status go_to_end();
@@ -38,11 +36,11 @@ class JoinSide {
   bool done() const { return done_; }
   uint64_t prefix() const { return key_.prefix; }
   std::string_view item() const { return reader_->item(); }
-  // The bytes by which it is ordered; of a number none, which is all in the prefix.
+  // The bytes of the key; empty for a number, whose key is the prefix.
   const std::string& key() const { return key_.bytes; }
   const items::ItemOrder& order() const { return order_; }
   const items::Format& format() const { return order_.format(); }
-  // The head of the input; its lines have their ends. Empty: there is none.
+  // The head of the input with its line ends; empty if there is none.
   const std::string& header() const { return header_; }
 
  private:
@@ -51,34 +49,34 @@ class JoinSide {
   items::ItemOrder order_;
   std::string header_;
   bool done_ = false;
-  uint64_t items_ = 0;  // up to the present one
-  uint64_t lines_ = 0;  // up to its end, the head's counted
-  uint64_t line_ = 0;   // where it begins
+  uint64_t items_ = 0;  // items up to the present one
+  uint64_t lines_ = 0;  // lines up to its end, with the head's
+  uint64_t line_ = 0;   // line on which it begins
   items::ItemKey key_, key_before_;
 };
 
-// What becomes of the items.
+// Receives the pairs and the items without a match.
 class JoinWriter {
  public:
   virtual ~JoinWriter() = default;
 
-  // Before the first item, when the sides know their headers.
+  // Called before the first item, when the sides know their headers.
   virtual Status begin(const JoinSide& /*left*/, const JoinSide& /*right*/) { return {}; }
-  // What is held of a right item, and written beside a left one. Readable until the next call.
+  // The part of a right item that is held and written beside a left one. Readable until the next call.
   virtual std::string_view piece_of_right(const JoinSide& right) = 0;
   virtual Status pair(std::string_view left_item, std::string_view right_piece) = 0;
   virtual bool wants_pairs() const { return true; }
-  // An item that has no other. 0: of the left side.
+  // True if items without a match are wanted. `side`: 0 is the left one.
   virtual bool wants_alone(int /*side*/) const { return false; }
   virtual Status alone(int /*side*/, std::string_view /*item*/) { return {}; }
 };
 
 struct JoinRoom {
-  uint64_t bytes_max = 0;    // of what may be held of a key, for each side
-  bool equal_sizes = false;  // of what is held of a side
+  uint64_t bytes_max = 0;    // the most bytes of one key that each side may hold
+  bool equal_sizes = false;  // all pieces that a side holds have the same size
 };
 
-// Both have been started.
+// Joins two sides. REQUIRES: both have been started.
 Status join_sides(JoinSide& left, JoinSide& right, JoinWriter& writer, const JoinRoom& room);
 
 }  // namespace penstock::files

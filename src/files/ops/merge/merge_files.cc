@@ -13,12 +13,12 @@
 namespace penstock::files {
 namespace {
 
-// The executor says that a file is not in order, and of a single pass which one. Where in it, or of
-// several passes in which of all of them, is worth another look.
+// Adds the file and the item to an error of order: the executor knows at most the file, and only in a single pass, so the
+// inputs are read again.
 Error with_item(Error error, const MergeFilesOptions& options, bool single_pass) {
   if (error.code != ErrorCode::unsorted) return error;
   error.hint = "penstock sort";
-  std::vector<std::string> again;  // what can be read once more
+  std::vector<std::string> again;  // inputs that can be read again
   for (size_t i = 0; i < options.inputs.size(); ++i) {
     if (single_pass && options.inputs[i] != error.subject) continue;
     if (is_named_file(options, i)) again.push_back(options.inputs[i]);
@@ -41,10 +41,10 @@ class Merge {
  public:
   Merge(const MergeFilesOptions& options, FileRun& run) : options_(options), run_(run) {}
 
-  // Fails where the disks have no room for it.
+  // Plans the merge. Fails if the disks have no room for it.
   Status plan();
   const MergeFilesPlan& planned() const { return planned_; }
-  // The items of the output.
+  // Merges, and returns the number of items of the output.
   Result<uint64_t> go(const bowtie::Output& output);
 
  private:
@@ -65,7 +65,7 @@ Status Merge::plan() {
   planned_.device_is_assumed = options_.device == nullptr;
   if (planned_.input_bytes == 0) return {};
   if (options_.top) {
-    // Where the first items lie is known when they have come.
+    // How much has to be read for the first items is not known before.
     planned_.seconds = 0;
     planned_.bytes_read = planned_.bytes_written = planned_.seeks = 0;
     return {};
@@ -77,8 +77,7 @@ Status Merge::plan() {
                       .memory_bytes = options_.memory_bytes});
 }
 
-// What a plan's passes hold beside the output: each reads what the one before it wrote, and that
-// goes when it has ended.
+// The peak of a plan's temporaries: each pass reads what the previous one wrote, which is deleted when the pass ends.
 uint64_t temp_bytes_of(const bowtie::Plan& plan) {
   double most = 0;
   for (size_t i = 0; i + 1 < plan.passes.size(); ++i) {
@@ -94,7 +93,7 @@ Status Merge::choose() {
   if (known) planned_.input_bytes = run_.input_bytes();
   if (planned_.files == 0) return {};
   if (planned_.files == 1) {
-    // Nothing to merge: read and written, in order.
+    // A single file is only copied, and its order checked.
     planned_.passes = 1;
     planned_.factors = "1";
     planned_.bytes_read = planned_.bytes_written = planned_.input_bytes;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Merges sorted files, any number of them, into one: by the executor, in as few or as many passes
-// as the planner finds best for the memory and the device.
+// Merges any number of sorted files into one, in the number of passes that the planner finds best for the memory and the
+// device.
 
 #include <optional>
 
@@ -17,23 +17,24 @@ struct MergeFilesOptions : FilesOptions {
 using penstock::MergeFilesPlan;
 using penstock::MergeFilesStats;
 
-// Errors: as merge_files(), before it begins.
+// Plans a merge. Errors: those of merge_files() before it begins.
 Result<MergeFilesPlan> plan_merge(const MergeFilesOptions& options);
 
-// Stable: items with equal keys come in the order of the files. Of lines the last one of a file may
-// lack its newline; it gets one.
+// Merges; stable: items with equal keys come in the order of the files. The last line of a file may lack its newline; it
+// gets one.
 //
 // Errors: unsorted, with the file and the item; otherwise as sort_files(). After any error the
 // output's name is untouched and nothing else is left.
 Result<MergeFilesStats> merge_files(const MergeFilesOptions& options);
 
-// The first place where order (or with `unique`, strictness) is broken, if any. For `sort -c`.
+// The first item that breaks the order (or with `unique`, the strict order).
 struct Disorder {
   std::string path;
   items::Place place;
-  std::string text;            // its key, readable
-  std::string item_text = {};  // all of it, without a line's end
+  std::string text;            // its printable key
+  std::string item_text = {};  // the whole item, without its line end
 };
+// Finds the first disorder, if there is one, for `sort -c`.
 Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& options);
 
 }  // namespace penstock::files

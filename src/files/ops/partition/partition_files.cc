@@ -24,23 +24,23 @@
 
 // How a partition goes.
 //
-// The naive way is a buffer for each part, written when it is full: with a thousand parts and a
-// gigabyte a megabyte at a time, each time another file. The executor's D1 writes whole groups of
-// the fullest parts instead, from blocks that all parts share.
+// A buffer for each part, written when it is full, makes short writes: with a thousand parts and a gigabyte it
+// writes a megabyte at a time, each time to another file. The executor's D1 writes whole groups of the
+// fullest parts instead, from blocks that all parts share.
 //
-// What it adds to one run of bowtie::distribute():
+// A partition is a run of bowtie::distribute() with three additions:
 //
-//   many inputs   They are read one after the other, so that each part keeps their order. To the
-//                 schedule they are one input (in_turn.h). Each still has a few blocks reserved, so
-//                 that thousands of inputs are taken in batches; a part goes on where the batch
-//                 before it ended.
-//   many parts    More parts than the memory has streams for (or than the device likes: the
-//                 planner's factors) go to groups of neighbours in temporaries first, and each
-//                 group to its parts from there.
-//   one name      The parts are files without names until all of them are complete.
+//   many inputs   They are read one after the other, so that each part keeps their order. The
+//                 schedule sees them as one input (in_turn.h). Each still has a few blocks reserved,
+//                 so thousands of inputs are read in batches; a part continues where the previous
+//                 batch ended.
+//   many parts    If there are more parts than the memory has streams for (or than the planner finds
+//                 fast on the device), items go to groups of neighbouring parts in temporaries
+//                 first, and from each group to its parts.
+//   names         The parts are unnamed files until all of them are complete.
 //
-// Invariants: targets_[j].bytes is where part j goes on; an item is counted once, on its way to its
-// part, never on its way to a group.
+// Invariants: targets_[j].bytes is the offset at which part j continues; an item is counted once, when it
+// goes to its part, never when it goes to a group.
 
 namespace penstock::files {
 namespace {
@@ -48,15 +48,15 @@ namespace {
 using bowtie::Items;
 using bowtie::ToOutput;
 
-// So many places of the sample for each bound, if the input has them.
+// Places of the sample for each bound, if the input is large enough.
 constexpr uint32_t sample_places_per_part = 4;
-// Of more files only some are looked at; each open file costs descriptors.
+// The most files that are sampled: each open file costs descriptors.
 constexpr size_t sample_files_max = 1024;
 constexpr uint64_t bounds_bytes_max = 64 * MiB;
 
-// Eight bytes of the key after the other, little-endian, the last ones padded with zeros, and then
-// the length, each mixed in by splitmix64's finalizer. What was partitioned once must be found
-// again by later versions and by other programs, so this never changes (docs/files.md tells it).
+// Mixes in the key, eight bytes at a time, little-endian, the last ones padded with zeros, and then the length, each by
+// splitmix64's finalizer. Later versions and other programs have to find the same parts, so this hash never changes
+// (docs/files.md describes it).
 uint64_t stable_hash(std::string_view key) {
   uint64_t hash = 0;
   const size_t key_bytes = key.size();
@@ -76,7 +76,7 @@ class Partition {
   Result<PartitionFilesResult> go();
 
  private:
-  // A file that takes items, and where it goes on.
+  // A file that receives items, and the offset at which it continues.
   struct Target {
     const io::File* file = nullptr;
     uint64_t bytes = 0;
@@ -104,8 +104,8 @@ class Partition {
   ToOutput part_of_;
   std::vector<io::File> outputs_;
   std::vector<Target> targets_;           // the outputs
-  std::vector<uint64_t> items_;           // of each part
-  std::vector<items::Checker> checkers_;  // none: not asked for
+  std::vector<uint64_t> items_;           // number in each part
+  std::vector<items::Checker> checkers_;  // empty without checksums
   uint32_t deepest_ = 0;
 };
 
@@ -126,7 +126,7 @@ Status Partition::check() const {
   return {};
 }
 
-// The bounds as the user gives them: items of the format, in order, without a header.
+// Reads the bounds from a file: items of the format, in order, without a header.
 Status Partition::read_bounds() {
   FilesOptions file = options_.files;
   file.inputs = {options_.bounds_path};
@@ -181,7 +181,7 @@ Status Partition::sample_bounds() {
         {.file = files.back().get(), .offset = inputs[i].offset, .bytes = inputs[i].bytes});
   }
   if (pieces.empty()) {
-    // Nothing will be cut.
+    // Without items any bounds will do.
     bounds_.assign(parts_ - 1, {});
     return {};
   }
@@ -239,16 +239,16 @@ Status Partition::create_outputs() {
   return {};
 }
 
-// The items of the inputs, which all belong to parts [first, last).
+// Distributes the items of the inputs, which all belong to parts [first, last).
 Status Partition::spread(const std::vector<bowtie::Input>& inputs, uint64_t bytes, uint32_t first,
                          uint32_t last, uint32_t depth) {
   deepest_ = std::max(deepest_, depth);
   if (inputs.empty()) return {};
   const uint32_t parts = last - first;
-  // An input needs a stream, too, and several of them are worth having.
+  // Inputs need streams, too, and reading several at a time pays.
   const uint32_t fan_out_max = std::max(2u, streams_max(format_, run_.usable_bytes()) * 3 / 4);
   uint32_t fan_out = std::min(parts, fan_out_max);
-  // The planner knows when fewer at a time are faster; what it cannot reckon with is tried.
+  // The planner knows when a smaller fan-out is faster; if it finds no plan, the largest is tried.
   const bool known = bytes != bowtie::unknown_bytes;
   auto plan = bowtie::plan_bowtie({.inputs = 1,
                                    .outputs = parts,
@@ -270,8 +270,7 @@ Status Partition::deal_out(const std::vector<bowtie::Input>& inputs, std::span<T
   const auto distribute = bowtie::distribute(format_, [&](const Items& items, uint32_t* to) {
     to_target(items, to);
     for (size_t k = 0; k < items.size(); ++k) {
-      // An item of a temporary that is damaged, and not known to be so before its block is whole:
-      // to put it nowhere is an error of the pass.
+      // A damaged item of a temporary, whose block is not verified yet, may belong to no target: the pass then fails.
       if (to[k] < targets.size())
         targets[to[k]].bytes += items[k].size() + items::lacks_line_end(format_, items[k]);
     }
@@ -369,7 +368,7 @@ Result<PartitionFilesResult> Partition::go() {
 
   PartitionFilesResult result;
   for (uint32_t j = 0; j < parts_; ++j) {
-    Part part{.path = outputs_[j].path(), .items = items_[j], .bytes = targets_[j].bytes};
+    FilePart part{.path = outputs_[j].path(), .items = items_[j], .bytes = targets_[j].bytes};
     if (!checkers_.empty()) {
       auto checked = checkers_[j].finish();
       if (!checked) return std::unexpected(checked.error());

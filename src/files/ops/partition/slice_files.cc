@@ -26,24 +26,23 @@
 
 // How slices are made.
 //
-// The naive way is partition_files(): a file for each part. Of a thousand inputs and a thousand parts that
-// are a million files, each read again by somebody else, a few kilobytes at a time.
+// A file for each part, as partition_files() writes, does not scale: a thousand inputs and a thousand parts make a million
+// files, each read again by another machine, a few kilobytes at a time.
 //
-// Here a batch of items is read into memory, each gets its part, the parts of the batch are put one behind
-// the other into a second buffer, and that is written as it is: one request in order, in which each part has
-// one slice. A batch is as large as makes slices of `slice_bytes`, and not larger: of few parts it then stays
-// in the cache. While a batch is written, by a thread of its own, the next one is read.
+// So a batch of items is read into memory, each item is assigned to a part, the items are copied part by part into a
+// second buffer, and that buffer is written as it is: one sequential request, in which each part has one slice. A batch
+// is only as large as slices of `slice_bytes` need: with few parts it stays in the cache. A second thread writes a
+// batch while the next one is read.
 //
-// Invariants: batch_ holds `taken_` bytes of items that have parts, and behind them, up to `filled_`, what was read of
-// one input: no item goes across two.
+// Invariants: batch_ has `taken_` bytes of items that are assigned, and behind them, up to `filled_`, bytes read from one
+// input: no item spans two inputs.
 
 namespace penstock::files {
 namespace {
 
 constexpr uint64_t batch_bytes_min = 16 * MiB;
 constexpr uint64_t read_bytes = MiB;  // at once
-// Numbers of parts, one for each item: so many bytes of the batch for one, where items have no fixed size.
-// A batch of shorter ones is cut short.
+// Assumed bytes of an item of variable size, for the table of part numbers. A batch of shorter items is flushed early.
 constexpr uint64_t bytes_per_part_number = 8;
 
 Result<items::Cuts> cuts_of(const items::ItemOrder& order, const std::vector<SliceCut>& cuts) {
@@ -70,7 +69,7 @@ Result<items::Cuts> cuts_of(const items::ItemOrder& order, const std::vector<Sli
   return items::Cuts(order, std::move(keys), std::move(positions));
 }
 
-// Memory that is charged to the run, on huge pages where they fit, so that direct writes are cheap.
+// Memory that is charged to the run, on huge pages if they fit, so that direct writes are cheap.
 Result<os::Reservation> memory_for_items(uint64_t bytes) {
   auto memory = os::zeroed(bytes, "get memory for items", "slices", {}, os::huge_page_bytes);
   if (!memory) return memory;
@@ -108,7 +107,7 @@ class Slicing {
   items::Format format_;
   RunContext context_;
   std::shared_ptr<Sink> sink_;
-  bowtie::ToOutput part_of_;  // once the first header is known
+  bowtie::ToOutput part_of_;  // set once the first header is known
   std::string header_;
   std::string header_file_;
   uint32_t part_count_ = 0;
@@ -116,19 +115,20 @@ class Slicing {
   os::Reservation batch_;
   uint64_t taken_ = 0;
   uint64_t filled_ = 0;
-  uint64_t flushed_bytes_ = 0;   // of all batches so far
-  std::vector<uint32_t> parts_;  // of the items that are taken
+  uint64_t flushed_bytes_ = 0;   // bytes of all batches so far
+  std::vector<uint32_t> parts_;  // part numbers of the assigned items
   MemoryCharge parts_charge_;
   std::vector<std::string_view> lines_;  // room for items_at()
   os::Reservation spread_;
-  // Where the batch begins in it: as far into a sector as in the file, so that whole sectors are written directly.
+  // The beginning of the batch in spread_: at the same offset in a sector as in the file, so that whole sectors are
+  // written directly.
   std::byte* spread_begin() { return spread_.begin() + file_bytes_ % io::sector_bytes; }
-  std::vector<uint64_t> part_bytes_;  // of the batch
+  std::vector<uint64_t> part_bytes_;  // bytes of each part in the batch
   uint64_t file_bytes_ = 0;
   std::vector<items::Checker> checkers_;
   SliceFilesResult result_;
   Status written_;
-  std::jthread writer_;  // goes first
+  std::jthread writer_;  // joined first on destruction
 };
 
 Status Slicing::prepare() {
@@ -141,7 +141,7 @@ Status Slicing::prepare() {
     return misuse("want other parts than there are", "wanted", fmt::format("{} of them", parts));
   part_count_ = static_cast<uint32_t>(parts);
   const uint64_t usable_bytes = usable_memory(options_.files.memory_bytes);
-  // Readers, what is kept of each part, and a sector.
+  // Memory for readers, the state of each part, and a sector.
   const uint64_t aside_bytes = 2 * MiB + parts * KiB + 2 * os::page_bytes;
   if (usable_bytes < aside_bytes + 3 * MiB) {
     return failure(
@@ -160,7 +160,7 @@ Status Slicing::prepare() {
   return {};
 }
 
-// From now on it is known what items are.
+// Completes the format of the items with the header.
 Status Slicing::take_header(const std::string& header, const std::string& file) {
   header_ = header;
   header_file_ = file;
@@ -184,7 +184,7 @@ Status Slicing::read_input(size_t number) {
   if (!file) return std::unexpected(file.error());
   auto source = source::source_of(*file, options_.files.source, options_.files.cancel);
   if (!source) return std::unexpected(source.error());
-  std::string_view first;  // what was read behind the header
+  std::string_view first;  // bytes that were read behind the header
   const ReadSome read = [&](std::span<std::byte> into) -> Result<size_t> {
     if (first.empty()) return source::checked_read(**source, into);
     const size_t bytes = first.copy(reinterpret_cast<char*>(into.data()), into.size());
@@ -202,7 +202,7 @@ Status Slicing::read_input(size_t number) {
   return read_items(read, name);
 }
 
-// Reads an input to its end. Its last line gets one.
+// Reads an input to its end. A last line without a line end gets one.
 Status Slicing::read_items(const ReadSome& read, const std::string& name) {
   for (;;) {
     if (filled_ == batch_.bytes()) {
@@ -224,7 +224,7 @@ Status Slicing::read_items(const ReadSome& read, const std::string& name) {
                  name, "another --format or --record");
 }
 
-// Gives their parts to the whole items that were read.
+// Assigns the whole items that were read to their parts.
 Status Slicing::take_items(const std::string& name) {
   for (;;) {
     if (parts_.capacity() - parts_.size() < bowtie::batch_items_max) {
@@ -251,7 +251,7 @@ Status Slicing::take_items(const std::string& name) {
   }
 }
 
-// The batch is full: its items go, and an item that has not ended stays; or it becomes larger.
+// Makes room in a full batch: flushes its items and keeps an unfinished one, or enlarges the batch.
 Status Slicing::make_room(const std::string& name) {
   if (auto status = take_items(name); !status) return status;
   if (auto status = flush(); !status || filled_ < batch_.bytes()) return status;
@@ -265,7 +265,7 @@ Status Slicing::make_room(const std::string& name) {
   return resize(std::min(batch_bytes_max_, 2 * batch_.bytes()));
 }
 
-// REQUIRES: no item of the batch has a part.
+// Reallocates the batch. REQUIRES: no item of the batch is assigned.
 Status Slicing::resize(uint64_t bytes) {
   const uint64_t item_bytes = format_.fixed() ? format_.record_bytes : bytes_per_part_number;
   parts_.reserve(bytes / item_bytes + bowtie::batch_items_max);
@@ -280,7 +280,7 @@ Status Slicing::resize(uint64_t bytes) {
   return {};
 }
 
-// The batch's items to their parts' places.
+// Copies the batch's items into spread_, part by part.
 void Slicing::spread() {
   std::vector<std::byte*> to(part_count_);
   std::byte* next = spread_begin();
@@ -297,7 +297,7 @@ void Slicing::spread() {
       from += bytes;
     }
   };
-  // Sizes that are common are known to the compiler.
+  // Common sizes are constants for the compiler.
   switch (format_.fixed() ? format_.record_bytes : 0) {
     case 4:
       return spread_items([](const std::byte*) { return 4; });
@@ -314,7 +314,7 @@ void Slicing::spread() {
   }
 }
 
-// Writes the items that have parts.
+// Writes the assigned items.
 Status Slicing::flush() {
   if (parts_.empty()) return {};
   if (auto status = wait_for_write(); !status) return status;
@@ -329,7 +329,7 @@ Status Slicing::flush() {
   return context_.pulse();
 }
 
-// Checks the parts of the batch, and has those that are wanted written while the next one is read.
+// Adds the parts of the batch to their checksums, and starts a thread that writes the wanted ones.
 Status Slicing::write_later() {
   std::byte* const begin = spread_begin();
   std::byte* at = begin;

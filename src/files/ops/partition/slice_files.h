@@ -1,6 +1,6 @@
 #pragma once
 
-// Items of several inputs to one file, in slices that belong to parts (penstock/files.h tells what for).
+// Writes the items of several inputs to one file, in slices that belong to parts (penstock/files.h says what for).
 
 #include <string>
 #include <vector>

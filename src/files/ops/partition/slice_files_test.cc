@@ -51,7 +51,7 @@ std::string random_item(Random& random, const items::Format& format, uint64_t ke
   return item;
 }
 
-// All inputs are in memory, and come a few bytes at a time.
+// A source of text in memory that delivers a few bytes at a time.
 std::shared_ptr<Source> source_of(std::string text, uint64_t seed) {
   return callback_source([text = std::move(text), at = size_t{0}, random = Random(seed)](
                              std::span<std::byte> into) mutable -> Result<size_t> {
@@ -64,7 +64,7 @@ std::shared_ptr<Source> source_of(std::string text, uint64_t seed) {
 }
 
 struct Sliced {
-  std::string file;  // what was written
+  std::string file;  // the output
   Result<SliceFilesResult> result;
 };
 
@@ -110,7 +110,7 @@ TEST_P(SliceFiles, CutsByKeyAndPosition) {
     const uint64_t keys = trial % 3 == 0 ? 1 : 1 + random.below(5000);
     Items items(random.below(20'000));
     for (auto& item : items) item = random_item(random, format, keys);
-    // Items go to inputs in stretches; the last line of one may have no end.
+    // Each input has a stretch of the items; the last line may lack its end.
     std::vector<std::string> inputs(1 + random.below(4));
     std::vector<std::pair<std::string, uint64_t>> placed;
     uint64_t position = 0;
@@ -181,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, SliceFiles,
                            return fmt::format("{}{}", each.param.name, each.param.record_bytes);
                          });
 
-TEST(SliceFilesLimits, ALineLongerThanABatchGrowsItAndOneThatDoesNotFitIsToldWithItsFile) {
+TEST(SliceFilesLimits, ABatchGrowsForALongLineAndOneThatDoesNotFitIsAnError) {
   const items::Format format = format_of({"lines", 0, ""});
   const std::string line = std::string(20 * MiB, 'x') + '\n';
   const Sliced run = slice(format, {"b\n" + line + "a\n"}, {.cuts = {{"b", 0}}}, false, 128 * MiB);
@@ -193,7 +193,7 @@ TEST(SliceFilesLimits, ALineLongerThanABatchGrowsItAndOneThatDoesNotFitIsToldWit
   EXPECT_EQ(none.result.error().code, ErrorCode::out_of_memory);
 }
 
-TEST(SliceFilesLimits, InputsThatHoldNoWholeItemsAreTold) {
+TEST(SliceFilesLimits, AnInputWithAPartOfAnItemIsAnError) {
   const Sliced run =
       slice(format_of({"u64", 0, ""}), {"12345678", "1234567"}, {.parts = 2}, false, 64 * MiB);
   ASSERT_FALSE(run.result.has_value());
