@@ -298,6 +298,7 @@ def check_readme(tally):
 
 def look_at_text(tally):
     command(tally, "include directions", "tools/check_includes.py")
+    command(tally, "words", "tools/check_words.py")
     command(tally, "format", "tools/format.sh", "--check")
     check_readme(tally)
     if not (ROOT / "build/python/installed").exists():

@@ -3,7 +3,7 @@
 
 A comment begins with a noun or a verb: "Safety factor on a bucket's estimated size." instead of "Of the sample's
 estimate of a bucket." The openers below leave the subject out, and such a comment has to be read twice. Checked are:
-  1. comments of C++, C, JavaScript, CSS, Python, shell and CMake, and Python's docstrings: the first sentence of each
+  1. comments of C++, C, Rust, Go, JavaScript, CSS, Python, shell and CMake, and Python's docstrings: the first sentence of each
      paragraph and of each comment behind code, by the list FIRST; every further sentence by the list LATER;
   2. names of tests, by the list IN_NAMES;
   3. sentences of the Markdown pages, by the list LATER; questions and headings may begin as they like;
@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tokenize
 
-FIRST = re.compile(r"(?:of|what|who|whom|whose|whoever|whatever|where|wherever|as|with|nothing:|the same|the naive way)\b(?<!as-)",
+FIRST = re.compile(r"(?:(?:of|what|who|whom|whose|whoever|whatever|where|wherever|as|with|the same|the naive way)\b|nothing:)",
                    re.IGNORECASE)
 LATER = re.compile(r"(?:Of|What|Who|Whom|Whose|Whoever|Whatever|Where|Wherever|Nothing:)(?=[\s,:])")
 IN_NAMES = re.compile(r"^(?:That|Of|What|Who|Whose|Whoever|Where|With|As)(?=[A-Z])")
@@ -32,8 +32,8 @@ NO_TEXT = re.compile(r"^\W*$|^(?:NOLINT|clang-format|Test labels:|noqa|type:|pra
 QUOTED = "(words: quoted)"
 
 TREE = ("include", "src", "generate", "papers", "cli", "bench", "test", "fuzz", "examples", "python", "bindings", "tools",
-        "packaging", "docs", "cmake")
-C_LIKE = {".h", ".cc", ".c", ".hpp", ".def", ".js", ".css"}
+        "packaging", "docs", "run", "check", ".ci", ".github")
+C_LIKE = {".h", ".cc", ".c", ".hpp", ".def", ".js", ".css", ".rs", ".go"}
 C_TOKEN = re.compile(r'R"(?P<tag>\w*)\((?s:.*?)\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|//[^\n]*|/\*(?s:.*?)\*/')
 TEST_NAME = re.compile(r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST|TYPED_TEST_P|RC_GTEST_PROP)\(\s*\w+,\s*(?:DISABLED_)?(\w+)", re.MULTILINE)
 HELP = re.compile(r'(?:add_option|add_flag|add_subcommand)\([^;]*?,\s*"((?:[^"\\]|\\.)*)"')
@@ -41,12 +41,10 @@ HELP = re.compile(r'(?:add_option|add_flag|add_subcommand)\([^;]*?,\s*"((?:[^"\\
 
 def openers(paragraph):
     """The openers of a paragraph's sentences that leave the subject out."""
-    sentences = SENTENCE_END.split(paragraph.strip())
-    for index, sentence in enumerate(sentences):
+    for index, sentence in enumerate(SENTENCE_END.split(paragraph.strip())):
         if NO_TEXT.match(sentence) or sentence.rstrip().endswith("?"):
             continue
-        match = (FIRST if index == 0 else LATER).match(sentence)
-        if match:
+        if (FIRST if index == 0 else LATER).match(sentence):
             yield sentence
 
 
@@ -68,12 +66,7 @@ def blocks(lines):
 
 def c_comments(text):
     whole, behind = [], []
-    starts = [0]
-    for match in re.finditer("\n", text):
-        starts.append(match.end())
-    line_of = {}
-    number = 1
-    position = 0
+    number, position = 1, 0
     for match in C_TOKEN.finditer(text):
         found = match.group(0)
         number += text.count("\n", position, match.start())
@@ -170,9 +163,9 @@ def complaints_of(name, text):
             for match in HELP.finditer(text):
                 if FIRST.match(match.group(1)):
                     yield text.count("\n", 0, match.start()) + 1, "help " + match.group(1)
-    elif suffix == ".py":
+    elif suffix == ".py" or re.match("#!.*python", text):
         groups = python_comments(text)
-    elif suffix in (".sh", ".cmake") or name.endswith("CMakeLists.txt"):
+    elif suffix in (".sh", ".cmake", ".yml") or name.endswith("CMakeLists.txt") or text.startswith("#!"):
         groups = hash_comments(text)
     else:
         return
@@ -181,7 +174,6 @@ def complaints_of(name, text):
             if keep(number):
                 for sentence in openers(paragraph):
                     yield number, sentence
-    # A comment behind code may go on in the next lines, behind code or in the same column.
     for number, _, comment in groups[1]:
         if keep(number):
             for sentence in openers(comment):
@@ -217,10 +209,10 @@ def self_test():
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent
     self_test()
-    arguments = sys.argv[1:]
-    count = "--count" in arguments
-    wanted = [a for a in arguments if a != "--count"] or list(TREE)
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", *wanted, *([] if arguments and not count else ["*.md"])],
+    count = "--count" in sys.argv
+    wanted = [word for word in sys.argv[1:] if word != "--count"] or [*TREE, "*.md"]
+    # The clone may belong to another user than the one who checks.
+    listed = subprocess.run(["git", "-c", f"safe.directory={root}", "ls-files", "--cached", "--others", "--exclude-standard", *wanted],
                             cwd=root, check=True, capture_output=True, text=True).stdout.split("\n")
     folders, total = collections.Counter(), 0
     for name in sorted(set(filter(None, listed))):
