@@ -60,7 +60,8 @@ install_from_npm() {
 }
 finish() {
   [ "${1:-run}" != bench ] || { install_rivals && install_python; }
-  [ "${1:-run}" != check ] || { install_from_npm && install_sphinx && install_python; }
+  # Side by side: each waits for the network, then unpacks. A failure skips tests, and is reported by its own line.
+  [ "${1:-run}" != check ] || { install_from_npm & install_sphinx & install_python & wait; }
   exit 0
 }
 
