@@ -239,7 +239,7 @@ Result<CheckResult> Checker::finish() {
   PENSTOCK_CHECK(!in_head_ && head_.empty(), "a check was finished without its first part");
   if (item_bytes_ == 0 && !partial_.empty()) {
     const std::byte line_end[] = {std::byte(order_.format().line_end)};
-    if (order_.format().framing().has_line_ends) complete_partial(line_end);
+    if (order_.format().has_line_ends()) complete_partial(line_end);
     keep_fault(fault_of(order_.format(), partial_), 0);
   }
   if (fault_) return std::unexpected(*fault_);

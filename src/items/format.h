@@ -40,15 +40,21 @@ struct Format {
   const Framing& framing() const {
     return csv ? csv_framing : *type_table[static_cast<size_t>(type)].framing;
   }
+  // Framing::has_line_ends, and whether items are of fixed size or plain lines: these are asked for each item, and the
+  // common types answer without a look at the framing.
+  bool has_line_ends() const {
+    return !fixed() && (type == Type::lines || framing().has_line_ends);
+  }
+  bool is_plain() const { return type <= Type::lines && !csv; }
   bool has_fields() const { return framing().order != nullptr; }  // items are text
   // A file may begin with what is no item (head_bytes()).
   bool has_head() const { return framing().check_text != nullptr || header_lines > 0; }
   // Items may break the rules of their format, which fault_of() finds.
-  bool has_rules() const { return framing().fault != nullptr; }
+  bool has_rules() const { return !is_plain() && framing().fault != nullptr; }
   // Items of equal keys are equal, byte by byte.
   bool equal_keys_are_equal() const {
     if (keys != nullptr) return keys->is_total();
-    return fixed() ? key_bytes == record_bytes : framing().has_line_ends;
+    return fixed() ? key_bytes == record_bytes : has_line_ends();
   }
   // Items of equal keys are equally long.
   bool equal_keys_are_equally_long() const { return fixed() || equal_keys_are_equal(); }

@@ -28,9 +28,8 @@ inline size_t line_bytes_at(const Format& format, const std::byte* at, const std
 inline size_t item_bytes_at(const Format& format, const std::byte* at, const std::byte* end) {
   const auto bytes = static_cast<size_t>(end - at);
   if (format.fixed()) return bytes < format.record_bytes ? 0 : format.record_bytes;
-  const Framing& framing = format.framing();
-  if (framing.is_by_line()) return line_bytes_at(format, at, end);
-  const size_t item_bytes = framing.item_bytes(format, at, end, {}, false);
+  if (format.is_plain()) return line_bytes_at(format, at, end);
+  const size_t item_bytes = format.framing().item_bytes(format, at, end, {}, false);
   return item_bytes > bytes ? 0 : item_bytes;
 }
 
@@ -50,9 +49,8 @@ size_t find_item_ends(const Format& format, const std::byte* begin, const std::b
 
 // Finds what is wrong with an item: a row of CSV may break the rules, a row may have wrong lengths.
 inline std::optional<ItemFault> fault_of(const Format& format, std::string_view item) {
-  const auto fault = format.framing().fault;
-  if (fault == nullptr) return {};
-  return fault(format, item);
+  if (!format.has_rules()) return {};
+  return format.framing().fault(format, item);
 }
 
 // Returns what to try if fault_of() finds something.
@@ -68,7 +66,7 @@ struct Place {
 };
 // Returns how many lines an item has.
 inline uint64_t lines_of_item(const Format& format, std::string_view item) {
-  if (!format.framing().quote || item.empty() ||
+  if (format.is_plain() || !format.framing().quote || item.empty() ||
       std::memchr(item.data(), format.line_end, item.size() - 1) == nullptr)
     return 1;
   const auto ends = static_cast<uint64_t>(std::count(item.begin(), item.end(), format.line_end));
@@ -89,20 +87,20 @@ inline size_t mark_bytes(const Format& format, std::string_view data) {
 
 // Returns the item without its line end, which the last line of a file may lack.
 inline std::string_view without_line_end(const Format& format, std::string_view line) {
-  if (format.framing().has_line_ends && line.ends_with(format.line_end)) line.remove_suffix(1);
+  if (format.has_line_ends() && line.ends_with(format.line_end)) line.remove_suffix(1);
   return line;
 }
 
 // Returns whether the item is a last line without an end. It gets one wherever it is written.
 inline bool lacks_line_end(const Format& format, std::string_view item) {
-  return format.framing().has_line_ends && !item.ends_with(format.line_end);
+  return format.has_line_ends() && !item.ends_with(format.line_end);
 }
 
 // Returns the key of an item if Format::keys makes none: all of a line but its end.
 inline std::string_view key_of(const Format& format, std::string_view item) {
   if (format.fixed()) return item.substr(format.key_offset, format.key_bytes);
-  const auto key = format.framing().key;
-  return key == nullptr ? without_line_end(format, item) : key(format, item);
+  if (format.has_line_ends()) return without_line_end(format, item);
+  return format.framing().key(format, item);
 }
 
 inline uint64_t prefix_of(std::string_view bytes) {

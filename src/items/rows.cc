@@ -117,24 +117,9 @@ std::string_view without_return(std::string_view row) {
   return row;
 }
 
-// A line end ends the row if the number of quotes in front of it is even. So quotes are counted,
-// and fields need no look.
-size_t row_bytes_at(char line_end, const std::byte* at, const std::byte* end, bool quoted) {
-  for (const std::byte* from = at; from < end;) {
-    const void* found = std::memchr(from, line_end, static_cast<size_t>(end - from));
-    if (found == nullptr) return 0;
-    const auto* const stop = static_cast<const std::byte*>(found);
-    quoted ^= (std::count(from, stop, std::byte(quote)) & 1) != 0;
-    from = stop + 1;
-    if (!quoted) return static_cast<size_t>(from - at);
-  }
-  return 0;
-}
-
 std::optional<ItemFault> fault_of_row(std::string_view row, char separator, char line_end) {
   std::optional<ItemFault> fault;
-  if (std::memchr(row.data(), quote, row.size()) != nullptr)
-    walk_row(row, separator, line_end, true, fault, [](const FieldPlace&) {});
+  walk_row(row, separator, line_end, true, fault, [](const FieldPlace&) {});
   return fault;
 }
 

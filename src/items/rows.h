@@ -3,8 +3,10 @@
 // Rows of CSV by RFC 4180: fields with a separator between them. A quoted field may hold
 // separators, line ends and doubled quotes.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,8 +19,20 @@ namespace penstock::items {
 inline constexpr char quote = '"';
 
 // Returns the bytes of the row at `at` with its end, or 0 if it does not end before `end`. If
-// `quoted`, the rest of a row stands there, within quotes.
-size_t row_bytes_at(char line_end, const std::byte* at, const std::byte* end, bool quoted = false);
+// `quoted`, the rest of a row stands there, within quotes. (A line end ends the row if the number of
+// quotes in front of it is even, so quotes are counted, and fields need no look.)
+inline size_t row_bytes_at(char line_end, const std::byte* at, const std::byte* end,
+                           bool quoted = false) {
+  for (const std::byte* from = at; from < end;) {
+    const void* found = std::memchr(from, line_end, static_cast<size_t>(end - from));
+    if (found == nullptr) return 0;
+    const auto* const stop = static_cast<const std::byte*>(found);
+    quoted ^= (std::count(from, stop, std::byte(quote)) & 1) != 0;
+    from = stop + 1;
+    if (!quoted) return static_cast<size_t>(from - at);
+  }
+  return 0;
+}
 
 // Returns the first fault of a row with or without its end.
 std::optional<ItemFault> fault_of_row(std::string_view row, char separator, char line_end);

@@ -58,7 +58,7 @@ class Collector {
     for (; const size_t item_bytes = items::item_bytes_at(format, at, end); at += item_bytes)
       ++items;
     // The mean of whole lines alone would omit those that are longer than a stretch.
-    if (format.framing().has_line_ends) {
+    if (format.has_line_ends()) {
       count(bytes, static_cast<uint64_t>(std::count(data, end, std::byte(format.line_end))));
     } else {
       count(static_cast<uint64_t>(at - begin), items);

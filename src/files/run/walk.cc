@@ -94,7 +94,7 @@ std::optional<ItemPlace> find_row(const FilesOptions& options, const std::vector
 
 Error with_place(Error error, const FilesOptions& options) {
   if (error.code != ErrorCode::corrupt || !options.format.has_rules() ||
-      !options.format.framing().has_line_ends)
+      !options.format.has_line_ends())
     return error;
   const FilesOptions plain = without_keys(options);
   const Status walked =

@@ -33,8 +33,7 @@ std::vector<std::string_view> items_of(const Format& format, std::string_view da
   std::vector<std::string_view> items;
   for (size_t at = 0; at < data.size();) {
     size_t bytes = format.record_bytes;
-    if (format.framing().has_line_ends)
-      bytes = std::min(data.find('\n', at), data.size() - 1) + 1 - at;
+    if (format.has_line_ends()) bytes = std::min(data.find('\n', at), data.size() - 1) + 1 - at;
     if (format.type == Type::rows) bytes = RowHead::at(data.data() + at).row_bytes;
     items.push_back(data.substr(at, bytes));
     at += bytes;
@@ -116,7 +115,7 @@ std::string random_text(Random& random, const Format& format, const TextShape& s
           data.data() + at);
     }
   }
-  if (format.framing().has_line_ends && random.below(2) == 0 && data.size() > 1 &&
+  if (format.has_line_ends() && random.below(2) == 0 && data.size() > 1 &&
       data[data.size() - 2] != '\n')
     data.pop_back();
   return data;

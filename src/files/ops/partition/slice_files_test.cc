@@ -119,7 +119,7 @@ TEST_P(SliceFiles, CutsByKeyAndPosition) {
       placed.emplace_back(items[i], position);
       position += format.type == items::Type::rows ? 1 : items[i].size();
     }
-    if (format.framing().has_line_ends && inputs.back().size() > 1 &&
+    if (format.has_line_ends() && inputs.back().size() > 1 &&
         inputs.back()[inputs.back().size() - 2] != '\n')
       inputs.back().pop_back();
     const items::ItemOrder order(format, descending);

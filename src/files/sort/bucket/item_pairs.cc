@@ -36,7 +36,7 @@ std::unexpected<Error> not_what_was_written() {
 bool is_whole(const items::Format& format, const ItemsInMemory& items) {
   if (items.bytes == 0 || items.items == 0) return items.bytes == items.items;
   if (format.fixed()) return items.bytes == items.items * format.record_bytes;
-  return !format.framing().has_line_ends || items.end()[-1] == std::byte(format.line_end);
+  return !format.has_line_ends() || items.end()[-1] == std::byte(format.line_end);
 }
 
 // Gives each pair its item's place. False: there are not so many.
@@ -62,7 +62,7 @@ bool find_items(const items::Format& format, const ItemsInMemory& items,
 class PlainKeys {
  public:
   PlainKeys(const items::Format& format, const ItemsInMemory& items)
-      : format_(format), has_line_ends_(format.framing().has_line_ends), items_(items) {}
+      : format_(format), has_line_ends_(format.has_line_ends()), items_(items) {}
 
   std::string_view key(uint64_t value) const {
     const std::string_view item = ItemPlace(value).item(format_, items_);

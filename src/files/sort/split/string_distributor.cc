@@ -53,7 +53,7 @@ class StringDistributor final : public Distributor {
     // A last line without an end gets one. The rest of an unfinished row is a fault.
     if (!format_.fixed() && last && bytes > 0 && window.ends.empty()) {
       window.ends.push_back(bytes);
-      window.lacks_line_end = format_.framing().has_line_ends;
+      window.lacks_line_end = format_.has_line_ends();
     }
   }
 

@@ -65,7 +65,7 @@ uint64_t bucket_bytes_max(const SortOptions& options, uint64_t memory_bytes, dou
 double heaviest_text(const SortOptions& options, const files::Sample& sample) {
   std::vector<std::string_view> texts(sample.strings.begin(), sample.strings.end());
   std::ranges::sort(texts);
-  const bool is_item = options.format.framing().has_line_ends && options.format.keys == nullptr;
+  const bool is_item = options.format.has_line_ends() && options.format.keys == nullptr;
   double most_bytes = 0;
   for (size_t from = 0, to = 0; from < texts.size(); from = to) {
     while (to < texts.size() && texts[to] == texts[from]) ++to;

@@ -168,7 +168,7 @@ TEST_F(StretchesTest, ASortedInputIsCopiedWhileItIsChecked) {
       for (size_t i = 0; i < 3; ++i) {
         const auto from = items.begin() + static_cast<ptrdiff_t>(i * third);
         std::string text = joined({from, from + static_cast<ptrdiff_t>(third)});
-        if (format.framing().has_line_ends) text.pop_back();
+        if (format.has_line_ends()) text.pop_back();
         pieces.push_back(put(text));
       }
       const std::string header = "a header\n";
