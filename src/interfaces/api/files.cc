@@ -77,7 +77,8 @@ Status check_key_lies_in_item(const items::Format& format, const ItemFormat& ite
 // Fails for rows of CSV, which have no place for values and for the other side of a pair.
 Status check_is_no_row(const items::Format& format, const char* attempted) {
   if (format.fixed() || format.has_fields()) return {};
-  return misuse(attempted, "--format rows", "lines, records or numbers");
+  return misuse(attempted, "--format " + std::string(name_of(format.type)),
+                "lines, records or numbers");
 }
 
 bool is_more_than_plain_lines(const items::Format& format) {
