@@ -295,7 +295,7 @@ bool contradict(const std::string& locale, const std::vector<std::string>& texts
   return found;
 }
 
-// ---- What is random.
+// ---- Random orders.
 
 class Chance : public Random {
  public:

@@ -123,7 +123,7 @@ def check_file(root, path, layers):
             target = layer_of_include(included, layers)
             if layer is None:
                 # The programs use the layers, but never each other.
-                if target in ABOVE and target not in (program, *ABOVE[program]):
+                if target in ABOVE and target not in (program, *ABOVE.get(program, ())):
                     yield f"{name}:{number}: {program} includes {included}"
             elif target not in layers:
                 yield f"{name}:{number}: {included} is in no layer of src/layers.txt"

@@ -7,7 +7,7 @@ estimate of a bucket." The openers below leave the subject out, and such a comme
      paragraph and of each comment behind code, by the list FIRST; every further sentence by the list LATER;
   2. names of tests, by the list IN_NAMES;
   3. sentences of the Markdown pages, by the list LATER; questions and headings may begin as they like;
-  4. strings of the command line's help, by the list FIRST.
+  4. help of the command line (options, footers, options.def) and of Python's, as comments are.
 
 A line that quotes such an opener on purpose ends with "(words: quoted)". `--count` prints a line per folder.
 
@@ -23,8 +23,8 @@ import subprocess
 import sys
 import tokenize
 
-FIRST = re.compile(r"(?:(?:of|what|who|whom|whose|whoever|whatever|where|wherever|as|with|the same|the naive way)\b|nothing:)",
-                   re.IGNORECASE)
+FIRST = re.compile(r"(?:(?:of|what|who|whom|whose|whoever|whatever|where|wherever|as|with|told|one (?:who|whose|that|which)|the naive way)\b"
+                   r"|nothing:|the same(?=\s*(?:[.,:;]|$|(?:for|of|as|but|with|without|and|in|between|to|where|if)\b)))", re.IGNORECASE)
 LATER = re.compile(r"(?:Of|What|Who|Whom|Whose|Whoever|Whatever|Where|Wherever|Nothing:)(?=[\s,:])")
 IN_NAMES = re.compile(r"^(?:That|Of|What|Who|Whose|Whoever|Where|With|As)(?=[A-Z])")
 SENTENCE_END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z])")
@@ -37,11 +37,15 @@ C_LIKE = {".h", ".cc", ".c", ".hpp", ".def", ".js", ".css", ".rs", ".go"}
 C_TOKEN = re.compile(r'R"(?P<tag>\w*)\((?s:.*?)\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|//[^\n]*|/\*(?s:.*?)\*/')
 TEST_NAME = re.compile(r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST|TYPED_TEST_P|RC_GTEST_PROP)\(\s*\w+,\s*(?:DISABLED_)?(\w+)", re.MULTILINE)
 HELP = re.compile(r'(?:add_option|add_flag|add_subcommand)\([^;]*?,\s*"((?:[^"\\]|\\.)*)"')
+STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+FOOTER = re.compile(r"\.footer\(((?:[^;]|;(?!\n))*?)\);")
+PYTHON_HELP = re.compile(r'\bhelp=f?"((?:[^"\\]|\\.)*)"')
+BEFORE_TEXT = "-*( \t"
 
 
 def openers(paragraph):
     """The openers of a paragraph's sentences that leave the subject out."""
-    for index, sentence in enumerate(SENTENCE_END.split(paragraph.strip())):
+    for index, sentence in enumerate(SENTENCE_END.split(paragraph.strip(BEFORE_TEXT))):
         if NO_TEXT.match(sentence) or sentence.rstrip().endswith("?"):
             continue
         if (FIRST if index == 0 else LATER).match(sentence):
@@ -91,9 +95,11 @@ def hash_comments(text):
         if match:
             whole.append((number, len(match.group(1)), match.group(2)))
         else:
-            match = re.match(r"^[^#\"']*\S\s+#\s(.*)$", line)
-            if match:
-                behind.append((number, 0, match.group(1)))
+            for match in re.finditer(r"\S\s+#\s", line):
+                before = line[:match.start() + 1]
+                if before.count('"') % 2 == 0 and before.count("'") % 2 == 0:
+                    behind.append((number, 0, line[match.end():]))
+                    break
     return whole, behind
 
 
@@ -139,6 +145,19 @@ def markdown_sentences(text):
         paragraph.append((item.group(1) if item else line).strip())
 
 
+def help_of(name, text):
+    """The help texts of a file of the command line, and of the table of options."""
+    if name.endswith(".def"):
+        found = [(match.start(), "".join(STRING.findall(match.group(0)))) for match in re.finditer(rf"(?:{STRING.pattern}\s*)+", text)]
+    elif name.startswith("cli/"):
+        found = [(match.start(), match.group(1)) for match in HELP.finditer(text)]
+        found += [(match.start(), line) for match in FOOTER.finditer(text)
+                  for line in "".join(STRING.findall(match.group(1))).split("\\n")]
+    else:
+        found = []
+    return [(text.count("\n", 0, position) + 1, help_text) for position, help_text in found]
+
+
 def complaints_of(name, text):
     suffix = pathlib.PurePath(name).suffix
     lines = text.splitlines()
@@ -159,12 +178,15 @@ def complaints_of(name, text):
         for match in TEST_NAME.finditer(text):
             if IN_NAMES.match(match.group(1)):
                 yield text.count("\n", 0, match.start()) + 1, "test " + match.group(1)
-        if name.startswith("cli/"):
-            for match in HELP.finditer(text):
-                if FIRST.match(match.group(1)):
-                    yield text.count("\n", 0, match.start()) + 1, "help " + match.group(1)
+        for number, help_text in help_of(name, text):
+            for sentence in openers(help_text):
+                yield number, "help " + sentence
     elif suffix == ".py" or re.match("#!.*python", text):
         groups = python_comments(text)
+        for match in PYTHON_HELP.finditer(text):
+            number = text.count("\n", 0, match.start()) + 1
+            for sentence in openers(match.group(1)) if keep(number) else ():
+                yield number, "help " + sentence
     elif suffix in (".sh", ".cmake", ".yml") or name.endswith("CMakeLists.txt") or text.startswith("#!"):
         groups = hash_comments(text)
     else:
@@ -193,6 +215,13 @@ def self_test():
         ("a_test.cc", "TEST(Merge, ThatIsToldOfManyFiles) {\n"): 1,
         ("a_test.cc", "TEST(Merge, ReportsTheFile) {\n"): 0,
         ("cli/a.cc", 'command.add_option("--a", a, "of keys small letters are capitals");\n'): 1,
+        ("cli/a.cc", 'command.footer("Sorts.\\nOf lines, the first.");\n'): 1,
+        ("src/options.def", 'OPTION(a, "of keys small letters are capitals")\n'): 1,
+        ("a.h", "// - Of lines, the count.\nint a;\n"): 1,
+        ("a.h", "// The same page may be in several slots.\n// The same, for lines.\nint a;\n"): 0,
+        ("a.h", "// The same, for lines.\nint a;\n"): 1,
+        ("a.sh", 'echo "a # b"  # of lines\n'): 1,
+        ("a.py", 'parser.add_argument("--a", help="of lines")\n'): 1,  # (words: quoted)
         ("a.py", '"""What it does."""\n'): 1,
         ("a.py", "# Whether it works.\n"): 0,
         ("a.sh", "# Where the build is.\n"): 1,

@@ -356,7 +356,7 @@ Status measure_table_4(const Options& options, uint64_t bytes, Report& report) {
   return {};
 }
 
-// ---- what else pages are good for
+// ---- other uses of rewired pages
 
 // A snapshot is alive, and an eighth of the table's pages get new contents: stored into the table,
 // or made aside and applied.

@@ -29,7 +29,8 @@ struct CatArguments {
   std::string compressed;
 };
 
-// Reports a failed write. A closed pipe ("penstock cat FILE | head") ends the program as other filters.
+// Reports a failed write. A closed pipe ("penstock cat FILE | head") ends the program as other
+// filters.
 int report_output(const Error& error) {
   return error.system_errno == EPIPE ? die_by(SIGPIPE) : report("cat", error);
 }
@@ -91,7 +92,7 @@ Command add_cat(Parser& program) {
   add_source_words(parser, arguments->source);
   parser.footer("Compressed data (" + source::codec_names() +
                 ") are recognized by their first bytes.\n"
-                "Of a damaged input the readable part is written; the next inputs follow.\n"
+                "The readable part of a damaged input is written; the next inputs follow.\n"
                 "Exit codes: 0 done, 1 an input could not be read in whole, 2 any other error.");
   return {parser, [arguments] {
             if (arguments->inputs.empty()) arguments->inputs = {"-"};

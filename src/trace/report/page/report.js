@@ -352,7 +352,7 @@ class Plot {
   }
 }
 
-// --- Where requests went ------------------------------------------------------------------------
+// --- Places of requests -------------------------------------------------------------------------
 
 class OrderPlot extends Plot {
   constructor(canvas, trace, parts) {
