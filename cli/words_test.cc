@@ -1,4 +1,5 @@
-// Tests that words reach the commands as they were typed: for every text option and positional word of every command.
+// Tests that words reach the commands as they were typed: for every text option and positional word
+// of every command.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +27,8 @@ class Words : public testing::TestWithParam<CommandDeclaration> {
   Words()
       : line_("penstock", "", ""), program_(line_.parser()), command_(GetParam().add(program_)) {}
 
-  // Parses "COMMAND WORDS" and returns the value of the text option `name`, or of the positional word if `name` is empty.
+  // Parses "COMMAND WORDS" and returns the value of the text option `name`, or of the positional
+  // word if `name` is empty.
   std::vector<std::string> parse(const std::string& name, std::vector<std::string> words) {
     // Other required options go in front.
     for (const TextOption& option : options_) {

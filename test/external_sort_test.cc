@@ -541,7 +541,7 @@ TEST_F(ExternalSortTest, DisorderIsFoundWhereItIs) {
   EXPECT_FALSE(*disorder);
 }
 
-// ---- what can go wrong
+// ---- failures
 
 class FailingSort : public ExternalSortTest {
  protected:

@@ -628,7 +628,7 @@ TEST_P(SortMemory, SortsInMemoryOfAnyKind) {
 INSTANTIATE_TEST_SUITE_P(Kinds, SortMemory, testing::ValuesIn(kinds),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 
-// ---- what is left behind
+// ---- leftovers
 
 TEST(SortResources, GivesBackMappingsAndMemory) {
   if (os::sanitized) GTEST_SKIP() << "a sanitizer keeps memory that was given back";

@@ -4,8 +4,9 @@
 // schedules of A2), STXXL (blocks of 2 MiB in the order of need, half of the memory to sort) and an
 // approximation of nsort (smaller blocks, partly merged twice). Only the phase after the sorted
 // runs, or before the sorted buckets, is counted. The device is the paper's array, as far as it can
-// be reconstructed (src/files/bowtie/device_profile.cc); the predicted rate is beside the measured one of
-// table III; a row says if the model with its constant switch delay is faster. Nothing is timed.
+// be reconstructed (src/files/bowtie/device_profile.cc); the predicted rate is beside the measured
+// one of table III; a row says if the model with its constant switch delay is faster. Nothing is
+// timed.
 //
 // Source: "On High-Latency Bowtie Data Streaming", section VII.B.
 

@@ -1,4 +1,5 @@
-// How fast is text sorted by each order of GNU sort, compared with GNU sort itself, and the best of the others?
+// How fast is text sorted by each order of GNU sort, compared with GNU sort itself, and the best of
+// the others?
 //
 // 1 GB of each kind of lines, -S 256M, two threads, all into a file and with the same folder for
 // temporaries. GNU sort's output must be ours, byte for byte. Then the same with memory for all of

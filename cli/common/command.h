@@ -20,8 +20,8 @@ inline constexpr int exit_disorder = 1;    // -c, -C: the input is not sorted
 inline constexpr int exit_incomplete = 1;  // a part could not be read or done; the rest was
 inline constexpr int exit_error = 2;       // any other failure
 
-// A subcommand that was added to the program: run() is called after parsing when `parser` was chosen,
-// and returns the program's exit code.
+// A subcommand that was added to the program: run() is called after parsing when `parser` was
+// chosen, and returns the program's exit code.
 struct Command {
   Parser parser;
   std::function<int()> run;
@@ -47,8 +47,8 @@ Command add_sort(Parser& program);
 Command make_sort(Parser& program);
 Command add_trace(Parser& program);
 
-// Returns the words of "trace" with a "--" in front of the traced program, so that its options are not taken for ours.
-// `trace` is the parser of the command.
+// Returns the words of "trace" with a "--" in front of the traced program, so that its options are
+// not taken for ours. `trace` is the parser of the command.
 std::vector<std::string> mark_traced_program(std::vector<std::string> words, const Parser& trace);
 
 // The beginning of each message: "penstock COMMAND", or "sort" after call_me_sort().

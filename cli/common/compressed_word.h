@@ -23,7 +23,8 @@ inline void add_compressed_word(Parser& parser, std::string& word) {
       });
 }
 
-// The format that `word` (the value of -Z) selects for an output of that name; nullopt: not compressed.
+// The format that `word` (the value of -Z) selects for an output of that name; nullopt: not
+// compressed.
 inline Result<std::optional<CompressedFormat>> compressed_format(const std::string& word,
                                                                  const std::string& output) {
   if (word.empty()) return std::nullopt;
@@ -34,8 +35,8 @@ inline Result<std::optional<CompressedFormat>> compressed_format(const std::stri
                 "--compressed=gzip, zstd or lz4; or a name that ends in .gz, .zst or .lz4");
 }
 
-// A notice about an output that is not compressed though its name ends like a compressed file's; empty otherwise.
-// `compresses`: the command has -Z.
+// A notice about an output that is not compressed though its name ends like a compressed file's;
+// empty otherwise. `compresses`: the command has -Z.
 inline std::string uncompressed_notice(const std::string& word, const std::string& output,
                                        bool compresses = true) {
   if (!word.empty()) return {};

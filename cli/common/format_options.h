@@ -1,7 +1,7 @@
 #pragma once
 
-// Options for the format of items and their order: --format, --record, --dtype, --key, and GNU sort's options for
-// text; the same for all subcommands that read or write items.
+// Options for the format of items and their order: --format, --record, --dtype, --key, and GNU
+// sort's options for text; the same for all subcommands that read or write items.
 
 #include <cstdint>
 #include <optional>
@@ -25,7 +25,8 @@ struct FormatOptions {
   Result<ItemFormat> items(bool descending = false) const;
 };
 
-// `options` must outlive the parsing. Returns the --format option, so that a subcommand can make it required.
+// `options` must outlive the parsing. Returns the --format option, so that a subcommand can make it
+// required.
 Option add_format_options(Parser& parser, FormatOptions& options);
 
 }  // namespace penstock::cli

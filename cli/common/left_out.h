@@ -1,6 +1,7 @@
 #pragma once
 
-// Components that a build leaves out: their commands stay words of the program, and say how to get them.
+// Components that a build leaves out: their commands stay words of the program, and say how to get
+// them.
 
 #include <string>
 
@@ -9,7 +10,8 @@
 
 namespace penstock::cli {
 
-// The error of a use of `component` ("tracing"), which the build's `option` ("PENSTOCK_TRACE") left out.
+// The error of a use of `component` ("tracing"), which the build's `option` ("PENSTOCK_TRACE") left
+// out.
 std::unexpected<Error> left_out(const std::string& subject, const char* component,
                                 const char* option);
 

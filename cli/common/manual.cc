@@ -101,7 +101,8 @@ std::string in_synopsis(std::string_view word, std::string_view written) {
 
 // ---- man(7)
 
-// Escapes everything that man(7) treats as a command: backslashes, hyphens, apostrophes, and a dot that begins a line.
+// Escapes everything that man(7) treats as a command: backslashes, hyphens, apostrophes, and a dot
+// that begins a line.
 std::string roff(std::string_view text) {
   std::string result;
   bool begins = true;

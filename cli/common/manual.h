@@ -1,6 +1,7 @@
 #pragma once
 
-// The help, manual pages and shell completions, all made from the texts that the options were declared with.
+// The help, manual pages and shell completions, all made from the texts that the options were
+// declared with.
 
 #include <optional>
 #include <string>
@@ -12,8 +13,8 @@
 
 namespace penstock::cli {
 
-// The help of a command, or of the program if `command` is empty, in lines of at most 100 characters. This and the
-// functions below return nullopt if there is no such command or shell.
+// The help of a command, or of the program if `command` is empty, in lines of at most 100
+// characters. This and the functions below return nullopt if there is no such command or shell.
 std::optional<std::string> help_text(const std::vector<CommandText>& texts,
                                      std::string_view command);
 
@@ -25,7 +26,8 @@ std::optional<std::string> manual_page(const std::vector<CommandText>& texts,
 std::optional<std::string> completion(const std::vector<CommandText>& texts,
                                       std::string_view shell);
 
-// Writes all manual pages and completions below `folder`, which has the layout of an installation's share/.
+// Writes all manual pages and completions below `folder`, which has the layout of an installation's
+// share/.
 Status write_manual(const std::vector<CommandText>& texts, std::string_view version,
                     const std::string& folder);
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// Names of the modes of `penstock sort` and `penstock plan` (interfaces/api/option_table.h) in messages.
+// Names of the modes of `penstock sort` and `penstock plan` (interfaces/api/option_table.h) in
+// messages.
 
 #include "cli/common/parser.h"
 #include "interfaces/api/option_table.h"

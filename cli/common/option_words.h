@@ -29,7 +29,8 @@ inline Option described(Option declared, const api::OptionText& text) {
   return declared.in(text.scope);
 }
 
-// Declares the option `text` of the table with a value that goes to `value`, which must outlive the parsing.
+// Declares the option `text` of the table with a value that goes to `value`, which must outlive the
+// parsing.
 template <class Value>
 Option add_option(Parser& parser, const api::OptionText& text, Value& value) {
   return described(parser.add_option(text.words, value, text.help), text);
@@ -46,7 +47,8 @@ inline Option add_flag_that_clears(Parser& parser, const api::OptionText& text, 
   return described(parser.add_flag_that_clears(text.words, value, text.help), text);
 }
 
-// Declares the options of the struct Options that are flags, numbers, texts or lists. `options` must outlive the parsing.
+// Declares the options of the struct Options that are flags, numbers, texts or lists. `options`
+// must outlive the parsing.
 template <class Options>
 void add_options(Parser& parser, Options& options) {
   api::for_each_option<Options>([&](const api::OptionText& text, auto field) {

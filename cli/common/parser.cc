@@ -89,7 +89,8 @@ std::string value_of(const CLI::Option& option) {
   return type == "TEXT" ? "WORD" : type == "UINT" || type == "INT" || type == "FLOAT" ? "N" : type;
 }
 
-// The edit distance (Damerau-Levenshtein): insertions, deletions, substitutions and swaps of neighbors.
+// The edit distance (Damerau-Levenshtein): insertions, deletions, substitutions and swaps of
+// neighbors.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
@@ -143,11 +144,13 @@ bool takes_next_word(const CLI::App& app, const std::string& word) {
   return false;
 }
 
-// Marks words that CLI11 would misread, so that they arrive as they were typed. The mark is a NUL, which no word of a
-// command line contains; remove_marks() removes it.
+// Marks words that CLI11 would misread, so that they arrive as they were typed. The mark is a NUL,
+// which no word of a command line contains; remove_marks() removes it.
 // - CLI11 takes "[a,b]" for a list: the NUL follows the word.
-// - CLI11 may take words after "--" for subcommands: the NUL precedes each of them, and the "--" is dropped.
-// - CLI11 takes the next word as the value of "--name=": it becomes two words, the second one empty.
+// - CLI11 may take words after "--" for subcommands: the NUL precedes each of them, and the "--" is
+//   dropped.
+// - CLI11 takes the next word as the value of "--name=": it becomes two words, the second one
+//   empty.
 std::vector<std::string> with_marks(const CLI::App& app, const std::vector<std::string>& words) {
   std::vector<std::string> marked;
   bool behind_mark = false;
@@ -178,7 +181,8 @@ void remove_marks(std::string& word) {
   if (word.starts_with('\0')) word.erase(0, 1);
 }
 
-// The message about the first negative number: CLI11 takes "-3", and the rest of "-n3", for a positional word.
+// The message about the first negative number: CLI11 takes "-3", and the rest of "-n3", for a
+// positional word.
 std::string negative_number(const CLI::App& app, const std::vector<std::string>& words) {
   const auto behind = std::ranges::find(words, "--");
   for (const CLI::Option* option :

@@ -2,8 +2,9 @@
 
 // The declaration and parsing of the options of the program and its subcommands.
 //
-// CLI11 does the parsing. A file that includes it takes seconds to compile, so only parser.cc does, and lists the
-// types that an option can have. Errors name the subcommand, and have exit code 2 (command.h).
+// CLI11 does the parsing. A file that includes it takes seconds to compile, so only parser.cc does,
+// and lists the types that an option can have. Errors name the subcommand, and have exit code 2
+// (command.h).
 
 #include <cstdint>
 #include <functional>
@@ -24,8 +25,8 @@ class Option;
 
 namespace penstock::cli {
 
-// A mode of a command: some options choose it, and others have no meaning in it. `text` is its name in messages, such
-// as "with --size".
+// A mode of a command: some options choose it, and others have no meaning in it. `text` is its name
+// in messages, such as "with --size".
 struct Mode {
   unsigned bit;
   const char* text;
@@ -53,14 +54,15 @@ class Option {
   Option(CLI::Option* option, Declared* declared) : option_(option), declared_(declared) {}
 
   Option required();
-  // The modes in which the command obeys the option; Parser::refuse_outside() refuses it in all others.
+  // The modes in which the command obeys the option; Parser::refuse_outside() refuses it in all
+  // others.
   Option in(unsigned modes);
   Option one_of(std::initializer_list<const char*> words);
   Option within(int64_t least, int64_t most);
   // `what_is_wrong` returns the message for a bad word, and an empty text for a good one.
   Option check(std::string (*what_is_wrong)(const std::string&));
-  // For a flag with an optional value, which must follow "=": recognizes such a value. A next word that looks like one
-  // is a mistake, unless it is the name of a file.
+  // For a flag with an optional value, which must follow "=": recognizes such a value. A next word
+  // that looks like one is a mistake, unless it is the name of a file.
   Option values_like(bool (*looks_like_one)(const std::string&));
   // The help's name for the value.
   Option value_name(const char* name);
@@ -74,7 +76,8 @@ class Option {
   Declared* declared_;
 };
 
-// A text option or a positional word, for tests: its names, and the value of its variable after parsing.
+// A text option or a positional word, for tests: its names, and the value of its variable after
+// parsing.
 struct TextOption {
   std::vector<std::string> names;  // "-o", "--output"; empty for a positional word
   bool is_list = false;
@@ -84,15 +87,15 @@ struct TextOption {
   std::function<std::vector<std::string>()> words;
 };
 
-// A handle to the options of the program or of one subcommand. Copies are the same options. The variable of an option
-// must outlive the parsing, and keeps its value if the option is not given.
+// A handle to the options of the program or of one subcommand. Copies are the same options. The
+// variable of an option must outlive the parsing, and keeps its value if the option is not given.
 class Parser {
  public:
   Parser(CLI::App* app, Declarations* declarations) : app_(app), declarations_(declarations) {}
 
   Parser add_subcommand(const char* name, const char* help);
-  // "-o,--output": an option with a value. "FILE": a positional word, or a list of those. A list option takes one word
-  // each time that it is given.
+  // "-o,--output": an option with a value. "FILE": a positional word, or a list of those. A list
+  // option takes one word each time that it is given.
   template <typename T>
   Option add_option(const char* names, T& value, const std::string& help);
   // An option without a value. (A text variable holds "true", or the value that follows a "=".)
@@ -113,10 +116,11 @@ class Parser {
   // To be called after parsing:
   bool chosen() const;
   bool given(const char* name) const;
-  // Whether the next word of a command line is the value of this one, even if it looks like an option. (May be called
-  // before parsing.)
+  // Whether the next word of a command line is the value of this one, even if it looks like an
+  // option. (May be called before parsing.)
   bool takes_next_word(const std::string& word) const;
-  // Errors: an option was given that `mode` does not obey. Options of the modes `also` are let pass.
+  // Errors: an option was given that `mode` does not obey. Options of the modes `also` are let
+  // pass.
   Status refuse_outside(const Mode& mode, unsigned also = 0) const;
   std::vector<TextOption> text_options() const;
 
@@ -149,8 +153,8 @@ class CommandLine {
   ~CommandLine();
 
   Parser parser();
-  // Parses `words`, which leave out the program's name. Returns the exit code if the program has nothing more to do: it
-  // has printed the help, its version or an error.
+  // Parses `words`, which leave out the program's name. Returns the exit code if the program has
+  // nothing more to do: it has printed the help, its version or an error.
   std::optional<int> parse(std::vector<std::string> words);
   // The texts of the program, then of its subcommands, without hidden options.
   std::vector<CommandText> texts() const;

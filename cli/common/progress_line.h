@@ -19,9 +19,10 @@ struct TellingWords {
 // `words` must outlive the parsing.
 void add_telling_words(Parser& parser, TellingWords& words);
 
-// Shows the progress line on stderr if it is a terminal, or with --progress=always. The line is redrawn with
-// a carriage return and blanks only: no colours and no escape codes, so NO_COLOR needs nothing. A
-// terminal that does not even obey the carriage return (TERM=dumb) gets a new line every ten seconds.
+// Shows the progress line on stderr if it is a terminal, or with --progress=always. The line is
+// redrawn with a carriage return and blanks only: no colours and no escape codes, so NO_COLOR needs
+// nothing. A terminal that does not even obey the carriage return (TERM=dumb) gets a new line every
+// ten seconds.
 //
 // Thread safety: show() may be called from any thread.
 // Invariant: shown_length_ is the length of the text on the terminal's line; 0: the line is free.
@@ -34,7 +35,8 @@ class ProgressLine {
 
   bool wanted() const { return style_ != Style::off; }
   void show(const files::Progress& progress) EXCLUDES_LOCK(mutex_);
-  // Prints a sentence on stderr, over the progress line if there is one; prints nothing with --quiet.
+  // Prints a sentence on stderr, over the progress line if there is one; prints nothing with
+  // --quiet.
   void tell(const std::string& command, const std::string& sentence) const;
 
  private:

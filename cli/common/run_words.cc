@@ -76,8 +76,8 @@ std::string memory_notice(const RunWords& words) {
                      bytes_text(there));
 }
 
-// Errors: a folder of -T does not exist, or cannot be written to. (Under the name of GNU sort there is no such check:
-// GNU sort looks only when it needs a folder.)
+// Errors: a folder of -T does not exist, or cannot be written to. (Under the name of GNU sort there
+// is no such check: GNU sort looks only when it needs a folder.)
 Status check_temp_directories(const RunWords& words) {
   if (words.takes_any_memory) return {};
   for (const std::string& directory : words.temp_directories) {

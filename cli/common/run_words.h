@@ -1,7 +1,7 @@
 #pragma once
 
-// The options of all commands that run on files, and the outline of a run: signals, notices, the progress line and a
-// share of a memory pool around the work.
+// The options of all commands that run on files, and the outline of a run: signals, notices, the
+// progress line and a share of a memory pool around the work.
 
 #include <cstdint>
 #include <functional>
@@ -41,8 +41,8 @@ Result<uint64_t> memory_bytes_of(const RunWords& words);
 // Converts the words to the library's options. Errors: a word is wrong.
 Result<FilesOptions> files_options(const RunWords& words);
 
-// Does `work` with the options, after setting their cancel flag, notices and progress and taking the share of the pool.
-// Returns the exit code; prints the message of a failure.
+// Does `work` with the options, after setting their cancel flag, notices and progress and taking
+// the share of the pool. Returns the exit code; prints the message of a failure.
 int carry_out(const std::string& command, const RunWords& words, FilesOptions& options,
               const std::function<Status()>& work);
 

@@ -10,8 +10,8 @@
 namespace penstock::cli {
 namespace {
 
-// Bytes per unit of a suffix: 1024 for "K" and "KiB", 1000 for "kB" and "KB", and so on; 1 for "b" and "B"; 0 if there
-// is no such suffix.
+// Bytes per unit of a suffix: 1024 for "K" and "KiB", 1000 for "kB" and "KB", and so on; 1 for "b"
+// and "B"; 0 if there is no such suffix.
 uint64_t unit_of(std::string_view suffix) {
   if (suffix == "b" || suffix == "B") return 1;
   constexpr std::string_view letters = "kmgt";

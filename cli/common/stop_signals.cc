@@ -13,11 +13,11 @@
 #include "base/keep_errno.h"
 #include "cli/common/command.h"
 
-// The work checks the flag between blocks of data. While it waits for the other end of a pipe or for
-// a terminal, it may never check it. So the first signal starts a timer, whose handler tests whether
-// stdin has something to read and stdout accepts something. If not, ending at once does no harm:
-// temporaries have no names, and an output none yet, so the system removes them. (On a file system
-// without nameless files, the next run removes them.)
+// The work checks the flag between blocks of data. While it waits for the other end of a pipe or
+// for a terminal, it may never check it. So the first signal starts a timer, whose handler tests
+// whether stdin has something to read and stdout accepts something. If not, ending at once does no
+// harm: temporaries have no names, and an output none yet, so the system removes them. (On a file
+// system without nameless files, the next run removes them.)
 
 namespace penstock::cli {
 namespace {
@@ -99,8 +99,8 @@ void on_tick(int) {
   }
 }
 
-// Catches the signal and does nothing. (Ignored signals would stay ignored in programs that we start.) Returns the
-// action before.
+// Catches the signal and does nothing. (Ignored signals would stay ignored in programs that we
+// start.) Returns the action before.
 struct sigaction catch_without_answer(int signal) {
   struct sigaction before = {};
   sigaction(signal, nullptr, &before);

@@ -26,9 +26,11 @@ struct TextWords {
   bool rows() const { return csv || tsv; }
 };
 
-// Declares the options for the form of lines: -t, -z, --csv, --tsv, --header. `words` must outlive the parsing.
+// Declares the options for the form of lines: -t, -z, --csv, --tsv, --header. `words` must outlive
+// the parsing.
 void add_line_words(Parser& parser, TextWords& words);
-// Declares those and the options for their order. `short_human`: -h is --human-numeric-sort, not the help.
+// Declares those and the options for their order. `short_human`: -h is --human-numeric-sort, not
+// the help.
 void add_text_words(Parser& parser, TextWords& words, bool short_human);
 
 // Sets the fields of `items` that the words name. Errors: a word is wrong.

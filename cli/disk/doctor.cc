@@ -1,4 +1,5 @@
-// penstock doctor: reports the abilities of this machine, the choices made for it and why, and advice for more speed.
+// penstock doctor: reports the abilities of this machine, the choices made for it and why, and
+// advice for more speed.
 
 #include <fmt/core.h>
 

@@ -28,7 +28,8 @@ struct CheckArguments {
   SourceOptions source;
 };
 
-// The place of the unsorted item number `item`. For rows, the line is known only if the file can be read again.
+// The place of the unsorted item number `item`. For rows, the line is known only if the file can be
+// read again.
 std::string place_of_disorder(const FilesOptions& files, uint64_t item) {
   const auto format = api::format_of(files.items);
   if (!format) return fmt::format("item {}", item + 1);

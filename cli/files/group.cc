@@ -36,7 +36,8 @@ Result<ValueField> parse_value(const std::string& text) {
   return value;
 }
 
-// The field that --sum, --min and --max aggregate; nullopt: the format's default. Errors: a word is wrong.
+// The field that --sum, --min and --max aggregate; nullopt: the format's default. Errors: a word is
+// wrong.
 Result<std::optional<ValueField>> value_of(const GroupArguments& arguments) {
   const Aggregates& aggregates = arguments.group.aggregates;
   if (arguments.values.size() > 1)

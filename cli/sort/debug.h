@@ -1,6 +1,7 @@
 #pragma once
 
-// The output of sort --debug, as GNU sort's: each line with its keys underlined, and remarks on likely mistakes in the keys.
+// The output of sort --debug, as GNU sort's: each line with its keys underlined, and remarks on
+// likely mistakes in the keys.
 
 #include <functional>
 #include <memory>
@@ -14,8 +15,9 @@
 
 namespace penstock::cli {
 
-// Returns the remarks for stderr, in the order of GNU sort's. `order`: null for a comparison byte by byte. `locale`: the
-// locale of --locale, or null. `old_keys`: the keys that were written in the older form, "+1 -2", and the form to use instead.
+// Returns the remarks for stderr, in the order of GNU sort's. `order`: null for a comparison byte
+// by byte. `locale`: the locale of --locale, or null. `old_keys`: the keys that were written in the
+// older form, "+1 -2", and the form to use instead.
 struct OldKey {
   size_t key;  // index, 0-based
   std::string written;

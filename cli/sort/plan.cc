@@ -1,10 +1,10 @@
-// penstock plan: the work and cost of a sort, a merge, a distribution or any bowtie, without writing
-// anything.
+// penstock plan: the work and cost of a sort, a merge, a distribution or any bowtie, without
+// writing anything.
 //
-// There are two views. The sort's own plan (plan_sort_files()) looks at the input files. The device's
-// view comes from the planner of src/files/bowtie: it finds the best number of passes for the same data on
-// one device with a switch delay, and the cost of other choices. Without files only the device's view
-// is possible, for a given size.
+// There are two views. The sort's own plan (plan_sort_files()) looks at the input files. The
+// device's view comes from the planner of src/files/bowtie: it finds the best number of passes for
+// the same data on one device with a switch delay, and the cost of other choices. Without files
+// only the device's view is possible, for a given size.
 
 #include <fmt/core.h>
 

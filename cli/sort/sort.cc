@@ -47,8 +47,8 @@ struct SortArguments : SortWords {
   bool quiet() const { return check_quietly || check == "quiet" || check == "silent"; }
 };
 
-// Refuses options that the chosen mode does not obey. Under the name of GNU sort, options that GNU sort accepts without
-// effect are let pass.
+// Refuses options that the chosen mode does not obey. Under the name of GNU sort, options that GNU
+// sort accepts without effect are let pass.
 Status check_modes(const Parser& parser, const SortArguments& arguments) {
   const std::pair<bool, const Mode*> all[] = {{arguments.checks(), &modes::checks},
                                               {arguments.debug, &modes::keys_are_shown},
@@ -151,8 +151,8 @@ int sort(const SortArguments& arguments, SortRequest& request) {
   return code == exit_ok ? write_statistics(arguments, request.files, *stats) : code;
 }
 
-// Sets the defaults that differ in GNU sort: the environment's locale, no decompression of inputs, no notices, no wait
-// for the disk.
+// Sets the defaults that differ in GNU sort: the environment's locale, no decompression of inputs,
+// no notices, no wait for the disk.
 void be_gnu_sort(SortArguments& arguments) {
   std::string& locale = arguments.format.text.locale;
   // A locale that is not installed counts as C.

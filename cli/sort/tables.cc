@@ -33,8 +33,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   return pointers;
 }
 
-// Checks that Python finds the package. Errors: there is no such Python, or it does not find it. (Python's own message
-// would not say how to install it.)
+// Checks that Python finds the package. Errors: there is no such Python, or it does not find it.
+// (Python's own message would not say how to install it.)
 Status find_package(const std::string& python) {
   std::vector<std::string> words = {
       python, "-c",
@@ -54,8 +54,8 @@ Status find_package(const std::string& python) {
       failed, "python3, pip install . in the sources of penstock, and pip install pyarrow"});
 }
 
-// Adds the options of the table that `mode` obeys and that were given or differ from the default. The package's command
-// reads the same table, in which an option without words goes by its name.
+// Adds the options of the table that `mode` obeys and that were given or differ from the default.
+// The package's command reads the same table, in which an option without words goes by its name.
 template <class Options>
 void add_words(const Parser& parser, const Mode& mode, const Options& options,
                std::vector<std::string>& words) {

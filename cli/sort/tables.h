@@ -1,7 +1,8 @@
 #pragma once
 
-// Sorts done by the Python package: of tables (Parquet, Arrow, CSV), `penstock sort FILE.parquet --by ts:desc,id -o FILE`,
-// and of anything on a cluster, `penstock sort --engine ray FILE... -o FOLDER`.
+// Sorts done by the Python package: of tables (Parquet, Arrow, CSV), `penstock sort FILE.parquet
+// --by ts:desc,id -o FILE`, and of anything on a cluster, `penstock sort --engine ray FILE... -o
+// FOLDER`.
 
 #include <string>
 #include <vector>

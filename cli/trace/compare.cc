@@ -2,8 +2,8 @@
 // under trace with the same input and memory; then all traces are replayed on one device.
 //
 // The comparison is of the programs' requests, not of their computation. So a replay joins requests
-// that begin where the last one ended (as a page cache did), keeps the order of the trace, and keeps
-// the device busy: bytes and seeks remain.
+// that begin where the last one ended (as a page cache did), keeps the order of the trace, and
+// keeps the device busy: bytes and seeks remain.
 
 #include <fmt/core.h>
 #include <signal.h>
@@ -51,14 +51,14 @@ using report::printable;
 using report::rate_text;
 using trace::ReplayFigures;
 
-// Returns the size of a program's memory group: its memory option, and room for its code, its stacks,
-// and the page cache of its buffered files.
+// Returns the size of a program's memory group: its memory option, and room for its code, its
+// stacks, and the page cache of its buffered files.
 constexpr uint64_t group_bytes(uint64_t memory_bytes) {
   return memory_bytes + memory_bytes / 4 + 64 * MiB;
 }
 
-// Returns the signal that stopped the run: SIGHUP, SIGINT or SIGTERM that ended the program, or that we
-// got while it ran, whatever the program did with it. Returns 0 without one.
+// Returns the signal that stopped the run: SIGHUP, SIGINT or SIGTERM that ended the program, or
+// that we got while it ran, whatever the program did with it. Returns 0 without one.
 int stopping_signal(const trace::Captured& captured) {
   if (captured.handed_signal != 0) return captured.handed_signal;
   const int signal = captured.totals.exit_code - 128;
@@ -115,8 +115,8 @@ struct Row {
   }
 };
 
-// A folder that the destructor removes. It contains sorted copies of the input, which may be private:
-// only its owner can read it, and nobody can create it, or a link in its place, before us.
+// A folder that the destructor removes. It contains sorted copies of the input, which may be
+// private: only its owner can read it, and nobody can create it, or a link in its place, before us.
 class WorkFolder {
  public:
   static Result<WorkFolder> make(const std::string& parent) {
@@ -248,7 +248,8 @@ Status plan_row(Row& row, bool phases) {
         "(mapped files, AIO)",
         bytes_text(read_bytes), bytes_text(row.input_bytes)));
   }
-  // The figures miss nothing by calls that failed or moved no file's bytes, nor by mapped libraries.
+  // The figures miss nothing by calls that failed or moved no file's bytes, nor by mapped
+  // libraries.
   if (!plan->conversion.complete) row.notes.push_back("its trace was cut off");
   for (size_t i = 0; i < plan->conversion.unseen.size(); ++i) {
     const auto what = static_cast<trace::Unseen>(i);
@@ -578,9 +579,8 @@ Command add_compare(Parser& program) {
   parser.footer(
       "penstock compare --input in.txt --memory 256M --on /data gnu-sort penstock\n"
       "Programs that are missing, or fail, have rows with the reason; the exit code is then 1. "
-      "Numbers count a program's\n"
-      "requests to the input and to its own folder, and not to its libraries. docs/replay.md "
-      "explains the table.");
+      "Numbers count a program's requests to the input and to its own folder, and not to its "
+      "libraries. docs/replay.md explains the table.");
   return {parser, [arguments] { return run_compare(*arguments); }};
 }
 

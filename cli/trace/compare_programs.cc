@@ -27,8 +27,8 @@ fs::path own_program() {
   return error ? "penstock" : path;
 }
 
-// Finds a file of the source or build tree, which contain parts of other people's programs. The search
-// goes upwards from this program's folder, and fails for an installed program.
+// Finds a file of the source or build tree, which contain parts of other people's programs. The
+// search goes upwards from this program's folder, and fails for an installed program.
 std::optional<fs::path> find_part(const fs::path& relative) {
   std::error_code error;
   for (fs::path folder = own_program().parent_path(); !folder.empty();
@@ -62,7 +62,8 @@ std::string make_folder(const std::string& path) {
   return path;
 }
 
-// Returns why a program that reads one format alone refuses the requested one; empty if it reads it.
+// Returns why a program that reads one format alone refuses the requested one; empty if it reads
+// it.
 std::string refusal(const SharedWork& work, const std::string& format, const char* knows) {
   if (work.format == format) return "";
   return fmt::format("it cannot sort --format {}: {} (try: --format {})", work.format, knows,

@@ -1,7 +1,7 @@
 #pragma once
 
-// Programs that do the same work on the same input: presets, and the user's own. Each becomes the words
-// of a command line, which compare.cc runs.
+// Programs that do the same work on the same input: presets, and the user's own. Each becomes the
+// words of a command line, which compare.cc runs.
 
 #include <cstdint>
 #include <string>
@@ -38,8 +38,8 @@ std::vector<std::string> preset_names();
 Result<ComparedProgram> preset(const std::string& name, const SharedWork& work,
                                const std::string& folder);
 
-// Makes a program of NAME=COMMAND, a line for the shell in which {input}, {output}, {memory} (bytes),
-// {threads} and {tmp} (an empty folder) are replaced, quoted for the shell.
+// Makes a program of NAME=COMMAND, a line for the shell in which {input}, {output}, {memory}
+// (bytes), {threads} and {tmp} (an empty folder) are replaced, quoted for the shell.
 Result<ComparedProgram> user_program(const std::string& name_and_command, const SharedWork& work,
                                      const std::string& folder);
 

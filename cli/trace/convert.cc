@@ -100,8 +100,8 @@ int run_convert(const ConvertArguments& arguments) {
 Command add_convert(Parser& program) {
   auto arguments = std::make_shared<ConvertArguments>();
   ConvertArguments& a = *arguments;
-  Parser parser =
-      program.add_subcommand("convert", "a trace or another program's log in other formats");
+  Parser parser = program.add_subcommand(
+      "convert", "convert a trace, or another program's log, to other formats");
   parser
       .add_option("TRACE", a.input,
                   "a file of penstock trace, fio --write_iolog, or strace -f -ttt -T -yy -o; - is "
@@ -113,20 +113,19 @@ Command add_convert(Parser& program) {
                     "x.csv, x.iolog (fio --read_iolog), x.json (ui.perfetto.dev) or x.trace; none: "
                     "a summary on standard output");
   parser.add_option("--format", a.format, "csv, iolog, json or trace, regardless of the name");
-  parser.add_option("--under", a.under, "only files whose path begins so: a folder, with its /");
+  parser.add_option("--under", a.under,
+                    "only files whose path begins with this: a folder, with its /");
   parser.add_option("--files", a.files,
                     "also make the files that fio needs, sparse and of their largest size, in this "
                     "folder");
   parser.add_flag("-q,--quiet", a.quiet, "no summary on standard error");
   parser.footer(
-      "One request: bytes [offset, offset + bytes) of a file, read or written, in the order in "
-      "which they were\n"
-      "started. file_seek: not where the last access to that file ended; device_seek: not where "
-      "the "
-      "last access\n"
-      "of all ended. The figures' seeks are the latter.\n"
-      "Exit codes: 0 done, 1 the trace was cut off (what was whole is written), 2 anything else "
-      "that went wrong.");
+      "A request reads or writes bytes [offset, offset + bytes) of a file; requests are listed in "
+      "the order in which they started. file_seek: the request does not begin where the last "
+      "access to its file ended; device_seek: nor where the last access to any file ended. The "
+      "summary counts device seeks.\n"
+      "Exit codes: 0 done, 1 the trace was cut off (the part before the cut was written), 2 any "
+      "error.");
   return {parser, [arguments] { return run_convert(*arguments); }};
 }
 

@@ -1,4 +1,5 @@
-// penstock replay: makes the requests of a trace again, on a disk, an emulated one, or a model of one.
+// penstock replay: makes the requests of a trace again, on a disk, an emulated one, or a model of
+// one.
 
 #include "trace/replay/replay.h"
 
@@ -227,16 +228,17 @@ Command add_replay(Parser& program) {
   parser.add_flag("--join", a.join,
                   "join requests that begin where the last one ended, up to 2 MiB, as the page "
                   "cache does");
-  parser.add_option("--under", a.under, "only files whose path begins so (may be given again)");
+  parser.add_option("--under", a.under,
+                    "only files whose path begins with this (may be given again)");
   parser.add_option("--requests", a.requests,
                     "only this part of the trace: FROM..TO, counted from 0");
   parser.add_flag("--json", a.json, "print the result as JSON, with all files");
   parser.footer(
       "The files that the trace names are never opened. Their requests go to one region, reserved "
-      "in a directory, which has\n"
-      "space for the peak size of each file. It is written completely first. docs/replay.md "
-      "explains the figures.\n"
-      "Exit codes: 0 done, 1 the trace was cut off (the rest was replayed), 2 anything else.");
+      "in a directory, which has space for the peak size of each file. It is written completely "
+      "first. docs/replay.md explains the figures.\n"
+      "Exit codes: 0 done, 1 the trace was cut off (the part before the cut was replayed), 2 any "
+      "error.");
   return {parser, [arguments] { return run_replay(*arguments); }};
 }
 

@@ -161,14 +161,15 @@ Command add_report(Parser& program) {
       "--stats", a.stats,
       "statistics of penstock sort --stats: adds predicted and measured figures, the use of "
       "the memory, and how full buckets were");
-  parser.add_option("--under", a.under, "only files whose path begins so");
+  parser.add_option("--under", a.under, "only files whose path begins with this");
   parser.add_option("--requests", a.requests,
                     "only this part of the trace: FROM..TO, counted from 0");
   parser.add_option("--width", a.width, "columns of the terminal (default 80)").within(40, 240);
   parser.footer(
       "A page shows up to 200,000 requests one by one. For a longer trace it has a picture of the "
-      "whole, and single\nrequests at some places; --requests FROM..TO shows any other part.\n"
-      "Exit codes: 0 done, 1 a trace was cut off (the report shows the rest), 2 anything else.");
+      "whole, and single requests at some places; --requests FROM..TO shows any other part.\n"
+      "Exit codes: 0 done, 1 a trace was cut off (the report shows the part before the cut), 2 any "
+      "error.");
   return {parser, [arguments] { return run_report(*arguments); }};
 }
 

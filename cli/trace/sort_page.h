@@ -1,6 +1,7 @@
 #pragma once
 
-// The page of a sort: `penstock sort --report`. cli/no_trace.cc stands in for it in a build without report pages.
+// The page of a sort: `penstock sort --report`. cli/no_trace.cc stands in for it in a build without
+// report pages.
 
 #include <string>
 

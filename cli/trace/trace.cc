@@ -161,11 +161,11 @@ Command add_trace(Parser& program) {
   parser.footer(
       "penstock trace -o run.trace -- PROGRAM ARGS...\n"
       "Follows all threads and child processes until the last has ended. The exit code is the "
-      "program's own\n"
-      "(128 + the signal that ended it), or 2 if the program could not be run or traced.\n"
+      "program's own (128 + the signal that ended it), or 2 if the program could not be run or "
+      "traced.\n"
       "If the program has ended, and a process that it left runs on, Ctrl-C or SIGTERM ends the "
-      "trace:\n"
-      "with bpf that process runs on; with ptrace it gets SIGTERM, and SIGKILL the next time.\n"
+      "trace: with bpf that process runs on; with ptrace it gets SIGTERM, and SIGKILL the next "
+      "time.\n"
       "penstock convert makes CSV, fio's iolog or a time line of a trace.");
   return {parser, [arguments] { return run_trace(*arguments); }};
 }

@@ -91,7 +91,7 @@ struct Error {
 // Memory: when an allocation fails, a function that returns Result or Status and opens something or
 // does work returns out_of_memory and does not throw std::bad_alloc. Functions that only report an
 // earlier error (status(), a second finish()) or reject their arguments build a message and may
-// throw it; so may compress(), the library's Sinks and the readers of traces.
+// throw std::bad_alloc; so may compress(), the library's Sinks and the readers of traces.
 //
 // and_then(), or_else(), transform() and transform_error() work as in std::expected, but return a
 // Result. Those of std::expected do not accept a function that returns a Result.
@@ -242,8 +242,8 @@ enum class ErrorPolicy {
   zeros,
 };
 
-// The way to bring a block of memory to another address. src/memory/pool/README.md and `penstock doctor`
-// tell what each costs and needs.
+// The way to bring a block of memory to another address. src/memory/pool/README.md and `penstock
+// doctor` tell what each costs and needs.
 enum class Mechanism : uint8_t {
   automatic,  // the fastest measured on this kernel
   mremap,     // moves page table entries; works everywhere

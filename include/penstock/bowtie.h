@@ -25,7 +25,7 @@
 // schedule decides what the device does next. Memory is one pool of blocks, which all streams
 // share: a stream that often makes the computation wait has few blocks, one that was just read has
 // many.
-// that was just read has many.
+//
 // Each stream is used in one of two ways:
 //
 // - Windows (window / room, and advance): the fast and careful way. There are no faults, memory is

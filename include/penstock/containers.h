@@ -140,7 +140,7 @@ class RewiredVector {
     *this = RewiredVector(std::move(*memory), 0);
     append(other);
   }
-  // Copies elements; keeps the own pool, if there is one.
+  // Copies elements; keeps its own pool, if there is one.
   RewiredVector& operator=(const RewiredVector& other) {
     if (this == &other) return *this;
     if (memory_.core() == nullptr) return *this = RewiredVector(other);

@@ -69,12 +69,12 @@ struct ItemFormat {
   std::optional<uint32_t> record_bytes = {};  // record length; nullopt: 100, or by `dtype`
   std::string dtype = {};                     // fields of a record in NumPy's notation
   // Keys. For records OFFSET:LENGTH, compared byte by byte (if there are none: 0:10), with :TYPE as
-  // a number, with :r descending. For lines the argument of GNU sort's -k. For rows of CSV columns:
-  // NUMBER or NAME, optionally followed by :LETTERS.
+  // a number, with :r descending. For lines the argument of GNU sort's -k. For rows of CSV:
+  // columns, NUMBER or NAME, optionally followed by :LETTERS.
   std::vector<std::string> keys = {};
   // GNU sort's letters for keys of lines that have none of their own, out of bdfghiMnRV.
   std::string letters = {};
-  std::optional<char> separator = {};  // field separator; nullopt: blanks, in CSV a comma
+  std::optional<char> separator = {};  // nullopt: blanks before each field, in CSV a comma
   bool csv = false;                    // CSV: quotes may hold separators and ends of lines
   uint32_t header_lines = 0;     // header lines of each file; those of the first file are kept
   bool zero_terminated = false;  // lines end with a NUL
@@ -109,9 +109,9 @@ struct FilesOptions {
   // Paths; "-" is stdin, "/dev/fd/N" is this process's descriptor N (a pipe from its current
   // position, a file from its beginning).
   std::vector<std::string> inputs = {};
-  // More inputs, behind the paths, which are not decompressed. A thread of its own reads each
-  // source once, from front to back, into the run's blocks, as soon as the run comes to it
-  // (possibly after all inputs before it). Sources are cancelled when the run ends.
+  // More inputs, behind the paths. A thread of its own reads each source once, from front to back,
+  // into the run's blocks, as soon as the run comes to it (possibly after all inputs before it).
+  // Data of sources are not decompressed. Sources are cancelled when the run ends.
   std::vector<std::shared_ptr<Source>> sources = {};
   // "-" is stdout, "/dev/fd/N" writes at the current position of N. A file appears under its name
   // when it is complete; it may be an input. For partition_files(), the pattern of names.
@@ -417,7 +417,7 @@ Result<MergeFilesStats> merge_files(const FilesOptions& files,
 
 enum class PartitionFilesBy {
   range,  // part j holds items from bound j - 1 on and before bound j
-  hash,   // by a stable hash of the key, which docs/files.md defines
+  hash,   // by a hash of the key, the same in all runs and versions (docs/files.md)
   bits,   // by the first bits of the key in its order: 2^bits parts
 };
 
@@ -456,8 +456,9 @@ Result<PartitionFilesResult> partition_files(const FilesOptions& files,
 // the order of the inputs. So a thousand parts need one descriptor, and are read again in requests
 // as large as the memory allows. python/penstock/ray/ sorts with them on many machines.
 
-// The beginning of a part: the first item that is greater than `item`, or equal to it with a
-// position of at least `position`. So items with equal keys may go to several parts.
+// The beginning of a part: the first item that comes after `item` in the order, or whose key equals
+// that of `item` and whose position is at least `position`. So items with equal keys may go to
+// several parts.
 struct SliceCut {
   std::string item;  // in the inputs' format; the end of a line is optional
   // Bytes of the inputs before an item, without their headers; for rows the number of rows. The
@@ -534,7 +535,8 @@ struct GroupFilesOptions {
   // Fields or columns of lines and rows for sum, min and max: "3", "price". They hold decimal
   // numbers of up to 38 digits; empty ones are skipped.
   std::vector<std::string> columns = {};
-  // The most threads. Several work if results have an order, input and budget are large enough.
+  // The most threads; more than 8 count as 8. Several work if results have an order, and input and
+  // budget are large enough.
   unsigned threads = 2;
 };
 

@@ -139,14 +139,15 @@ class Region {
   // Called when a thread touches a missing block, or accesses one against its protection. It runs
   // in that thread, inside a signal handler, so that it must keep the rules of a function that is
   // called at the place of the access:
-  //   - One thread at a time calls it for a block, and others that touch the block wait; several threads
-  //     may call it for different blocks at once. It may lock a mutex of its own that is never held
-  //     while the region is touched.
-  //   - It may allocate unless the pointer is handed to the allocator itself. It may wait, use streams
-  //     (one with ErrorPolicy::recover only inside a RecoveryPoint of its own) and touch other blocks of
-  //     the region, if that causes no cycle. Touching its own block stops the program.
-  //   - The interrupted code sees its changes as if another thread had made them: such variables have to
-  //     be atomic, or the compiler may keep them in registers across the touch.
+  //   - One thread at a time calls it for a block, and others that touch the block wait; several
+  //     threads may call it for different blocks at once. It may lock a mutex of its own that is
+  //     never held while the region is touched.
+  //   - It may allocate unless the pointer is handed to the allocator itself. It may wait, use
+  //     streams (one with ErrorPolicy::recover only inside a RecoveryPoint of its own) and touch
+  //     other blocks of the region, if that causes no cycle. Touching its own block stops the
+  //     program.
+  //   - The interrupted code sees its changes as if another thread had made them: such variables
+  //     have to be atomic, or the compiler may keep them in registers across the touch.
   //   - It must not throw, nor jump out.
   //   - Its stack is the rest of the thread's stack, or the alternate signal stack if there is one.
   // When it returns ok, the access must be possible. An error is handled by Options::policy.
@@ -189,9 +190,9 @@ class Region {
 //   uint64_t sum = std::reduce(keys->begin<uint64_t>(), keys->begin<uint64_t>() + n);  // blocks go
 //
 // Blocks come from a pool that several arrays share, so that memory moves from one to the other
-// while one is read and the other is written. (Section 6.5 of Hanel, Arman, Xiao, Keech and Loguinov,
-// "Vortex: Extreme-Performance Memory Abstractions for Data-Intensive Streaming Applications",
-// ASPLOS 2020: a Vortex-S without the rules for recursion.)
+// while one is read and the other is written. (Section 6.5 of Hanel, Arman, Xiao, Keech and
+// Loguinov, "Vortex: Extreme-Performance Memory Abstractions for Data-Intensive Streaming
+// Applications", ASPLOS 2020: a Vortex-S without the rules for recursion.)
 //
 // The rules. Writing goes forward, and may come back to any block that is still there. The first
 // read of a block that the writer has left by more than comeback_blocks gives everything in front

@@ -4,8 +4,8 @@
 // address ranges that show them, tables with snapshots, and views. penstock/containers.h has
 // containers on it.
 //
-// Source: F. M. Schuhknecht, J. Dittrich, A. Sharma: "RUMA has it: Rewired User-space Memory Access is Possible!"
-// (VLDB 2016).
+// Source: F. M. Schuhknecht, J. Dittrich, A. Sharma: "RUMA has it: Rewired User-space Memory Access
+// is Possible!" (VLDB 2016).
 
 #include <sys/types.h>
 
@@ -337,8 +337,8 @@ class Changes {
 // thread, and all that it had seen. The caller takes snapshots between transactions that must be
 // seen whole or not at all.
 //
-// src/memory/rewire/table_core.cc tells how it works, and what it costs. Source: sections 5.3 (snapshots)
-// and 6 (merge-on-write, differential updates) of the paper.
+// src/memory/rewire/table_core.cc tells how it works, and what it costs. Source: sections 5.3
+// (snapshots) and 6 (merge-on-write, differential updates) of the paper.
 //
 // Thread safety: a move-only value. Any number of threads may read and write by the pointer at any
 // time, and call all members but the move at the same time, outside of signal handlers.

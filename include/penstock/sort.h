@@ -182,8 +182,8 @@ struct RecordLayout {
 };
 inline constexpr size_t record_bytes_max = size_t{64} << 10;
 
-// Sorts `count` adjacent records in place. Memory besides them as above, with 8 MiB for the 3 MiB;
-// 16 bytes a record more for those that share such long prefixes of their keys that two more
+// Sorts `count` adjacent records in place. Memory besides them as above, with 8 MiB instead of the
+// 3 MiB; 16 bytes a record more for those that share such long prefixes of their keys that two more
 // distributions do not separate them, and for records from 2 KiB up if one thread sorts. Errors:
 // invalid_argument (a size of 0, a key outside of the record, records too large); out_of_memory,
 // with all records there, though possibly in another order.

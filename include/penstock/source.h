@@ -92,7 +92,7 @@ std::unique_ptr<Source> decompress(std::unique_ptr<Source> compressed, std::stri
 
 // Rules for every output.
 struct OutputRules {
-  // Allows to overwrite a block device, which destroys its contents.
+  // Allows overwriting a block device, which destroys its contents.
   bool overwrite_device = false;
   // Completes the output only when it is on the disk. Without that the system may lose it for half
   // a minute, or find out later that it cannot write it.
@@ -168,7 +168,8 @@ class SourceStream {
                                    const Options& options = {});
   SourceStream(SourceStream&&) noexcept;
   SourceStream& operator=(SourceStream&&) noexcept;
-  // Cancels, and waits only for the source's answer. REQUIRES: nobody uses the pointer any more.
+  // Cancels, and waits only until the source has answered cancel(). REQUIRES: nobody uses the
+  // pointer any more.
   ~SourceStream();
 
   template <class T = std::byte>

@@ -75,9 +75,9 @@ enum class Side : uint8_t { producer, consumer };
 //
 // Rules for the producer. It runs inside a signal handler, at the consumer's load, and must keep
 // the rules of a function that is called at that place:
-//   - It must not take a lock that the code around the load may hold. Allocating is allowed unless the
-//     stream's pointer was handed to the allocator itself (no allocator reads foreign memory under
-//     its lock); printing is allowed unless the pointer was handed to the same FILE.
+//   - It must not take a lock that the code around the load may hold. Allocating is allowed unless
+//     the stream's pointer was handed to the allocator itself (no allocator reads foreign memory
+//     under its lock); printing is allowed unless the pointer was handed to the same FILE.
 //   - It may wait, do I/O and use other streams, also another PullStream; one with
 //     ErrorPolicy::recover only inside a RecoveryPoint of its own.
 //   - It may read the comeback_blocks blocks in front of its own through begin() (a decompressor's
@@ -85,10 +85,9 @@ enum class Side : uint8_t { producer, consumer };
 //   - The consumer sees its changes as if another thread had made them: such variables have to be
 //     atomic, or the compiler may keep them in registers across the load.
 //   - It must not throw, nor jump out.
-//   - Its stack is the rest of the consumer's stack, or the thread's alternate signal stack if there
-//     is one (sigaltstack; CPython's faulthandler, Go and the JVM set one, often of only 8 to 64
-//     KiB): it should keep large state outside.
-//     let it keep large state outside.
+//   - Its stack is the rest of the consumer's stack, or the thread's alternate signal stack if
+//     there is one (sigaltstack; CPython's faulthandler, Go and the JVM set one, often of only 8 to
+//     64 KiB): it should keep large state outside.
 // errno is kept for the consumer.
 //
 // Thread safety: one thread at a time uses the stream and its pointer. A move and the destructor
@@ -304,8 +303,8 @@ class RemapStream : public TwoSidedStream {
 // sides is held.
 //
 // Costs of one address. Both sides see the same mapping, so
-//   - reader() must be called in the consumer's thread: it waits until the first block is complete, or
-//     the producer has finished or failed;
+//   - reader() must be called in the consumer's thread: it waits until the first block is complete,
+//     or the producer has finished or failed;
 //   - the consumer gets a block when the producer has completed that one and the next (or has
 //     finished), because the guard on the next one is what will stop it;
 //   - a consumer may jump forward over complete blocks, which wait_ready() tells, and beyond the

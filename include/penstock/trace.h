@@ -225,7 +225,8 @@ class TraceReader {
   const Header& header() const;
   const std::string& path() const;  // the trace's path
 
-  // Reads the next events, at most `into.size()`; 0 at the end. Fewer than requested mean nothing.
+  // Reads the next events, at most `into.size()`; 0 at the end. Fewer than requested
+  // are not the end.
   Result<size_t> next(std::span<Event> into);
 
   // Returns the files that were defined up to the last event read; id - 1 is the index.
@@ -367,7 +368,7 @@ struct Conversion {
   uint64_t processes = 0;  // processes that made requests
   UnseenCounts unseen{};
   int32_t exit_code = 0;
-  bool complete = false;  // false: the trace was cut off (see `cut_off`), the rest is valid
+  bool complete = false;  // false: the trace was cut off (see `cut_off`); the part before is valid
   Error cut_off{};
 
   double mean_run_bytes() const {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The theorems of "On High-Latency Bowtie Data Streaming" that src/files/bowtie/model.h does not need,
-// because one formula gives all of them: as printed, to check that formula and the simulator.
+// The theorems of "On High-Latency Bowtie Data Streaming" that src/files/bowtie/model.h does not
+// need, because one formula gives all of them: as printed, to check that formula and the simulator.
 // REQUIRES of all: as in model.h.
 
 #include <cstdint>

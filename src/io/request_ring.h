@@ -16,24 +16,27 @@
 //     use(done.data, done.done_bytes);            // it is intact until the next submit()
 //   }
 //
-// One queue of slots serves both orders. submit() takes the slot at `begun`; a wait stores the slot that ended at `ended`:
+// One queue of slots serves both orders. submit() takes the slot at `begun`; a wait stores the slot
+// that ended at `ended`:
 //
 //        ended              begun           ended + depth
 //          |   in flight      |     free      |
 //
-// wait_oldest() alone leaves the queue as it is: the slots are used in turn, each with its buffer. wait_any()
-// overwrites places of slots in flight, so that wait_oldest() may not follow before the ring is idle.
+// wait_oldest() alone leaves the queue as it is: the slots are used in turn, each with its buffer.
+// wait_any() overwrites places of slots in flight, so that wait_oldest() may not follow before the
+// ring is idle.
 //
 // Errors. status() returns the first failure that a wait has met: a request with an error, or a
 // write that ends early. A read that ends early has met the end of its file, and its caller judges
 // done_bytes. After a failure submit() does nothing, so that a caller that cannot stop at once can
 // continue and check status() later.
 //
-// Buffers begin at sectors, on huge pages if the requests fill one, and are charged to the run. A ring without buffers
-// serves requests on memory of the caller.
+// Buffers begin at sectors, on huge pages if the requests fill one, and are charged to the run. A
+// ring without buffers serves requests on memory of the caller.
 //
-// Thread safety: one thread at a time; it may change. Invariants: begun_ - ended_ requests are in flight; the free
-// slots are queue_[begun_ .. ended_ + depth), modulo depth; submit() does not allocate.
+// Thread safety: one thread at a time; it may change. Invariants: begun_ - ended_ requests are in
+// flight; the free slots are queue_[begun_ .. ended_ + depth), modulo depth; submit() does not
+// allocate.
 
 #include <cstddef>
 #include <cstdint>
@@ -80,8 +83,8 @@ class RequestRing {
   // REQUIRES: !full().
   void submit(const Request& request);
 
-  // The request that was submitted first, or the one that ends first; it is intact until the next submit().
-  // REQUIRES: !idle().
+  // The request that was submitted first, or the one that ends first; it is intact until the next
+  // submit(). REQUIRES: !idle().
   const Request& wait_oldest();
   const Request& wait_any();
   // Waits until the ring is idle, and returns status().

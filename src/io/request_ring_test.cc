@@ -1,7 +1,7 @@
 // Test labels: first
 
-// A ring against a file in memory: requests of any length in any order of completion, with short transfers, delays and
-// errors of the system.
+// A ring against a file in memory: requests of any length in any order of completion, with short
+// transfers, delays and errors of the system.
 
 #include "io/request_ring.h"
 

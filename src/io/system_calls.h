@@ -6,11 +6,11 @@
 //
 // Cutting a request. Only whole sectors inside its range go direct, and only if the memory at them
 // is aligned as well; the rest in front and behind goes through the buffered descriptor. So
-//   - a direct write never touches a page with dirty buffered data of the same request, and two requests
-//     that share a page at their unaligned ends both write it through the page cache, which keeps them
-//     coherent;
-//   - a direct transfer that stops early, even inside a sector, is continued by a buffered step up to
-//     the next sector, and direct from there.
+//   - a direct write never touches a page with dirty buffered data of the same request, and two
+//     requests that share a page at their unaligned ends both write it through the page cache,
+//     which keeps them coherent;
+//   - a direct transfer that stops early, even inside a sector, is continued by a buffered step up
+//     to the next sector, and direct from there.
 // The only state of a request between steps is done_bytes.
 
 #include <cstdint>

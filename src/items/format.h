@@ -40,8 +40,8 @@ struct Format {
   const Framing& framing() const {
     return csv ? csv_framing : *type_table[static_cast<size_t>(type)].framing;
   }
-  // Framing::has_line_ends, and whether items are of fixed size or plain lines: these are asked for each item, and the
-  // common types answer without a look at the framing.
+  // Framing::has_line_ends, and whether items are of fixed size or plain lines: these are asked for
+  // each item, and the common types answer without a look at the framing.
   bool has_line_ends() const {
     return !fixed() && (type == Type::lines || framing().has_line_ends);
   }
@@ -62,7 +62,8 @@ struct Format {
   bool operator==(const Format&) const = default;
 };
 
-// Refuses a file `path` of so many bytes that is no whole number of items of fixed size. Errors: corrupt.
+// Refuses a file `path` of so many bytes that is no whole number of items of fixed size. Errors:
+// corrupt.
 Status check_size(const Format& format, uint64_t bytes, const std::string& path);
 
 // The head of a file stands in front of its items: the byte order mark of UTF-8, which CSV may

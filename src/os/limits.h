@@ -74,8 +74,9 @@ struct Mappings {
 };
 Mappings mappings();
 
-// Returns the size of a reservation without a known bound: `wanted`, or a quarter of what this process's
-// limit (ulimit -v) leaves, if that is less. Threads, blocks and further streams need the rest.
+// Returns the size of a reservation without a known bound: `wanted`, or a quarter of what this
+// process's limit (ulimit -v) leaves, if that is less. Threads, blocks and further streams need the
+// rest.
 uint64_t addresses_for_unknown(uint64_t wanted);
 
 // Calls open(bytes), or if there are not so many addresses, open(addresses_for_unknown(bytes)).

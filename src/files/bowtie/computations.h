@@ -124,7 +124,8 @@ class ItemReader {
 // Thread safety: the computation's thread. Invariant: items() are whole and readable until next().
 class BatchReader {
  public:
-  // `columns`: the wanted columns of CSV rows (items::RowIndex). `passed`: the items of the input that were read before.
+  // `columns`: the wanted columns of CSV rows (items::RowIndex). `passed`: the items of the input
+  // that were read before.
   BatchReader(InputStream& input, const items::Format& format, size_t item_bytes_max,
               const std::vector<size_t>& columns = {}, uint64_t passed = 0);
 

@@ -23,9 +23,8 @@
 // cut: every later item, from any input, belongs behind it. So the items of all windows up to the
 // cut form a batch of its own, and a batch of this size is sorted in the cache, out of the windows
 // and to the output, in the same few nanoseconds an item from any number of inputs
-// (sorting/sort/cache/cache_sort.h; a merge of two arrays at a time, without branches, took 1.7 ns for each
-// doubling of the inputs). A batch
-// that comes from one input is copied.
+// (sorting/sort/cache/cache_sort.h; a merge of two arrays at a time, without branches, took 1.7 ns
+// for each doubling of the inputs). A batch that comes from one input is copied.
 //
 //     input 0    2   4   5 | 9                     the window of input 1 ends first: the cut is 7
 //     input 1    3   6   7 |                       and behind the batch, input 1 shows its next window

@@ -30,9 +30,10 @@ namespace penstock::bowtie {
 
 // A file or a range of one. Exactly one of `file` and `path` is set.
 //
-// An input without offsets (`in_order`), a pipe or compressed data (files/source/in_order.h), is not read
-// by the device but by a thread of its own (SourceStream), from the computation's first request
-// until it has ended. To the scheduler it has ended already. It can only be used in windows.
+// An input without offsets (`in_order`), a pipe or compressed data (files/source/in_order.h), is
+// not read by the device but by a thread of its own (SourceStream), from the computation's first
+// request until it has ended. To the scheduler it has ended already. It can only be used in
+// windows.
 struct Input {
   const io::File* file = nullptr;  // open for reading; a pipe is read from its position
   // Opened when the device first needs it. The executor closes it in between if descriptors are

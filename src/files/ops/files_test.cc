@@ -379,7 +379,8 @@ TEST(PartitionFiles, EachPartHasItsItemsInTheOrderOfTheInputs) {
   }
 }
 
-// A stream of lines needs the most memory: these parts take two passes, these inputs several batches.
+// A stream of lines needs the most memory: these parts take two passes, these inputs several
+// batches.
 TEST(PartitionFiles, ManyPartsAndInputsWithLittleMemory) {
   Random random(11);
   const Folder folder;
@@ -439,8 +440,8 @@ TEST(PartitionFiles, UsesTheBoundsOfAFile) {
   EXPECT_EQ(partition_files(options).error().code, ErrorCode::invalid_argument);
 }
 
-// A changed hash would not find the parts of earlier partitions. Another program computed the numbers from
-// docs/files.md.
+// A changed hash would not find the parts of earlier partitions. Another program computed the
+// numbers from docs/files.md.
 TEST(PartitionFiles, TheHashNeverChanges) {
   const Folder folder;
   auto part_of = [&](const items::Format& format, const std::string& item) -> int {

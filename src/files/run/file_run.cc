@@ -63,7 +63,8 @@ std::vector<double> thinned(const std::vector<double>& values, size_t values_max
 // The device that plans assume if none was measured.
 constexpr const char* usual_device = "nvme-ssd";
 
-// The longest switch of a device without an arm. (FileRun::device() does not know an emulated device.)
+// The longest switch of a device without an arm. (FileRun::device() does not know an emulated
+// device.)
 constexpr double short_switch_seconds = 1e-3;
 
 bool switches_for_nothing(const bowtie::DeviceProfile& device) {
@@ -201,8 +202,8 @@ std::unique_ptr<Source> source_behind(std::string taken, const std::shared_ptr<S
 
 }  // namespace
 
-// Reading the head of an in-order input also reads some bytes behind it: of a pipe these are put in front of the rest, a
-// compressed file is read again.
+// Reading the head of an in-order input also reads some bytes behind it: of a pipe these are put in
+// front of the rest, a compressed file is read again.
 Result<TakenHeader> FileRun::take_header(bowtie::Input& input) {
   std::optional<io::File> opened;
   if (input.file == nullptr) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The base of merge, partition, group and join: options, memory, passes of the executor (files/bowtie/run.h), temporaries,
-// messages, figures.
+// The base of merge, partition, group and join: options, memory, passes of the executor
+// (files/bowtie/run.h), temporaries, messages, figures.
 
 #include <memory>
 #include <optional>
@@ -20,8 +20,8 @@ namespace penstock::files {
 // The least memory_bytes.
 inline constexpr uint64_t files_memory_bytes_min = 32 * MiB;
 
-// The block size of a pass and the comeback of its streams: each stream has many blocks, and a window holds an item. A
-// line may always have 64 KiB, or a block if that is more.
+// The block size of a pass and the comeback of its streams: each stream has many blocks, and a
+// window holds an item. A line may always have 64 KiB, or a block if that is more.
 struct PassShape {
   size_t block_bytes = 0;
   uint32_t comeback_blocks = 0;
@@ -41,8 +41,8 @@ class FileRun {
   // `verb`: "merge", for messages.
   FileRun(const FilesOptions& options, const char* verb);
 
-  // Opens the inputs, and keeps those that are not empty, with their sizes if known. Fails if the memory is too small, or
-  // if an input cannot be opened or is not a whole number of items.
+  // Opens the inputs, and keeps those that are not empty, with their sizes if known. Fails if the
+  // memory is too small, or if an input cannot be opened or is not a whole number of items.
   struct StartOptions {
     std::vector<items::Format> formats = {};  // one for each input, if they differ
     // Files to read in place of inputs that were read already; nullptr: the input was empty.
@@ -66,8 +66,8 @@ class FileRun {
   Result<io::File> open_output(uint64_t bytes = 0) const {
     return files::open_output(options_, output_options(bytes));
   }
-  // The head of the first input that is not empty, with the end of its last line; the others have the same columns.
-  // inputs() begin behind their heads.
+  // The head of the first input that is not empty, with the end of its last line; the others have
+  // the same columns. inputs() begin behind their heads.
   const std::string& header() const { return header_; }
   // The head of each of the options' inputs, with own_headers.
   const std::vector<std::string>& headers() const { return headers_; }
@@ -111,8 +111,8 @@ class FileRun {
   RunStats stats() const;
   // The block size of the last pass.
   size_t block_bytes() const { return block_bytes_; }
-  // Ends a run of at most one pass: the output gets its name, and RunStats and `bytes` of the stats are set; other
-  // members stay as they are.
+  // Ends a run of at most one pass: the output gets its name, and RunStats and `bytes` of the stats
+  // are set; other members stay as they are.
   template <class Stats>
   Status finish(io::File& output, Stats& stats) {
     if (auto status = interrupted(); !status) return status;

@@ -55,8 +55,8 @@ Action InTurnScheduler::next(const View& view) {
   return last_.kind == Action::Kind::read ? of_current(last_, view) : last_;
 }
 
-// Directs an action for the single input to the input whose turn it is. The limit of an overlapped read
-// includes the bytes in the buckets of earlier inputs.
+// Directs an action for the single input to the input whose turn it is. The limit of an overlapped
+// read includes the bytes in the buckets of earlier inputs.
 Action InTurnScheduler::of_current(Action action, const View& view) {
   action.stream = current_;
   if (action.overlapped)

@@ -2,15 +2,15 @@
 
 // A policy for inputs that are read one after the other: to the schedule they are one long input.
 //
-// The policy for n inputs (scheduler.h) does not know that the computation reaches the second input when
-// the first has ended. It would keep a stair for each: memory for thousands of files that are not read
-// yet. So a StairScheduler for 1 x m decides. It sees the sums over all inputs as its only input, and
-// its reads go to the first input that has not been read to its end. An overlapped read (A2's reader)
-// ends where a file ends; it continues with the next file unless the computation waits for something
-// else, so that small files are read ahead as well as large ones.
+// The policy for n inputs (scheduler.h) does not know that the computation reaches the second input
+// when the first has ended. It would keep a stair for each: memory for thousands of files that are
+// not read yet. So a StairScheduler for 1 x m decides. It sees the sums over all inputs as its only
+// input, and its reads go to the first input that has not been read to its end. An overlapped read
+// (A2's reader) ends where a file ends; it continues with the next file unless the computation
+// waits for something else, so that small files are read ahead as well as large ones.
 //
-// The executor still reserves a few blocks for each input (run.h: comeback_blocks), which bounds the inputs
-// of one run: see streams_max() in file_run.h.
+// The executor still reserves a few blocks for each input (run.h: comeback_blocks), which bounds
+// the inputs of one run: see streams_max() in file_run.h.
 
 #include <memory>
 

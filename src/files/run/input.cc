@@ -14,8 +14,9 @@ namespace {
 // Held while a stream of unknown length finds out how many addresses are free.
 Mutex opening;
 
-// The number of addresses for a stream that could need `wanted`: all of them if little else is reserved, otherwise a share
-// of the free ones, so that many streams at once each get some. (A stream takes two views.)
+// The number of addresses for a stream that could need `wanted`: all of them if little else is
+// reserved, otherwise a share of the free ones, so that many streams at once each get some. (A
+// stream takes two views.)
 uint64_t addresses_to_take(uint64_t wanted) REQUIRES_LOCK(opening) {
   // If the limit is low (ulimit -v), `wanted` is already a part of it.
   constexpr uint64_t least = 64 * GiB;
@@ -46,8 +47,8 @@ Result<std::shared_ptr<PieceReader>> PieceReader::open_in_order(
   return std::make_shared<PieceReader>(std::move(*stream));
 }
 
-// Blocks are prepared before they are touched: a loop that met an error in a fault would read zeros as keys, and
-// keys decide where items go.
+// Blocks are prepared before they are touched: a loop that met an error in a fault would read zeros
+// as keys, and keys decide where items go.
 size_t PieceReader::available(const std::byte* at, size_t wanted) {
   if (!stream_) {
     const size_t bytes = std::min(wanted, static_cast<size_t>(reader_->end() - at));

@@ -1,6 +1,7 @@
 #pragma once
 
-// Inputs: whole files, in-order inputs (files/source/in_order.h), or the extents of a bucket, each read as one plain pointer.
+// Inputs: whole files, in-order inputs (files/source/in_order.h), or the extents of a bucket, each
+// read as one plain pointer.
 
 #include <functional>
 #include <memory>
@@ -25,8 +26,8 @@ struct Piece {
   std::vector<stream::Extent> extents = {};
   size_t extent_bytes = 0;  // size of all extents but the last, and the block size to read with
   bool in_order = false;
-  // If the piece is an in-order input without a reader: whether it begins with a head; the head of the first input and
-  // its file, once these are known.
+  // If the piece is an in-order input without a reader: whether it begins with a head; the head of
+  // the first input and its file, once these are known.
   bool has_header = false;
   std::string header = {};
   std::string header_file = {};
@@ -54,23 +55,24 @@ class PieceReader {
         begin_(stream_->begin()),
         block_bytes_(stream_->block_bytes()) {}
 
-  // Opens an in-order input with at most `bytes_max` of addresses. The consumer may return to the first `comeback_blocks`
-  // blocks until it has moved past them.
+  // Opens an in-order input with at most `bytes_max` of addresses. The consumer may return to the
+  // first `comeback_blocks` blocks until it has moved past them.
   static Result<std::shared_ptr<PieceReader>> open_in_order(
       const io::File& file, const FilesOptions& options, size_t block_bytes,
       uint32_t read_ahead_blocks, uint32_t comeback_blocks, uint64_t bytes_max);
 
   const std::byte* begin() const { return begin_; }
   size_t block_bytes() const { return block_bytes_; }
-  // Waits until `wanted` bytes at `at` are readable or the piece ends, and returns how many are, 0 at the
-  // end. REQUIRES: wanted is at most a block.
+  // Waits until `wanted` bytes at `at` are readable or the piece ends, and returns how many are, 0
+  // at the end. REQUIRES: wanted is at most a block.
   size_t available(const std::byte* at, size_t wanted);
   // Releases the bytes before `at`. Thread safety: any thread.
   void passed(const std::byte* at) {
     if (reader_ != nullptr) reader_->passed(at);
   }
-  // Removes the head from the front of `file`: begin() moves behind it. The head that is returned ends with a line end.
-  // Errors: corrupt if it is longer than a block; those of items::head_bytes().
+  // Removes the head from the front of `file`: begin() moves behind it. The head that is returned
+  // ends with a line end. Errors: corrupt if it is longer than a block; those of
+  // items::head_bytes().
   Result<std::string> take_header(const items::Format& format, const std::string& file);
   // The file offset of begin().
   uint64_t offset() const { return offset_; }
@@ -108,8 +110,9 @@ struct TakenHeader {
   size_t bytes = 0;            // length of the head in the input
   std::string rest;            // bytes that were read behind the head
 };
-// Reads the head. `read` stores the next bytes of the input and returns how many, 0 at the end. Errors: those of `read` and
-// of items::head_bytes(); corrupt if the head is longer than `bytes_max`.
+// Reads the head. `read` stores the next bytes of the input and returns how many, 0 at the end.
+// Errors: those of `read` and of items::head_bytes(); corrupt if the head is longer than
+// `bytes_max`.
 using ReadSome = std::function<Result<size_t>(std::span<std::byte> into)>;
 Result<TakenHeader> read_header(const items::Format& format, const std::string& file,
                                 const ReadSome& read, size_t bytes_max = items::header_bytes_max);

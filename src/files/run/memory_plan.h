@@ -1,7 +1,7 @@
 #pragma once
 
-// The memory that a budget leaves for blocks and buffers, and the sizes of blocks. All figures are in bytes unless the
-// name says otherwise. A sort divides its memory in bucket_plan.h.
+// The memory that a budget leaves for blocks and buffers, and the sizes of blocks. All figures are
+// in bytes unless the name says otherwise. A sort divides its memory in bucket_plan.h.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,13 +12,14 @@
 
 namespace penstock::files {
 
-// Makes the accounts of a run (base/run_scope.h): of its traffic, and of its memory if the budget is the
-// call's. A run within another run shares that one's.
+// Makes the accounts of a run (base/run_scope.h): of its traffic, and of its memory if the budget
+// is the call's. A run within another run shares that one's.
 RunState run_state(const penstock::FilesOptions& options);
 
-// The memory that a budget leaves for blocks and buffers, 0 if none. If the budget is the call's, it is the part that the
-// account has not charged, its reserve included. If it is the process's, it is the budget without the program, its
-// libraries, its stacks and a margin for page tables and the allocator.
+// The memory that a budget leaves for blocks and buffers, 0 if none. If the budget is the call's,
+// it is the part that the account has not charged, its reserve included. If it is the process's, it
+// is the budget without the program, its libraries, its stacks and a margin for page tables and the
+// allocator.
 uint64_t usable_memory(uint64_t budget_bytes);
 // The budget that leaves `usable_bytes` now.
 uint64_t budget_for(uint64_t usable_bytes);
@@ -37,8 +38,8 @@ size_t block_within(uint64_t bytes);
 
 // The least usable memory: with less a run would read the data many times.
 inline constexpr uint64_t usable_bytes_min = 12 * MiB;
-// The part of it that must be left when a run makes its plan: other threads of the program may have taken memory
-// meanwhile.
+// The part of it that must be left when a run makes its plan: other threads of the program may have
+// taken memory meanwhile.
 inline constexpr uint64_t planned_bytes_min = 8 * MiB;
 
 }  // namespace penstock::files

@@ -1,7 +1,7 @@
 #pragma once
 
-// The options and statistics that all runs over files share, the sort included: penstock/files.h, with the words parsed to
-// a format.
+// The options and statistics that all runs over files share, the sort included: penstock/files.h,
+// with the words parsed to a format.
 
 #include <cstddef>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-// The state that all parts of one run share: the error that ends it, the pulse that reports progress, and the figures
-// that all statistics begin with.
+// The state that all parts of one run share: the error that ends it, the pulse that reports
+// progress, and the figures that all statistics begin with.
 
 #include <atomic>
 #include <chrono>
@@ -24,8 +24,8 @@ class RunContext {
   // `verb`: the command for messages, such as "merge". REQUIRES: the options outlive it.
   RunContext(const FilesOptions& options, const char* verb);
 
-  // Reports progress; fails if the run was cancelled or another thread has failed. REQUIRES: called every few
-  // milliseconds of work.
+  // Reports progress; fails if the run was cancelled or another thread has failed. REQUIRES: called
+  // every few milliseconds of work.
   Status pulse();
   // Sets the phase that progress reports. REQUIRES: a string literal.
   void show(const char* phase) { phase_.store(phase, std::memory_order_relaxed); }

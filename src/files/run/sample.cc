@@ -9,9 +9,9 @@
 #include "base/random.h"
 #include "items/items.h"
 
-// The sample is stratified: the input is cut into `places` equal parts, and one stretch is read at a random place of each.
-// So the quantiles of sorted input are nearly exact, and periodic input cannot match a fixed stride. The seed is fixed, so
-// that runs repeat.
+// The sample is stratified: the input is cut into `places` equal parts, and one stretch is read at
+// a random place of each. So the quantiles of sorted input are nearly exact, and periodic input
+// cannot match a fixed stride. The seed is fixed, so that runs repeat.
 
 namespace penstock::files {
 namespace {
@@ -22,8 +22,8 @@ constexpr size_t batch_max = 32;         // stretches read at once
 constexpr uint64_t kept_bytes_max = 2 * MiB;
 constexpr uint64_t places_max = 2048;
 constexpr uint64_t bytes_per_place = 64 * KiB;
-// The share of the time of reading the input that a sample's seeks may take; and the least number of places: a quarter of
-// the memory lies between two of them, up to inputs of 8 times the memory.
+// The share of the time of reading the input that a sample's seeks may take; and the least number
+// of places: a quarter of the memory lies between two of them, up to inputs of 8 times the memory.
 constexpr double seek_share_max = 1.0 / 32;
 constexpr uint64_t looks_min = 4;
 constexpr uint64_t looks_enough = 32;
@@ -123,7 +123,8 @@ class StretchReader {
         pieces_(pieces),
         engine_(engine) {}
 
-  // Reads `stretch_bytes` of each stretch and collects its items; with `keys_alone` it reads the key of one record.
+  // Reads `stretch_bytes` of each stretch and collects its items; with `keys_alone` it reads the
+  // key of one record.
   Result<Sample> read(const SamplePlan& plan, bool keys_alone);
 
  private:
@@ -147,8 +148,8 @@ class StretchReader {
   uint64_t piece_start_ = 0;  // its beginning in all pieces
 };
 
-// The requests for the stretch that contains `position` of all pieces, cut to its piece. Each extent has a request, because
-// an item may be longer than an extent. REQUIRES: positions rise.
+// The requests for the stretch that contains `position` of all pieces, cut to its piece. Each
+// extent has a request, because an item may be longer than an extent. REQUIRES: positions rise.
 StretchReader::SampleStretch StretchReader::stretch_at(uint64_t position, const SamplePlan& plan,
                                                        bool keys_alone, std::byte* to) {
   while (position >= piece_start_ + pieces_[piece_].bytes) piece_start_ += pieces_[piece_++].bytes;
@@ -285,7 +286,8 @@ SamplePlan plan_sample(uint64_t bytes, uint64_t memory_bytes, const bowtie::Devi
       static_cast<uint32_t>(std::clamp(bytes / between_bytes, looks_min, looks_enough));
   plan.places = std::min(usual_places, std::max(places, least));
   plan.items_per_stretch = plan.items_per_stretch * usual_places / plan.places;
-  // A stretch is read for at most half as long as its seek takes, and all stretches take at most another share.
+  // A stretch is read for at most half as long as its seek takes, and all stretches take at most
+  // another share.
   const double stretch_bytes = std::min(seek_seconds * device->read_bytes_per_s / 2,
                                         seek_share_max * static_cast<double>(bytes) / plan.places);
   plan.stretch_bytes = round_down(
@@ -302,8 +304,8 @@ Result<Sample> take_sample(RunContext& context, const items::ItemOrder& order,
   auto engine = io::Engine::open({.depth = 32, .total_bytes = total});
   if (!engine) return std::unexpected(engine.error());
   StretchReader reader(context, order, pieces, **engine);
-  // A stretch has to contain a whole item. A sample of large records reads only their keys; for lines longer than
-  // a stretch the stretches are lengthened.
+  // A stretch has to contain a whole item. A sample of large records reads only their keys; for
+  // lines longer than a stretch the stretches are lengthened.
   SamplePlan look = plan;
   if (format.fixed() && !format.numeric() && format.keys == nullptr &&
       2 * size_t{format.record_bytes} > plan.stretch_bytes) {

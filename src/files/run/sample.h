@@ -22,16 +22,17 @@ struct Sample {
   uint64_t descents = 0;
   size_t size() const { return numbers.empty() ? strings.size() : numbers.size(); }
   uint64_t memory_bytes() const;
-  // Sorts the keys, and returns those that cut them into `parts` equal parts: one less than there are parts. A key that
-  // fills several parts repeats. Returns empty if the sample is empty.
+  // Sorts the keys, and returns those that cut them into `parts` equal parts: one less than there
+  // are parts. A key that fills several parts repeats. Returns empty if the sample is empty.
   std::vector<items::ItemKey> quantiles(const items::ItemOrder& order, uint32_t parts);
 };
 
 // The number of places of a sample of so many bytes.
 uint32_t sample_places(uint64_t bytes);
 
-// The places and their lengths. If a seek takes many milliseconds, thousands of places would take longer than reading the
-// input: then there are fewer and longer ones, with the same number of keys.
+// The places and their lengths. If a seek takes many milliseconds, thousands of places would take
+// longer than reading the input: then there are fewer and longer ones, with the same number of
+// keys.
 struct SamplePlan {
   uint32_t places = 1;
   size_t stretch_bytes = io::sector_bytes;

@@ -20,8 +20,9 @@ std::string mebibytes(uint64_t bytes, bool up) {
 
 }  // namespace
 
-// Temporaries shrink while the output grows, so on one file system both together take little more than the data once: one
-// of their parts is being read, and one is not released yet (spill_parts_max).
+// Temporaries shrink while the output grows, so on one file system both together take little more
+// than the data once: one of their parts is being read, and one is not released yet
+// (spill_parts_max).
 Status check_space(const SpaceNeeded& needed) {
   struct Need {
     uint64_t temp_bytes = 0;

@@ -1,4 +1,5 @@
-// Test labels: ci, no-sanitizer (whole sorts, again and again with another fault, take minutes under one)
+// Test labels: ci, no-sanitizer (whole sorts, again and again with another fault, take minutes
+// under one)
 
 // A bit that flips in a temporary, on the disk or on the way: the run ends with an error that says
 // so, or its output is right all the same (the bit was in a sample). The output is never wrong.

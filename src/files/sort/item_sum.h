@@ -1,8 +1,9 @@
 #pragma once
 
-// Checksum that shows whether exactly the items read came out of a sort. The sum (sorting/sort/item_mix.h)
-// does not depend on the order of the items: threads and buckets sum up their own, and the totals
-// of the items read and of the items sorted are compared once, at the end.
+// Checksum that shows whether exactly the items read came out of a sort. The sum
+// (sorting/sort/item_mix.h) does not depend on the order of the items: threads and buckets sum up
+// their own, and the totals of the items read and of the items sorted are compared once, at the
+// end.
 //
 // Numbers are summed up by their encoded keys, records and lines by their bytes; a line's newline
 // does not count, because the last line of an input may lack it.

@@ -2,9 +2,9 @@
 
 // The caller's sources and sink. A compressed output is a sink too.
 //
-// A run reads and writes them like pipes (files/run/options.h). It cannot poll while it waits for one,
-// and nothing else ends that wait. So a source that fails cancels all others and the sink, and if
-// the caller has a `cancel` flag, a thread polls it and cancels them.
+// A run reads and writes them like pipes (files/run/options.h). It cannot poll while it waits for
+// one, and nothing else ends that wait. So a source that fails cancels all others and the sink, and
+// if the caller has a `cancel` flag, a thread polls it and cancels them.
 
 #include <optional>
 #include <thread>

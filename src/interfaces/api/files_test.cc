@@ -533,8 +533,9 @@ TEST_F(PublicFiles, AReaderOfAFileDoesNotWaitForAPipe) {
 }
 
 // The source is slower than the rest: the first write comes while the source is asked for more.
-// A sink that waits in write() until it is cancelled. While the source has not failed it accepts a write after a
-// moment: a run that has read as far ahead as it may asks the source again only if the sink takes something.
+// A sink that waits in write() until it is cancelled. While the source has not failed it accepts a
+// write after a moment: a run that has read as far ahead as it may asks the source again only if
+// the sink takes something.
 struct WaitingOnceFailed final : Sink {
   Status write(std::span<const std::byte>) override {
     reached = true;

@@ -47,7 +47,6 @@
 //
 // Costs: four atomic operations, a binary search and one system call (the signal mask) a fault, 0.1
 // us of the 1.3 us that a signal takes.
-// us of the 1.3 us that a signal takes.
 
 #include "memory/fault/registry.h"
 

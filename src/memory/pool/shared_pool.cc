@@ -18,7 +18,6 @@
 //
 // Every view is a mapping, so vm.max_map_count bounds the blocks that may be out at once, the late
 // ones included: on ENOMEM the late ones go first and the call is tried again.
-// ones included: on ENOMEM the late ones go first and the call is tried again.
 
 #include <cerrno>
 #include <csignal>

@@ -300,7 +300,7 @@ TEST_P(TableOf, KeepingForNoProcessIsAnError) {
   EXPECT_EQ(status.error().code, ErrorCode::not_found);
 }
 
-// ---- with signals
+// ---- detection by signals
 
 RewiredTable::Options options_of(uint64_t pages) {
   return {.bytes = pages * 4 * KiB, .policy = ErrorPolicy::recover};

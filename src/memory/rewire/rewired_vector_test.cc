@@ -419,7 +419,7 @@ TYPED_TEST(RewiredVectorOf, DoesWhatTheModelDoesOnLargePages) {
   expect_model<TypeParam>(large, 44 * MiB, os::shadowed ? 40 : 250, 10);
 }
 
-// ---- what growing leaves in place
+// ---- growth leaves elements in place
 
 TEST(RewiredVector, NothingMovesWhileItGrowsAndShrinks) {
   const PagePool pool = open_pool(small, 1000);
@@ -841,7 +841,7 @@ TEST_F(RewiredVectorDeath, OutsideOfAWindowAStrayStoreCrashes) {
       "");
 }
 
-// ---- what can be missing
+// ---- missing resources
 
 TEST(RewiredVector, SaysThatThePoolIsEmptyAndLosesNothing) {
   const PagePool pool = open_pool(small, 10);

@@ -70,7 +70,7 @@
 // Handlers for one slot exclude each other by a stripe; a second one finds the slot own, and
 // retries.
 //
-// ---- What can run out
+// ---- Resources that can run out
 //
 // Mappings. Copies come from anywhere in the pool, so in the worst case each slot is a mapping of
 // its own. That many are claimed when the table is opened (guarantee_mappings): afterwards no write

@@ -293,7 +293,7 @@ Result<size_t> VectorCore::prepare(std::byte* address, size_t bytes, fault::Acce
   return std::min<size_t>(bytes, ready);
 }
 
-// ---- what is missing
+// ---- missing resources
 
 // Without a bound of its own a vector may be as long as the pool.
 VectorCore::Missing VectorCore::too_long() const noexcept {

@@ -70,7 +70,7 @@ TEST_F(GuardStreamTest, ProducerReadsWhatItWroteAndComesBackWithinL) {
   for (int i = 0; i < 60; ++i) EXPECT_EQ(look(data + i * block), i + 1);
 }
 
-// ---- who waits for whom
+// ---- waits of both sides
 
 TEST_F(GuardStreamTest, ReaderWaitsForTheFirstGuard) {
   GuardStream pipe = open({.bytes = 20 * block, .producer_comeback_blocks = 1});

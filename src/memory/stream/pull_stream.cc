@@ -213,7 +213,7 @@ void PullStreamCore::fail_at(Position position, Error error) noexcept {
   end_at(offset_of(position));
 }
 
-// ---- what cannot be served
+// ---- accesses that cannot be served
 
 WrittenFailure PullStreamCore::refusal_of(Verdict verdict, Position position) const noexcept {
   return written({.verdict = verdict,

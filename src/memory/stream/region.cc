@@ -144,7 +144,7 @@ void RegionCore::refuse(uint64_t index, const Error& error, void* context) const
   give_up(failure, context);
 }
 
-// ---- what handlers do
+// ---- calls for handlers
 
 int RegionCore::show(uint64_t index, Block&& block) noexcept {
   PENSTOCK_CHECK(index < count_, "a block was shown behind the end of its region");

@@ -351,7 +351,7 @@ void TwoSidedCore::announce_change() noexcept {
   own_ != nullptr ? sides_.changes.announce() : sides_.changes.announce_shared();
 }
 
-// ---- what cannot be served
+// ---- accesses that cannot be served
 
 // Whether the side may go on with its stores dropped. With one address the consumer would see them.
 bool TwoSidedCore::may_discard(Verdict verdict, Side side) const noexcept {

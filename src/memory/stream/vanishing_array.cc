@@ -155,7 +155,7 @@ void VanishingArrayCore::give_back(uint64_t index) noexcept {
   --held_;
 }
 
-// ---- what cannot be served
+// ---- accesses that cannot be served
 
 WrittenFailure VanishingArrayCore::refusal_of(Verdict verdict, uint64_t index) const noexcept {
   auto number = [](auto value) { return static_cast<unsigned long long>(value); };

@@ -232,7 +232,7 @@ TEST(RewiredPartition, IsOneArrayAndAVector) {
   EXPECT_EQ(sorted.size(), items.size() + 1);
 }
 
-// ---- what can be missing
+// ---- missing resources
 
 TEST(RewiredPartition, ReportsAnEmptyPoolAndReturnsEverything) {
   const auto items = make_items<uint64_t>(100000, Keys::uniform, 2);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Decoding of a captured call, or of a request of an io_uring, and its event after it succeeded. All
-// backends use it.
+// Decoding of a captured call, or of a request of an io_uring, and its event after it succeeded.
+// All backends use it.
 
 #include <array>
 #include <cstdint>
@@ -37,8 +37,8 @@ struct DecodedCall {
 // Decodes a call. Effect::nothing: it is not captured, or not relevant with these arguments.
 DecodedCall decode(const SystemCall& call);
 
-// Decodes an operation of an io_uring. The effect is `nothing` if it is not relevant. `decoded` has its
-// descriptor, offset and bytes; `flags` are the operation's own.
+// Decodes an operation of an io_uring. The effect is `nothing` if it is not relevant. `decoded` has
+// its descriptor, offset and bytes; `flags` are the operation's own.
 DecodedCall decode_request(uint8_t operation, DecodedCall decoded, uint64_t flags);
 
 // Returns the event of a call that succeeded, as far as it follows from arguments and result. The

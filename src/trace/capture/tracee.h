@@ -1,8 +1,8 @@
 #pragma once
 
-// Other processes under ptrace(2): it starts them or attaches to them, stops them at relevant calls,
-// reads their state, and lets them go. This is the platform's side of capture_ptrace.cc, which
-// decides what to do at each stop.
+// Other processes under ptrace(2): it starts them or attaches to them, stops them at relevant
+// calls, reads their state, and lets them go. This is the platform's side of capture_ptrace.cc,
+// which decides what to do at each stop.
 
 #include <atomic>
 #include <cstddef>
@@ -62,9 +62,9 @@ struct LaunchOptions {
   LaunchAs as = LaunchAs::ordinary;
   bool stdout_is_taken = false;  // the trace goes to stdout, and the program's output to stderr
 };
-// Starts a program. `prepare` is called with its process before it may run, and may fail the launch.
-// Our SIGTERM and SIGHUP are handed to it until end_launched(). Errors: those of the system. For a
-// program that cannot be run, launch_error() returns the reason once it has ended.
+// Starts a program. `prepare` is called with its process before it may run, and may fail the
+// launch. Our SIGTERM and SIGHUP are handed to it until end_launched(). Errors: those of the
+// system. For a program that cannot be run, launch_error() returns the reason once it has ended.
 struct Launched {
   int32_t process = 0;
   os::Fd error_pipe;
@@ -87,8 +87,8 @@ class WaitedProcess {
  public:
   static Result<WaitedProcess> of(int32_t process);
 
-  // Waits up to `timeout_ms` for the end of the process, and returns whether it has ended. Waits the
-  // whole time if an earlier call has returned true.
+  // Waits up to `timeout_ms` for the end of the process, and returns whether it has ended. Waits
+  // the whole time if an earlier call has returned true.
   bool wait(int timeout_ms);
 
  private:
@@ -106,8 +106,8 @@ void interrupt(int32_t thread);
 Stop wait_for_stop(const std::atomic<bool>* stop_flag);
 CurrentCall current_call(int32_t thread);
 void resume(int32_t thread, Until until, int signal = 0);
-// Clears CLONE_UNTRACED of a call that makes a child: an untraced child would inherit the filter, under
-// which calls without a tracer fail. REQUIRES: the thread is at the entry of `call`.
+// Clears CLONE_UNTRACED of a call that makes a child: an untraced child would inherit the filter,
+// under which calls without a tracer fail. REQUIRES: the thread is at the entry of `call`.
 void keep_child_traced(int32_t thread, const SystemCall& call);
 // Leaves a thread stopped with its group, until SIGCONT.
 void stay_stopped(int32_t thread);
@@ -117,8 +117,8 @@ void end_process(int32_t process, bool at_once);
 // program, whose filter would make calls fail.
 void detach(int32_t thread, int signal = 0);
 
-// Copies from the memory of a stopped thread. Returns false if a part is not readable. (The number of
-// its process would lead to the first thread, which may have ended before the others.)
+// Copies from the memory of a stopped thread. Returns false if a part is not readable. (The number
+// of its process would lead to the first thread, which may have ended before the others.)
 bool read_memory(int32_t thread, uint64_t address, std::span<std::byte> into);
 template <class T>
 std::optional<T> read_value(int32_t thread, uint64_t address) {
@@ -129,8 +129,8 @@ std::optional<T> read_value(int32_t thread, uint64_t address) {
 // Reads a string that ends with a zero byte. Returns nullopt if it is not readable.
 std::optional<std::string> read_string(int32_t thread, uint64_t address);
 
-// Reads request `index` of io_submit()'s list at `list_at`: a read, a write or a sync. Returns nullopt
-// if it is of another kind, or not readable.
+// Reads request `index` of io_submit()'s list at `list_at`: a read, a write or a sync. Returns
+// nullopt if it is of another kind, or not readable.
 std::optional<DecodedCall> aio_request(int32_t thread, uint64_t list_at, uint64_t index);
 
 }  // namespace penstock::trace

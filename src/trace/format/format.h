@@ -47,7 +47,7 @@ class TraceFile;  // trace_file.h
 
 // Writes a trace event by event, in bounded memory (two chunks, and the strings' ids).
 //
-// Thread safety: none. finish() returns errors of writing at the latest. The part written before an
+// Thread safety: none. Errors of writing come from finish() at the latest. The part written before an
 // error stays readable.
 class TraceWriter {
  public:

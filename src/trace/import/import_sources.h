@@ -1,7 +1,7 @@
 #pragma once
 
-// The kinds of logs behind import.h. `head` is the beginning of the log, from which the trace's header
-// is made, since it must be known before the first event.
+// The kinds of logs behind import.h. `head` is the beginning of the log, from which the trace's
+// header is made, since it must be known before the first event.
 
 #include <memory>
 #include <string_view>

@@ -45,8 +45,8 @@ StraceFiles::Understood StraceFiles::transfer(const CallRow& row, const StraceCa
 }
 
 // Handles "io_submit(0x7f.., 2, [{aio_lio_opcode=IOCB_CMD_PREAD, aio_fildes=3</a>, aio_nbytes=512,
-// aio_offset=0}, {...}]) = 2". The results are in other lines, so each request counts with its requested
-// bytes.
+// aio_offset=0}, {...}]) = 2". The results are in other lines, so each request counts with its
+// requested bytes.
 StraceFiles::Understood StraceFiles::submit(const StraceCall& c) {
   string_view blocks = c.argument(2);
   uint64_t left = c.result;

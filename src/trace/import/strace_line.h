@@ -47,8 +47,8 @@ struct StraceLine {
 // Returns nullopt for a line that is not strace's.
 std::optional<StraceLine> parse_strace_line(std::string_view line);
 
-// A remark "... strace: Process 30049 attached", which strace writes to a terminal in the middle of a
-// line. The text in front of it continues in the next line.
+// A remark "... strace: Process 30049 attached", which strace writes to a terminal in the middle of
+// a line. The text in front of it continues in the next line.
 struct StraceRemark {
   std::string_view front;
   int32_t attached = 0;  // the process; 0 for another remark
@@ -86,7 +86,8 @@ std::optional<std::string_view> strace_member(std::string_view list);
 // Returns the value of a field of a structure "{a=1, b=[...]}"; empty without such a field.
 std::string_view strace_field(std::string_view structure, std::string_view name);
 
-// A descriptor "3</tmp/a>(deleted)": number 3, annotation "/tmp/a". "AT_FDCWD" is at_current_folder.
+// A descriptor "3</tmp/a>(deleted)": number 3, annotation "/tmp/a". "AT_FDCWD" is
+// at_current_folder.
 struct StraceDescriptor {
   static constexpr int32_t at_current_folder = -100;
   int32_t number = -1;
@@ -94,8 +95,8 @@ struct StraceDescriptor {
 };
 std::optional<StraceDescriptor> strace_descriptor(std::string_view text);
 
-// Decodes a string "a\"b\1" in quotes, up to a zero byte. Returns nullopt if it is no string (NULL, an
-// address).
+// Decodes a string "a\"b\1" in quotes, up to a zero byte. Returns nullopt if it is no string (NULL,
+// an address).
 std::optional<std::string> strace_string(std::string_view quoted);
 // Decodes a string without quotes.
 std::string strace_unescaped(std::string_view text);

@@ -1,7 +1,8 @@
 // penstock/trace.h in a build with PENSTOCK_TRACE=OFF.
 //
-// All functions of the header are there, so that programs, the C interface and its symbols are the same in
-// every build. The functions that record or read a trace return `unsupported`. No TraceReader can be made.
+// All functions of the header are there, so that programs, the C interface and its symbols are the
+// same in every build. The functions that record or read a trace return `unsupported`. No
+// TraceReader can be made.
 
 #include "base/check.h"
 #include "penstock/trace.h"

@@ -18,8 +18,8 @@
 
 namespace penstock::trace {
 
-// Thread safety: used by the engine's thread alone, except ring(). Invariant: each set() is followed by
-// a ring().
+// Thread safety: used by the engine's thread alone, except ring(). Invariant: each set() is
+// followed by a ring().
 class Doorbell {
  public:
   // REQUIRES: `engine` outlives the doorbell, and has room for one more request in flight.

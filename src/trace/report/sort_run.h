@@ -51,8 +51,8 @@ std::string value_text(SortRun::Unit unit, std::optional<double> value);
 inline constexpr const char* bucket_stage_names[external::bucket_stages] = {
     "being read", "waiting for a sorter", "being sorted", "being written"};
 
-// Returns at most `points_max` buckets and bins of time: every k-th bucket, and means of k neighbouring bins. Returns
-// an empty picture for 0.
+// Returns at most `points_max` buckets and bins of time: every k-th bucket, and means of k
+// neighbouring bins. Returns an empty picture for 0.
 external::Occupancy thinned(const external::Occupancy& occupancy, size_t points_max);
 // Returns staircases of at most `points_max` points, which are means of neighbours; none for 0.
 std::vector<external::Staircase> thinned(const std::vector<external::Staircase>& staircases,
@@ -61,7 +61,8 @@ std::vector<external::Staircase> thinned(const std::vector<external::Staircase>&
 // Returns each stage's share of the memory in use; all 0 if nothing was recorded.
 std::array<double, external::bucket_stages> stage_shares(const external::Occupancy& occupancy);
 
-// The time that pictures show: from the first bucket's memory to the end of the last bucket's write.
+// The time that pictures show: from the first bucket's memory to the end of the last bucket's
+// write.
 struct TimeSpan {
   double begin_s = 0, end_s = 0;
 };

@@ -1,7 +1,7 @@
 #pragma once
 
-// The check of one input: a plain file in parts (items/check_file.h), an in-order input (files/source/in_order.h) from front to
-// back.
+// The check of one input: a plain file in parts (items/check_file.h), an in-order input
+// (files/source/in_order.h) from front to back.
 
 #include <optional>
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace penstock::files {
 
-// Checks the bytes that are written to it. It removes the head first, which completes the format of the items.
-// Thread safety: that of Sink.
+// Checks the bytes that are written to it. It removes the head first, which completes the format of
+// the items. Thread safety: that of Sink.
 class CheckSink final : public Sink {
  public:
   explicit CheckSink(const items::CheckOptions& options) : options_(options) {
@@ -30,8 +30,8 @@ class CheckSink final : public Sink {
   std::optional<items::Checker> checker_;
 };
 
-// Checks the first input of `files`. Errors: corrupt if it is not a whole number of items; cancelled if `files.cancel` ends
-// the wait for an in-order input.
+// Checks the first input of `files`. Errors: corrupt if it is not a whole number of items;
+// cancelled if `files.cancel` ends the wait for an in-order input.
 Result<items::CheckResult> check_input(const penstock::FilesOptions& files,
                                        const items::CheckFileOptions& options);
 

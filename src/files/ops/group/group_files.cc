@@ -24,9 +24,9 @@
 
 // How items are grouped that do not fit in memory.
 //
-// Sorting and then adding up neighbours is correct, but it moves every item twice though a thousand of
-// them may become one group. Files by hash, and then one table for each of them, move items twice as
-// well, and fail for a key that has more items than memory.
+// Sorting and then adding up neighbours is correct, but it moves every item twice though a thousand
+// of them may become one group. Files by hash, and then one table for each of them, move items
+// twice as well, and fail for a key that has more items than memory.
 //
 // Here a table (group_table.h) stands in front of the buckets:
 //
@@ -54,22 +54,24 @@
 // Sorted results need no buckets (group_merge.h). (Results in any order still go to buckets: these
 // need no sort, and no merge.)
 //
-// Threads. A group of many keys waits for memory: each item misses the cache twice, and a core has room for only so many
-// misses. Two ways to share the work fail on the data: a table for each thread, merged at the end, takes up to twice
-// the memory, and loses the first line of a key; a thread that finds rows and another that adds them are as slow as the
-// slower one, which the number of keys decides. Here a key belongs to one share of the table by its hash, and all
-// threads do both: in each round they add the rows of the last round, each to the shares that it takes, and find the
-// rows and keys of the next one (group_rounds.h). So a key's items keep their order, shares need no locks, a table is
-// as large as one thread's, and the results are the same bytes for any number of threads. They also sort the
-// groups and make the text of results side by side; the thread of the computation appends that text in order.
+// Threads. A group of many keys waits for memory: each item misses the cache twice, and a core has
+// room for only so many misses. Two ways to share the work fail on the data: a table for each
+// thread, merged at the end, takes up to twice the memory, and loses the first line of a key; a
+// thread that finds rows and another that adds them are as slow as the slower one, which the number
+// of keys decides. Here a key belongs to one share of the table by its hash, and all threads do
+// both: in each round they add the rows of the last round, each to the shares that it takes, and
+// find the rows and keys of the next one (group_rounds.h). So a key's items keep their order,
+// shares need no locks, a table is as large as one thread's, and the results are the same bytes for
+// any number of threads. They also sort the groups and make the text of results side by side; the
+// thread of the computation appends that text in order.
 //
-// A share that finds the table full, or an item with an error, leaves the rest of the round to the thread of the
-// computation: a table is spilled by one thread, and of several errors the first item's is reported, as one thread
-// would meet it. Results in any order come from one thread: their order would depend on the shares. (Those of `top` have an
-// order, by count.)
+// A share that finds the table full, or an item with an error, leaves the rest of the round to the
+// thread of the computation: a table is spilled by one thread, and of several errors the first
+// item's is reported, as one thread would meet it. Results in any order come from one thread: their
+// order would depend on the shares. (Those of `top` have an order, by count.)
 //
-// Memory: a quarter for the blocks of a pass, the rest for the table, and of that a few megabytes for rounds. The table
-// rests while its partials are written.
+// Memory: a quarter for the blocks of a pass, the rest for the table, and of that a few megabytes
+// for rounds. The table rests while its partials are written.
 
 namespace penstock::files {
 namespace {
@@ -86,8 +88,8 @@ constexpr uint32_t buckets_usual = 64;
 constexpr double fill = 0.75;
 // Keys that so many hashes do not separate were made to collide.
 constexpr uint32_t levels_max = 12;
-// The share of a table's items that must combine for it to pay, and the number of tables' worth of items that bypass it
-// if fewer did.
+// The share of a table's items that must combine for it to pay, and the number of tables' worth of
+// items that bypass it if fewer did.
 constexpr double combined_share_min = 0.1;
 constexpr uint64_t tables_bypassed = 4;
 // A file of lines is assumed to fit in a table that is so many times as large.
@@ -215,8 +217,8 @@ bowtie::Output Group::result_output() const {
           .bytes_max = bowtie::outputs_address_bytes()};
 }
 
-// True if the table holds the source whatever its keys are. A source with an unknown number of items has to be far smaller
-// than the table.
+// True if the table holds the source whatever its keys are. A source with an unknown number of
+// items has to be far smaller than the table.
 bool Group::may_hold(const Source& source) const {
   if (source.items) return table_->holds(*source.items, source.bytes);
   return source.bytes < table_->memory_bytes() / lines_expansion;
@@ -295,7 +297,8 @@ void Group::begin_round() {
   progress_.assign(table_->shares(), {});
 }
 
-// Adds the items of a round that belong to a share, until the table is full or an item has an error.
+// Adds the items of a round that belong to a share, until the table is full or an item has an
+// error.
 Status Group::add_share(PiecesOfRound round, size_t share) {
   Progress& progress = progress_[share];
   while (bypassing_ == 0 && progress.piece < round.size()) {
@@ -310,8 +313,8 @@ Status Group::add_share(PiecesOfRound round, size_t share) {
   return {};
 }
 
-// Adds the rest of a round to the table, or lets it bypass the table; ends early with overflowed_. If several items have
-// errors it returns the first item's.
+// Adds the rest of a round to the table, or lets it bypass the table; ends early with overflowed_.
+// If several items have errors it returns the first item's.
 Status Group::settle(PiecesOfRound round, Streams& streams, uint32_t level,
                      std::vector<SpillExtent>& buckets) {
   for (size_t share = 0; share < progress_.size(); ++share) {
@@ -395,8 +398,8 @@ Status Group::add_batch(const bowtie::Items& items, Kind kind, Streams& streams,
   return {};
 }
 
-// Reads rounds, and single batches if no round is possible: at the last row of an input, a row longer than a piece, or a row
-// with a fault.
+// Reads rounds, and single batches if no round is possible: at the last row of an input, a row
+// longer than a piece, or a row with a fault.
 Status Group::fill_in_rounds(Streams& streams, uint32_t number, uint32_t level,
                              std::vector<SpillExtent>& buckets) {
   bowtie::InputStream& input = streams.input(number);
@@ -475,7 +478,8 @@ Status Group::read_source(const Source& source, uint32_t level, std::vector<Spil
   table_->clear();
   spilled_ = overflowed_ = false;
   added_ = bypassing_ = 0;
-  // A pass reads as many inputs as have room beside the buckets; the next pass continues the buckets.
+  // A pass reads as many inputs as have room beside the buckets; the next pass continues the
+  // buckets.
   const auto taken = static_cast<uint32_t>(buckets.size()) + 2;
   const uint32_t most = passes_.streams_max(pass_bytes_);
   const size_t batch = std::max<uint32_t>(1, most - std::min(most, taken));
@@ -529,8 +533,8 @@ Status Group::finish_buckets(std::vector<SpillExtent> buckets, uint32_t level) {
   return {};
 }
 
-// Groups buckets one after the other, as many in a pass as have room. A bucket whose partials become too wide for the table
-// joins the large ones.
+// Groups buckets one after the other, as many in a pass as have room. A bucket whose partials
+// become too wide for the table joins the large ones.
 Status Group::finish_those_that_fit(const std::vector<SpillExtent>& buckets,
                                     std::vector<SpillExtent>& large) {
   const size_t batch = passes_.streams_max(pass_bytes_) - 1;
@@ -678,8 +682,8 @@ Status Group::merge_extents() {
   return {};
 }
 
-// The number of threads: more than one if the order of results does not depend on it, and if input and budget are large
-// enough to pay for their start and memory.
+// The number of threads: more than one if the order of results does not depend on it, and if input
+// and budget are large enough to pay for their start and memory.
 unsigned Group::threads() const {
   const uint64_t rows = options_.round_items;
   const bool is_large =

@@ -283,8 +283,8 @@ std::string_view GroupLines::text_of(const bowtie::Items& items, size_t i, size_
   return column < fields_.size() ? fields_[column] : std::string_view();
 }
 
-// Adds numbers of few digits to narrow values with the same places, the common case. Returns false and changes nothing if
-// a number or value is not of that kind.
+// Adds numbers of few digits to narrow values with the same places, the common case. Returns false
+// and changes nothing if a number or value is not of that kind.
 bool GroupLines::add_narrow(char* partial, const bowtie::Items& items, size_t i) {
   const size_t value_bytes = this->value_bytes(false);
   char* at = aggregates_of(partial);

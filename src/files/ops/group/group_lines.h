@@ -2,7 +2,8 @@
 
 // Groups of lines and of rows of CSV: their partials and results.
 //
-// A partial is a row (items/framing/keyed_rows.cc). Its key is the key bytes of the order of lines; its payload:
+// A partial is a row (items/framing/keyed_rows.cc). Its key is the key bytes of the order of lines;
+// its payload:
 //
 //   bytes                    content
 //   8                        the count
@@ -51,8 +52,8 @@ class GroupLines {
                                                   const Aggregates& aggregates,
                                                   const GroupLinesOptions& options);
 
-  // Finds the columns of keys and values in the head of the inputs. `format`: with the keys that the head names. Errors:
-  // invalid_argument if there is no such column.
+  // Finds the columns of keys and values in the head of the inputs. `format`: with the keys that
+  // the head names. Errors: invalid_argument if there is no such column.
   Status begin(const items::Format& format, const std::string& head);
   // The header in front of the results.
   const std::string& head() const { return head_; }
@@ -68,10 +69,11 @@ class GroupLines {
   // Bytes of a narrow partial beside its key and text.
   size_t fixed_bytes() const { return RowHead::bytes + narrow_bytes_; }
 
-  // Writes the partial of item `i` to `to`. Errors of this, add_item() and add_partial(): corrupt if a value is not a number
-  // (then bad_value() is set); unsupported if a sum has too many digits.
+  // Writes the partial of item `i` to `to`. Errors of this, add_item() and add_partial(): corrupt
+  // if a value is not a number (then bad_value() is set); unsupported if a sum has too many digits.
   Status make_partial(const bowtie::Items& items, size_t i, std::string_view key, std::string& to);
-  // Adds an item, or a partial, of the same key. Returns false and changes nothing if the partial has to be widened first.
+  // Adds an item, or a partial, of the same key. Returns false and changes nothing if the partial
+  // has to be widened first.
   Result<bool> add_item(char* partial, const bowtie::Items& items, size_t i);
   Result<bool> add_partial(char* partial, std::string_view other);
   // Writes the partial to `to` with room for any numbers.
@@ -83,9 +85,9 @@ class GroupLines {
     if (end_.empty()) end_ = end_of(line);
   }
 
-  // Appends the result of a group. A line has the count, the text of each key in the first line, and the sum, minimum and
-  // maximum of each value, with the separator or tabs between them; a row has the keys, the count, the values.
-  // Errors: unsupported if a sum has too many digits.
+  // Appends the result of a group. A line has the count, the text of each key in the first line,
+  // and the sum, minimum and maximum of each value, with the separator or tabs between them; a row
+  // has the keys, the count, the values. Errors: unsupported if a sum has too many digits.
   Status append_result(std::string_view partial, std::string& to) const;
 
  private:

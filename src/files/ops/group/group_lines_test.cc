@@ -314,7 +314,8 @@ TEST_F(GroupLinesTest, EqualsAMap) {
   }
 }
 
-// Partials of more groups than fit go to temporaries and meet again, and the first line of each key stays the first.
+// Partials of more groups than fit go to temporaries and meet again, and the first line of each key
+// stays the first.
 TEST_F(GroupLinesTest, EqualsAMapIfGroupsDoNotFit) {
   Case rows{.keys = {"t;wo:f"}, .key_fields = {1}, .csv = true, .header = true};
   rows.aggregates = {.count = true, .sum = true, .min = true, .max = true};
@@ -322,8 +323,8 @@ TEST_F(GroupLinesTest, EqualsAMapIfGroupsDoNotFit) {
   numbers.aggregates.distinct = true;
   Case most{.keys = {"1,1"}, .key_fields = {0}, .top = 50};
   most.aggregates.count = true;
-  // Half of the rows have one of a few keys. The models make the rows again after all runs: in memory they would count
-  // against the budget.
+  // Half of the rows have one of a few keys. The models make the rows again after all runs: in
+  // memory they would count against the budget.
   constexpr uint64_t count = 300'000;
   auto row_at = [](const Case& how, uint64_t i) {
     Random random(i);

@@ -16,8 +16,8 @@ namespace {
 // Streams of the smallest merge: two extents and their output.
 constexpr uint32_t merge_streams_min = 3;
 
-// The format that decides the comeback of a pass's streams: the widest of items, partials and results. If they differ its
-// size is odd, because an item may then lie across two blocks.
+// The format that decides the comeback of a pass's streams: the widest of items, partials and
+// results. If they differ its size is odd, because an item may then lie across two blocks.
 items::Format widest_format(const GroupLayout& layout) {
   items::Format widest = layout.item_format();
   if (!widest.fixed()) return widest;

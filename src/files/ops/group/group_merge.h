@@ -1,7 +1,7 @@
 #pragma once
 
-// Sorted groups that do not fit in one table: each full table is written as a sorted extent of a temporary, and a merge of
-// the extents combines the partials of each key.
+// Sorted groups that do not fit in one table: each full table is written as a sorted extent of a
+// temporary, and a merge of the extents combines the partials of each key.
 
 #include <algorithm>
 #include <cstdint>
@@ -48,7 +48,8 @@ class GroupPasses {
   void note(std::string_view partial) {
     longest_partial_bytes_ = std::max<uint64_t>(longest_partial_bytes_, partial.size());
   }
-  // The most streams of a pass that can still read the longest partial. (The more streams, the shorter an item may be.)
+  // The most streams of a pass that can still read the longest partial. (The more streams, the
+  // shorter an item may be.)
   uint32_t streams_max(uint64_t memory_bytes) const;
   // The longest partial that a pass of so many streams with all memory can read.
   uint64_t item_bytes_max(uint32_t streams) const;
@@ -68,13 +69,13 @@ class GroupMerge {
   Status open();
   // The output of a pass that adds extents behind the present ones.
   bowtie::Output output() const;
-  // Sorts the table and writes it to that output, which must be the first of the pass. Errors: out_of_memory if the pass or a
-  // merge cannot hold a group.
+  // Sorts the table and writes it to that output, which must be the first of the pass. Errors:
+  // out_of_memory if the pass or a merge cannot hold a group.
   Status add(GroupTable& table, bowtie::Streams& streams);
 
   size_t extents() const { return extents_.size(); }
-  // Merges all extents; calls write(output, partial) for each group, in order. Returns the number of levels.
-  // REQUIRES: there are extents, and the memory of the table is free.
+  // Merges all extents; calls write(output, partial) for each group, in order. Returns the number
+  // of levels. REQUIRES: there are extents, and the memory of the table is free.
   using Write = std::function<Status(bowtie::OutputStream& output, std::string_view partial)>;
   Result<uint32_t> merge(const bowtie::Output& output, const Write& write);
 

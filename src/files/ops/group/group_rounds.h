@@ -1,14 +1,16 @@
 #pragma once
 
-// Reads the items of an input in rounds by several threads: they add the items of one round to the shares of a table while
-// they find the items and keys of the next one.
+// Reads the items of an input in rounds by several threads: they add the items of one round to the
+// shares of a table while they find the items and keys of the next one.
 //
-// The bytes of a round are cut into pieces at line ends. A line end may lie in quotes, so that a cut is only a guess; but a
-// piece whose predecessor ends exactly at the cut begins with an item, as the first one does. Pieces behind a wrong cut
-// are read again in the next round, and some rounds have one piece.
+// The bytes of a round are cut into pieces at line ends. A line end may lie in quotes, so that a
+// cut is only a guess; but a piece whose predecessor ends exactly at the cut begins with an item,
+// as the first one does. Pieces behind a wrong cut are read again in the next round, and some
+// rounds have one piece.
 //
-// A task is one share to add, or one piece to read. The threads take tasks as they come, the adding first, because a share
-// with frequent keys takes longest. So they meet once a round, and the reading evens out what shares are uneven.
+// A task is one share to add, or one piece to read. The threads take tasks as they come, the adding
+// first, because a share with frequent keys takes longest. So they meet once a round, and the
+// reading evens out what shares are uneven.
 
 #include <cstdint>
 #include <functional>
@@ -36,14 +38,15 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  // Calls task(0) to task(count - 1), each on one of the threads, and returns when all are done. Errors: that of the first
-  // task, by number, that failed.
+  // Calls task(0) to task(count - 1), each on one of the threads, and returns when all are done.
+  // Errors: that of the first task, by number, that failed.
   using Task = std::function<Status(size_t)>;
   Status carry_out(size_t count, const Task& task) {
     begin(count, task);
     return finish();
   }
-  // carry_out() in two steps: the caller may do other work between them. REQUIRES: finish() follows begin().
+  // carry_out() in two steps: the caller may do other work between them. REQUIRES: finish() follows
+  // begin().
   void begin(size_t count, Task task);
   Status finish();
 
@@ -71,7 +74,8 @@ class RoundPiece {
 
   // Finds the items in [begin, end), of which the first begins at `begin`, and their keys.
   void read(const GroupLayout& layout, const std::byte* begin, const std::byte* end);
-  // Makes the piece of other items, from number `first` on, and returns the number of keys that were made.
+  // Makes the piece of other items, from number `first` on, and returns the number of keys that
+  // were made.
   size_t assign(const GroupLayout& layout, const bowtie::Items& items, size_t first,
                 KeyedBatch::Kind kind) {
     count_ = batch_.assign(layout, items, first, kind);
@@ -101,8 +105,8 @@ using Round = std::vector<std::unique_ptr<RoundPiece>>;
 // Thread safety: one thread, with those of the crew.
 class RoundReader {
  public:
-  // The consumer of rounds. begin() is called first, then add(share) for each share on any thread, then settle(), which
-  // returns false to end the reading.
+  // The consumer of rounds. begin() is called first, then add(share) for each share on any thread,
+  // then settle(), which returns false to end the reading.
   struct Use {
     std::function<void(std::span<const std::unique_ptr<RoundPiece>> round)> begin;
     std::function<Status(std::span<const std::unique_ptr<RoundPiece>> round, size_t share)> add;
@@ -113,8 +117,8 @@ class RoundReader {
   RoundReader(const GroupLayout& layout, Crew& crew, size_t pieces, size_t shares,
               size_t items_max);
 
-  // Reads rounds until the input ends, or the next item has no end in a round, or breaks the rules of the format. Returns the
-  // number of items.
+  // Reads rounds until the input ends, or the next item has no end in a round, or breaks the rules
+  // of the format. Returns the number of items.
   Result<uint64_t> read(bowtie::Streams& streams, uint32_t input, const Use& use);
   static uint64_t memory_bytes(const GroupLayout& layout, size_t pieces, size_t shares,
                                size_t items_max) {
@@ -129,7 +133,8 @@ class RoundReader {
     uint64_t items = 0;
     std::span<const std::unique_ptr<RoundPiece>> used() const { return {round.data(), count}; }
   };
-  // Cuts `text` where items seem to begin. Returns the beginnings of the pieces and the end of the last.
+  // Cuts `text` where items seem to begin. Returns the beginnings of the pieces and the end of the
+  // last.
   std::vector<const std::byte*> cuts_of(std::span<const std::byte> text) const;
   // Keeps the pieces up to the first that does not begin at the end of its predecessor.
   void keep_those_that_follow(Pieces& next, std::span<const std::byte* const> cuts);

@@ -2,14 +2,15 @@
 
 // Groups in memory: one entry for each key, with the key and its aggregates so far.
 //
-// An entry is a *partial*. Partials can be written to temporaries and read back, and be combined with items and with other
-// partials of their key. group_lines.h draws the partials of lines. Those of fixed formats are the key followed by the
-// requested aggregates; with `distinct` the first item itself.
+// An entry is a *partial*. Partials can be written to temporaries and read back, and be combined
+// with items and with other partials of their key. group_lines.h draws the partials of lines. Those
+// of fixed formats are the key followed by the requested aggregates; with `distinct` the first item
+// itself.
 //
 //   partial of numbers, kv64, records     key | count 8 | sum 8 or 16 | min 8 | max 8
 //
-// (Little-endian.) Sums of signed values take 16 bytes, because the order in which partials meet must not decide
-// whether they overflow; results have 8. All other results equal their partials.
+// (Little-endian.) Sums of signed values take 16 bytes, because the order in which partials meet
+// must not decide whether they overflow; results have 8. All other results equal their partials.
 
 #include <atomic>
 #include <memory>
@@ -29,8 +30,8 @@ namespace penstock::files {
 
 using penstock::ValueField;
 
-// The layout of keys, values and counts in items, partials and results. Thread safety: one thread, as copies share the state
-// of lines; keys and results, which change nothing, any thread.
+// The layout of keys, values and counts in items, partials and results. Thread safety: one thread,
+// as copies share the state of lines; keys and results, which change nothing, any thread.
 class GroupLayout {
  public:
   // Fails if the format has no such value, or no aggregate is requested.
@@ -42,7 +43,8 @@ class GroupLayout {
 
   const items::Format& item_format() const { return item_; }
   const items::Format& partial_format() const { return partial_; }
-  // A result: the key, and 8 bytes each for count, sum, min and max in this order; a line if the items are lines.
+  // A result: the key, and 8 bytes each for count, sum, min and max in this order; a line if the
+  // items are lines.
   const items::Format& result_format() const { return result_; }
   // nullptr if items have a fixed size.
   GroupLines* lines() const { return lines_.get(); }
@@ -62,15 +64,16 @@ class GroupLayout {
   uint64_t usual_bytes() const;
   // REQUIRES: there is a count.
   uint64_t count_of_partial(std::string_view partial) const;
-  // A number whose order is the order of the keys; ties are decided by the bytes. Numbers have no ties.
+  // A number whose order is the order of the keys; ties are decided by the bytes. Numbers have no
+  // ties.
   uint64_t prefix_of_key(std::string_view key) const;
 
-  // Writes the partial of item `i` to `to`. Errors of this, add_item(), add_partial() and join(): a sum of unsigned values
-  // does not fit 8 bytes; those of GroupLines.
+  // Writes the partial of item `i` to `to`. Errors of this, add_item(), add_partial() and join(): a
+  // sum of unsigned values does not fit 8 bytes; those of GroupLines.
   Status make_partial(const bowtie::Items& items, size_t i, std::string_view key,
                       std::string& to) const;
-  // Adds an item, or a partial, of the same key. Returns false and changes nothing if the partial is too narrow
-  // (GroupLines::widen()).
+  // Adds an item, or a partial, of the same key. Returns false and changes nothing if the partial
+  // is too narrow (GroupLines::widen()).
   Result<bool> add_item(char* partial, const bowtie::Items& items, size_t i) const;
   Result<bool> add_partial(char* partial, std::string_view other) const;
   Status join(std::string& partial, std::string_view other) const;
@@ -102,7 +105,8 @@ class GroupLayout {
   std::shared_ptr<GroupLines> lines_;
 };
 
-// The bucket, of `buckets`, that a key belongs to. Each level spreads the keys of one bucket evenly again.
+// The bucket, of `buckets`, that a key belongs to. Each level spreads the keys of one bucket evenly
+// again.
 uint32_t bucket_of(std::string_view key, uint32_t level, uint32_t buckets);
 
 // An item of a batch, with its key.
@@ -133,16 +137,18 @@ class KeyRoom {
 
 // A batch of items or partials with their keys, divided by the shares of a table that own the keys.
 //
-// Thread safety: one thread at a time. Invariant: items and keys stay readable while the batch's bytes do.
+// Thread safety: one thread at a time. Invariant: items and keys stay readable while the batch's
+// bytes do.
 class KeyedBatch {
  public:
   enum class Kind { item, partial };
-  // Made keys take at most about so many bytes; `items_max`: room for so many items is there from the beginning.
+  // Made keys take at most about so many bytes; `items_max`: room for so many items is there from
+  // the beginning.
   explicit KeyedBatch(size_t shares, size_t items_max = 0,
                       uint64_t key_bytes_max = uint64_t{64} << 10);
 
-  // Computes the keys of the items from number `first` on, and returns of how many: fewer than there are if
-  // their keys take much room.
+  // Computes the keys of the items from number `first` on, and returns of how many: fewer than
+  // there are if their keys take much room.
   size_t assign(const GroupLayout& layout, const bowtie::Items& items, size_t first, Kind kind);
   void clear();
 
@@ -167,20 +173,23 @@ class KeyedBatch {
 // behind the other. Half of the slots stay free, so that probes are short, and so that sort() finds
 // its memory there: two slots a partial are a pair of eight bytes of the key and the place.
 //
-// A place in a large table is in no cache. So the slots of some items, then the partials to which these lead, are
-// prefetched before the items are added: in bursts, because a prefetch whose page is not in the TLB holds up what follows,
-// and only neighbouring ones wait together.
+// A place in a large table is in no cache. So the slots of some items, then the partials to which
+// these lead, are prefetched before the items are added: in bursts, because a prefetch whose page
+// is not in the TLB holds up what follows, and only neighbouring ones wait together.
 //
-// A table has one or more shares, each for one thread: a share owns the keys whose hashes begin with its number, a
-// part of the slots, and chunks of the partials' memory, which it takes as it needs them. So threads share nothing but
-// a counter, no key is in two shares, and sort() orders all shares at once.
+// A table has one or more shares, each for one thread: a share owns the keys whose hashes begin
+// with its number, a part of the slots, and chunks of the partials' memory, which it takes as it
+// needs them. So threads share nothing but a counter, no key is in two shares, and sort() orders
+// all shares at once.
 //
-// A partial that is too narrow for its sums (group_lines.h) is written once more, wide, and the narrow one is dead.
+// A partial that is too narrow for its sums (group_lines.h) is written once more, wide, and the
+// narrow one is dead.
 //
 // Memory is taken from the system as partials come, and never more than was given.
 //
-// Thread safety: each share belongs to one thread at a time; everything else to one thread, while no share is used.
-// Invariants: no two partials have the same key; a share's size is at most half of its slots.
+// Thread safety: each share belongs to one thread at a time; everything else to one thread, while
+// no share is used. Invariants: no two partials have the same key; a share's size is at most half
+// of its slots.
 class GroupTable {
   struct Data;
 
@@ -188,8 +197,9 @@ class GroupTable {
   // The partials of the keys that one thread owns. Thread safety: one thread at a time.
   class Share {
    public:
-    // Adds the batch's items of this share from number `at` on, and advances `at` to the first that was not added: the end, an
-    // item for which the table is full, or the item whose error it returns. Errors: those of the layout.
+    // Adds the batch's items of this share from number `at` on, and advances `at` to the first that
+    // was not added: the end, an item for which the table is full, or the item whose error it
+    // returns. Errors: those of the layout.
     Status add(const KeyedBatch& batch, size_t& at);
     uint64_t size() const { return size_; }
     // The layout, with a state that is this share's alone if there are several.
@@ -230,11 +240,13 @@ class GroupTable {
     uint64_t first_slot(uint64_t hash) const;
     uint64_t place_at(uint64_t slot) const;
     std::string_view partial_at(uint64_t place) const;
-    // (Inlined by force: GCC drops calls of a function that only prefetches, because it counts as pure.)
+    // (Inlined by force: GCC drops calls of a function that only prefetches, because it counts as
+    // pure.)
     [[gnu::always_inline]] void prefetch_partial(uint64_t hash) const;
     Result<Added> add_one(const KeyedBatch& batch, const KeyedItem& item);
     Result<Added> combine(const KeyedBatch& batch, const KeyedItem& item, uint64_t slot);
-    // Writes a partial behind the others, and its place to the slot. Returns false if it has no room.
+    // Writes a partial behind the others, and its place to the slot. Returns false if it has no
+    // room.
     bool append(std::string_view partial, uint64_t hash, uint64_t slot);
     void clear();
 
@@ -251,13 +263,13 @@ class GroupTable {
     std::string made_;
   };
 
-  // `sorts`: `memory_bytes` includes the memory that sort() needs beside the table. `shares`: the number of threads that add
-  // and sort.
+  // `sorts`: `memory_bytes` includes the memory that sort() needs beside the table. `shares`: the
+  // number of threads that add and sort.
   static Result<GroupTable> open(const GroupLayout& layout, uint64_t memory_bytes,
                                  bool sorts = false, unsigned shares = 1);
 
-  // True if so many partials of so many bytes in all fit, whatever their keys are. (Of several shares one may still be full
-  // before.)
+  // True if so many partials of so many bytes in all fit, whatever their keys are. (Of several
+  // shares one may still be full before.)
   bool holds(uint64_t items, uint64_t bytes) const;
   // The memory that so many partials take.
   uint64_t bytes_for(uint64_t items, uint64_t bytes) const;
@@ -273,7 +285,8 @@ class GroupTable {
   // The mean bytes of a partial.
   uint64_t mean_bytes() const;
 
-  // Calls use(partial), which returns a Status, for each partial; stops at the first error and returns it.
+  // Calls use(partial), which returns a Status, for each partial; stops at the first error and
+  // returns it.
   template <class Use>
   Status for_each(Use use) {
     if (is_sorted_) return for_sorted(0, size(), use);
@@ -283,7 +296,8 @@ class GroupTable {
     }
     return {};
   }
-  // Calls use(partial) for partials `begin` to `end` in the order of the keys. Thread safety: any thread, until clear().
+  // Calls use(partial) for partials `begin` to `end` in the order of the keys. Thread safety: any
+  // thread, until clear().
   template <class Use>
   Status for_sorted(uint64_t begin, uint64_t end, Use use) const {
     for (uint64_t i = begin; i < end; ++i) {

@@ -20,7 +20,8 @@ bool same_keys(const items::Format& left, const items::Format& right) {
   return kind(left.type) == kind(right.type) && left.key_bytes == right.key_bytes;
 }
 
-// Writes each pair as one item: the left item, then the right one without its key. (A line has nothing else.)
+// Writes each pair as one item: the left item, then the right one without its key. (A line has
+// nothing else.)
 class ItemWriter final : public JoinWriter {
  public:
   ItemWriter(const items::Format& left, OutputStream& output, uint64_t* items)
@@ -125,8 +126,8 @@ Result<JoinFilesStats> join_files(const JoinFilesOptions& options) {
     if (!status) return std::unexpected(status.error());
   }
   if (run.inputs().size() == 2) {
-    // The widest of the three formats decides the comeback of the streams; its size is odd because an item of one of them
-    // may lie across two blocks.
+    // The widest of the three formats decides the comeback of the streams; its size is odd because
+    // an item of one of them may lie across two blocks.
     items::Format widest = *joined;
     if (widest.fixed())
       widest.record_bytes = std::max(widest.record_bytes, options.right.record_bytes) | 1;

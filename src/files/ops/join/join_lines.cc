@@ -37,8 +37,8 @@ std::optional<std::pair<int, std::string_view>> side_and_field(std::string_view 
 
 constexpr std::string_view separators = ", \t";
 
-// Splits a list at these separators. A word, or its part behind the point, may be quoted to contain them, as in CSV.
-// Returns empty if a quote is not closed or closed too early.
+// Splits a list at these separators. A word, or its part behind the point, may be quoted to contain
+// them, as in CSV. Returns empty if a quote is not closed or closed too early.
 std::optional<std::vector<std::string>> words_of(std::string_view list) {
   std::vector<std::string> words;
   for (size_t at = 0; at < list.size(); ++at) {
@@ -79,7 +79,8 @@ struct Line {
   }
 };
 
-// The first row of a side, or its header: the number of fields that every row has, and the carriage return.
+// The first row of a side, or its header: the number of fields that every row has, and the carriage
+// return.
 struct FirstRow {
   size_t fields = 0;
   std::string line_return;

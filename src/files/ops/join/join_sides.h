@@ -1,15 +1,16 @@
 #pragma once
 
-// The merge-join of items of any format. Both sides are read in step: the side whose key comes first advances, and if the
-// keys are equal the product of the two groups is written.
+// The merge-join of items of any format. Both sides are read in step: the side whose key comes
+// first advances, and if the keys are equal the product of the two groups is written.
 //
-// One of the two groups has to be held, because each item of the other meets all of it. The right group is held as it
-// is read. If it exceeds its room, the left group is held instead, if it fits: the product of all left items with the
-// right ones held so far is written, these are released, and from there on each right item meets all left ones as it
-// is read. So only a key that is too frequent on both sides is an error; its product is seldom wanted.
+// One of the two groups has to be held, because each item of the other meets all of it. The right
+// group is held as it is read. If it exceeds its room, the left group is held instead, if it fits:
+// the product of all left items with the right ones held so far is written, these are released, and
+// from there on each right item meets all left ones as it is read. So only a key that is too
+// frequent on both sides is an error; its product is seldom wanted.
 //
-// When one side has ended no more pairs follow, but the other side is read to its end: an unsorted side may have missed
-// pairs, and only reading it to the end finds that out.
+// When one side has ended no more pairs follow, but the other side is read to its end: an unsorted
+// side may have missed pairs, and only reading it to the end finds that out.
 
 #include <optional>
 #include <string>
@@ -23,8 +24,8 @@ namespace penstock::files {
 // Thread safety: one thread.
 class JoinSide {
  public:
-  // Without an `input` the side is empty but for `header`, the head that was removed from it. `name`: for messages about a
-  // side without an input.
+  // Without an `input` the side is empty but for `header`, the head that was removed from it.
+  // `name`: for messages about a side without an input.
   JoinSide(bowtie::Streams& streams, std::optional<uint32_t> input, const items::Format& format,
            bool descending, std::string header = {}, std::string name = {});
 
@@ -62,7 +63,8 @@ class JoinWriter {
 
   // Called before the first item, when the sides know their headers.
   virtual Status begin(const JoinSide& /*left*/, const JoinSide& /*right*/) { return {}; }
-  // The part of a right item that is held and written beside a left one. Readable until the next call.
+  // The part of a right item that is held and written beside a left one. Readable until the next
+  // call.
   virtual std::string_view piece_of_right(const JoinSide& right) = 0;
   virtual Status pair(std::string_view left_item, std::string_view right_piece) = 0;
   virtual bool wants_pairs() const { return true; }

@@ -13,8 +13,8 @@
 namespace penstock::files {
 namespace {
 
-// Adds the file and the item to an error of order: the executor knows at most the file, and only in a single pass, so the
-// inputs are read again.
+// Adds the file and the item to an error of order: the executor knows at most the file, and only in
+// a single pass, so the inputs are read again.
 Error with_item(Error error, const MergeFilesOptions& options, bool single_pass) {
   if (error.code != ErrorCode::unsorted) return error;
   error.hint = "penstock sort";
@@ -77,7 +77,8 @@ Status Merge::plan() {
                       .memory_bytes = options_.memory_bytes});
 }
 
-// The peak of a plan's temporaries: each pass reads what the previous one wrote, which is deleted when the pass ends.
+// The peak of a plan's temporaries: each pass reads what the previous one wrote, which is deleted
+// when the pass ends.
 uint64_t temp_bytes_of(const bowtie::Plan& plan) {
   double most = 0;
   for (size_t i = 0; i + 1 < plan.passes.size(); ++i) {

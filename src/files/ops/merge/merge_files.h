@@ -1,7 +1,7 @@
 #pragma once
 
-// Merges any number of sorted files into one, in the number of passes that the planner finds best for the memory and the
-// device.
+// Merges any number of sorted files into one, in the number of passes that the planner finds best
+// for the memory and the device.
 
 #include <optional>
 
@@ -20,8 +20,8 @@ using penstock::MergeFilesStats;
 // Plans a merge. Errors: those of merge_files() before it begins.
 Result<MergeFilesPlan> plan_merge(const MergeFilesOptions& options);
 
-// Merges; stable: items with equal keys come in the order of the files. The last line of a file may lack its newline; it
-// gets one.
+// Merges; stable: items with equal keys come in the order of the files. The last line of a file may
+// lack its newline; it gets one.
 //
 // Errors: unsorted, with the file and the item; otherwise as sort_files(). After any error the
 // output's name is untouched and nothing else is left.

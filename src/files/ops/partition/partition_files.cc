@@ -24,9 +24,9 @@
 
 // How a partition goes.
 //
-// A buffer for each part, written when it is full, makes short writes: with a thousand parts and a gigabyte it
-// writes a megabyte at a time, each time to another file. The executor's D1 writes whole groups of the
-// fullest parts instead, from blocks that all parts share.
+// A buffer for each part, written when it is full, makes short writes: with a thousand parts and a
+// gigabyte it writes a megabyte at a time, each time to another file. The executor's D1 writes
+// whole groups of the fullest parts instead, from blocks that all parts share.
 //
 // A partition is a run of bowtie::distribute() with three additions:
 //
@@ -39,8 +39,8 @@
 //                 first, and from each group to its parts.
 //   names         The parts are unnamed files until all of them are complete.
 //
-// Invariants: targets_[j].bytes is the offset at which part j continues; an item is counted once, when it
-// goes to its part, never when it goes to a group.
+// Invariants: targets_[j].bytes is the offset at which part j continues; an item is counted once,
+// when it goes to its part, never when it goes to a group.
 
 namespace penstock::files {
 namespace {
@@ -54,9 +54,9 @@ constexpr uint32_t sample_places_per_part = 4;
 constexpr size_t sample_files_max = 1024;
 constexpr uint64_t bounds_bytes_max = 64 * MiB;
 
-// Mixes in the key, eight bytes at a time, little-endian, the last ones padded with zeros, and then the length, each by
-// splitmix64's finalizer. Later versions and other programs have to find the same parts, so this hash never changes
-// (docs/files.md describes it).
+// Mixes in the key, eight bytes at a time, little-endian, the last ones padded with zeros, and then
+// the length, each by splitmix64's finalizer. Later versions and other programs have to find the
+// same parts, so this hash never changes (docs/files.md describes it).
 uint64_t stable_hash(std::string_view key) {
   uint64_t hash = 0;
   const size_t key_bytes = key.size();
@@ -270,7 +270,8 @@ Status Partition::deal_out(const std::vector<bowtie::Input>& inputs, std::span<T
   const auto distribute = bowtie::distribute(format_, [&](const Items& items, uint32_t* to) {
     to_target(items, to);
     for (size_t k = 0; k < items.size(); ++k) {
-      // A damaged item of a temporary, whose block is not verified yet, may belong to no target: the pass then fails.
+      // A damaged item of a temporary, whose block is not verified yet, may belong to no target:
+      // the pass then fails.
       if (to[k] < targets.size())
         targets[to[k]].bytes += items[k].size() + items::lacks_line_end(format_, items[k]);
     }

@@ -1,11 +1,13 @@
 #pragma once
 
-// Distributes the items of files to many files, in writes as long as the memory allows (Tuxedo's D1).
+// Distributes the items of files to many files, in writes as long as the memory allows (Tuxedo's
+// D1).
 //
 // Each part keeps the order of the files, and of the items within each file.
 //
-// No part has its name before all parts are complete and on the disk; then they are renamed in order. A crash between two
-// renames leaves the first parts, each complete, and nothing of the others; the same command repeats the whole partition.
+// No part has its name before all parts are complete and on the disk; then they are renamed in
+// order. A crash between two renames leaves the first parts, each complete, and nothing of the
+// others; the same command repeats the whole partition.
 
 #include "files/bowtie/computations.h"
 #include "files/run/file_run.h"

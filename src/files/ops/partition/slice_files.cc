@@ -26,23 +26,25 @@
 
 // How slices are made.
 //
-// A file for each part, as partition_files() writes, does not scale: a thousand inputs and a thousand parts make a million
-// files, each read again by another machine, a few kilobytes at a time.
+// A file for each part, as partition_files() writes, does not scale: a thousand inputs and a
+// thousand parts make a million files, each read again by another machine, a few kilobytes at a
+// time.
 //
-// So a batch of items is read into memory, each item is assigned to a part, the items are copied part by part into a
-// second buffer, and that buffer is written as it is: one sequential request, in which each part has one slice. A batch
-// is only as large as slices of `slice_bytes` need: with few parts it stays in the cache. A second thread writes a
-// batch while the next one is read.
+// So a batch of items is read into memory, each item is assigned to a part, the items are copied
+// part by part into a second buffer, and that buffer is written as it is: one sequential request,
+// in which each part has one slice. A batch is only as large as slices of `slice_bytes` need: with
+// few parts it stays in the cache. A second thread writes a batch while the next one is read.
 //
-// Invariants: batch_ has `taken_` bytes of items that are assigned, and behind them, up to `filled_`, bytes read from one
-// input: no item spans two inputs.
+// Invariants: batch_ has `taken_` bytes of items that are assigned, and behind them, up to
+// `filled_`, bytes read from one input: no item spans two inputs.
 
 namespace penstock::files {
 namespace {
 
 constexpr uint64_t batch_bytes_min = 16 * MiB;
 constexpr uint64_t read_bytes = MiB;  // at once
-// Assumed bytes of an item of variable size, for the table of part numbers. A batch of shorter items is flushed early.
+// Assumed bytes of an item of variable size, for the table of part numbers. A batch of shorter
+// items is flushed early.
 constexpr uint64_t bytes_per_part_number = 8;
 
 Result<items::Cuts> cuts_of(const items::ItemOrder& order, const std::vector<SliceCut>& cuts) {
@@ -120,8 +122,8 @@ class Slicing {
   MemoryCharge parts_charge_;
   std::vector<std::string_view> lines_;  // room for items_at()
   os::Reservation spread_;
-  // The beginning of the batch in spread_: at the same offset in a sector as in the file, so that whole sectors are
-  // written directly.
+  // The beginning of the batch in spread_: at the same offset in a sector as in the file, so that
+  // whole sectors are written directly.
   std::byte* spread_begin() { return spread_.begin() + file_bytes_ % io::sector_bytes; }
   std::vector<uint64_t> part_bytes_;  // bytes of each part in the batch
   uint64_t file_bytes_ = 0;

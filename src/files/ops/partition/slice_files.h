@@ -1,6 +1,7 @@
 #pragma once
 
-// Writes the items of several inputs to one file, in slices that belong to parts (penstock/files.h says what for).
+// Writes the items of several inputs to one file, in slices that belong to parts (penstock/files.h
+// says what for).
 
 #include <string>
 #include <vector>

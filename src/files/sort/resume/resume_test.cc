@@ -1,4 +1,5 @@
-// Test labels: ci, no-sanitizer (whole sorts, again and again with another fault, take minutes under one)
+// Test labels: ci, no-sanitizer (whole sorts, again and again with another fault, take minutes
+// under one)
 
 // Sorts that end early, at any request, and are resumed: the output is right, no finished step is
 // repeated, and no incomplete file is trusted. test/resume_test.py kills the program.

@@ -13,8 +13,8 @@
 #include "sorting/sort/item.h"
 
 // A number is so small that a branch and a copy to the end of its bucket cost more than the disk
-// does. The inner loop is therefore the one of the sort in memory (sorting/scatter/lines.h): items gather
-// in a line of 256 bytes for each bucket, and full lines bypass the caches.
+// does. The inner loop is therefore the one of the sort in memory (sorting/scatter/lines.h): items
+// gather in a line of 256 bytes for each bucket, and full lines bypass the caches.
 //
 // One thread makes room when a block ends, once in many thousand items, and everything else happens
 // there: the full block is kept, or goes to its bucket's temporary, and a free one takes its place

@@ -22,10 +22,10 @@
 // savings (no call per item, memory kept between the phases) are worth more. If it takes 10 ms it
 // is half of the time, and on an array of disks nine tenths.
 //
-// Here all memory is shared by the buckets, and the policy A2 of src/files/bowtie writes the fullest ones
-// whole before it reads on: runs of about M / sqrt(m) bytes. Then each bucket, which fits in
-// memory, is read in one run and written in one. The price: each item goes through an output
-// stream, and is written to a temporary.
+// Here all memory is shared by the buckets, and the policy A2 of src/files/bowtie writes the
+// fullest ones whole before it reads on: runs of about M / sqrt(m) bytes. Then each bucket, which
+// fits in memory, is read in one run and written in one. The price: each item goes through an
+// output stream, and is written to a temporary.
 //
 // There may be more buckets than memory has streams for, or than it fills in long runs. Then they
 // are made in two steps, or more: to a few buckets, each of which is read back and distributed

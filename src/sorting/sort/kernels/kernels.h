@@ -1,7 +1,7 @@
 #pragma once
 
-// The inner loops of the sort beside those of scattering (sorting/scatter/kernels.h), compiled once per
-// instruction set (kernels_impl.h); kernels() chooses.
+// The inner loops of the sort beside those of scattering (sorting/scatter/kernels.h), compiled once
+// per instruction set (kernels_impl.h); kernels() chooses.
 
 #include <cstddef>
 #include <cstdint>

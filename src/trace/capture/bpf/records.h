@@ -1,8 +1,8 @@
 #pragma once
 
 // The interface between the programs in the kernel (watch.bpf.c) and the capture
-// (kernel_watch_linux.cc): records in the ring, shared counters, and the table that tells the programs
-// what to read at each system call. All types have the same bytes in C and in C++.
+// (kernel_watch_linux.cc): records in the ring, shared counters, and the table that tells the
+// programs what to read at each system call. All types have the same bytes in C and in C++.
 
 #ifdef __cplusplus
 #include <cstdint>
@@ -71,7 +71,8 @@ struct FileFacts {
   uint8_t close_on_exec;
 };
 
-// Limits of a path: bytes of all names, bytes of a name, and names and mounts on the way to the root.
+// Limits of a path: bytes of all names, bytes of a name, and names and mounts on the way to the
+// root.
 enum { names_bytes = 4096, name_bytes = 256, path_names_max = 64 };
 
 // A new file. Its names are in order from the last to the first, each with its zero byte.

@@ -104,7 +104,8 @@ void sibling(const std::string& folder) {
   for (int i = 0; i < 2; ++i) REQUIRE(::waitpid(-1, &status, __WALL) > 0 && status == 0);
 }
 
-// ---- fuse: files in memory, in one folder. The kernel may cache names for a while, attributes never.
+// ---- fuse: files in memory, in one folder. The kernel may cache names for a while, attributes
+// never.
 
 struct File {
   uint64_t node;
@@ -326,8 +327,8 @@ int main(int argc, char** argv) {
     std::thread(without_leader, folder).detach();
     ::pthread_exit(nullptr);
   }
-  // The process does not return from main(): a sanitizer would look for leaks there, and cannot while
-  // it is traced.
+  // The process does not return from main(): a sanitizer would look for leaks there, and cannot
+  // while it is traced.
   if (what == "sibling") {
     sibling(folder);
     ::_exit(0);
