@@ -685,6 +685,38 @@ INSTANTIATE_TEST_SUITE_P(All, LargeGroups,
                                           testing::Bool()));
 
 // A tiny table: its buckets overflow soon.
+// Windows of rounds span blocks, also if items, partials and results have one size that divides a
+// block.
+TEST(GroupFiles, RoundsOfItemsThatDivideABlockSpanBlocks) {
+  const Folder folder;
+  Random random(31);
+  std::string text;
+  for (int i = 0; i < 700'000; ++i) append_bytes(text, random.below(5000));
+  text.resize(text.size() / 64 * 64);
+  std::ofstream(folder / "in", std::ios::binary) << text;
+  const Aggregates distinct = {.distinct = true};
+  const Aggregates count = {.count = true};
+  const std::tuple<const char*, uint32_t, const char*, Aggregates> cases[] = {
+      {"kv64", 0, "", count},   {"kv64", 0, "", distinct},    {"u64", 0, "", distinct},
+      {"u32", 0, "", distinct}, {"record", 16, "0:8", count}, {"record", 64, "0:8", distinct},
+  };
+  for (const auto& [name, record_bytes, key, aggregates] : cases) {
+    SCOPED_TRACE(fmt::format("{} {}", name, record_bytes));
+    const items::Format format = *items::parse_format(name, record_bytes, key);
+    std::string results[2];
+    for (const unsigned threads : {1u, 2u}) {
+      FilesOptions files = files_options(folder, format, {folder / "in"});
+      files.memory_bytes = 256 * MiB;
+      const auto done = group_files(
+          {.files = files, .aggregates = aggregates, .sorted = true, .threads = threads});
+      ASSERT_TRUE(done.has_value()) << done.error().message();
+      results[threads - 1] = read_all(folder / "out");
+    }
+    EXPECT_FALSE(results[0].empty());
+    EXPECT_EQ(results[0], results[1]);
+  }
+}
+
 TEST(GroupTable, HoldsAsManyPartialsAsItPromises) {
   for (const char* name : {"u64", "kv64", "lines"}) {
     const items::Format format = format_of(name);

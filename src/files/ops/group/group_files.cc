@@ -66,9 +66,10 @@
 // thread of the computation appends that text in order.
 //
 // A share that finds the table full, or an item with an error, leaves the rest of the round to the
-// thread of the computation: a table is spilled by one thread, and of several errors the first
-// item's is reported, as one thread would meet it. Results in any order come from one thread: their
-// order would depend on the shares. (Those of `top` have an order, by count.)
+// thread of the computation: a table is spilled by one thread, and of several errors in
+// items the first item's is reported, as one thread would meet it. (If an input cannot be read on,
+// that error comes before those of items that no round has read.) Results in any order come from
+// one thread: their order would depend on the shares. (Those of `top` have an order, by count.)
 //
 // Memory: a quarter for the blocks of a pass, the rest for the table, and of that a few megabytes
 // for rounds. The table rests while its partials are written.
@@ -150,6 +151,8 @@ class Group {
   Status add_batch(const bowtie::Items& items, Kind kind, Streams& streams, uint32_t level,
                    std::vector<SpillExtent>& buckets);
   void note_items(size_t count, const bowtie::Items& items);
+  // Whether the order of the results leaves the order of groups in the table open.
+  bool may_use_threads() const { return options_.threads > 1 && (options_.sorted || options_.top); }
   unsigned threads() const;
   void close_rounds();
   Status open_table(uint64_t memory_bytes);
@@ -176,7 +179,7 @@ class Group {
   const GroupFilesOptions& options_;
   const GroupLayout layout_;
   FileRun run_;
-  GroupPasses passes_{run_, layout_};
+  GroupPasses passes_{run_, layout_, may_use_threads()};
   GroupMerge merge_{passes_, layout_};  // for sorted results that do not fit in one table
   uint64_t pass_bytes_ = 0;
   std::optional<GroupTable> table_;
@@ -685,11 +688,12 @@ Status Group::merge_extents() {
 // The number of threads: more than one if the order of results does not depend on it, and if input
 // and budget are large enough to pay for their start and memory.
 unsigned Group::threads() const {
+  if (!may_use_threads()) return 1;
   const uint64_t rows = options_.round_items;
   const bool is_large =
       run_.input_bytes() == bowtie::unknown_bytes || run_.input_bytes() / 1024 >= rows;
   const bool has_memory = run_.usable_bytes() / (16 << 10) >= rows;
-  if (!is_large || !has_memory || !(options_.sorted || options_.top)) return 1;
+  if (!is_large || !has_memory) return 1;
   unsigned threads = std::min(options_.threads, threads_max);
   while (threads > 1 && RoundReader::memory_bytes(layout_, 2 * threads, threads, rows) >
                             run_.usable_bytes() / rounds_divisor)

@@ -17,13 +17,14 @@ namespace {
 constexpr uint32_t merge_streams_min = 3;
 
 // The format that decides the comeback of a pass's streams: the widest of items, partials and
-// results. If they differ its size is odd, because an item may then lie across two blocks.
-items::Format widest_format(const GroupLayout& layout) {
+// results. Its size is odd if they differ, because an item may then lie across two blocks, and for
+// rounds, whose windows do.
+items::Format widest_format(const GroupLayout& layout, bool reads_rounds) {
   items::Format widest = layout.item_format();
   if (!widest.fixed()) return widest;
   const uint32_t partial_bytes = layout.partial_format().record_bytes;
   const uint32_t result_bytes = layout.result_format().record_bytes;
-  if (partial_bytes != widest.record_bytes || result_bytes != widest.record_bytes)
+  if (reads_rounds || partial_bytes != widest.record_bytes || result_bytes != widest.record_bytes)
     widest.record_bytes = std::max({widest.record_bytes, partial_bytes, result_bytes}) | 1;
   return widest;
 }
@@ -42,8 +43,8 @@ uint64_t bytes_of(const std::vector<bowtie::Input>& inputs) {
 
 // ---- Passes.
 
-GroupPasses::GroupPasses(FileRun& run, const GroupLayout& layout)
-    : run_(run), format_(widest_format(layout)) {}
+GroupPasses::GroupPasses(FileRun& run, const GroupLayout& layout, bool reads_rounds)
+    : run_(run), format_(widest_format(layout, reads_rounds)) {}
 
 Status GroupPasses::pass(const std::vector<bowtie::Input>& inputs,
                          std::vector<bowtie::Output> outputs,

@@ -30,8 +30,8 @@ struct SpillExtent {
 // The passes of a run over items and partials. Thread safety: one thread.
 class GroupPasses {
  public:
-  // REQUIRES: both outlive this.
-  GroupPasses(FileRun& run, const GroupLayout& layout);
+  // `reads_rounds`: windows of an input may span blocks. REQUIRES: `run` and `layout` outlive this.
+  GroupPasses(FileRun& run, const GroupLayout& layout, bool reads_rounds);
 
   FileRun& run() { return run_; }
   struct Options {

@@ -195,13 +195,17 @@ Result<uint64_t> RoundReader::read(bowtie::Streams& streams, uint32_t number, co
     const size_t wanted = round_down(std::min(pieces * piece_bytes, most), record_bytes);
     if (wanted < items_max_) return read;
     const auto window = input.window(present_.bytes + wanted);
-    if (auto status = input.status(); !status) return std::unexpected(status.error());
-    const auto text =
-        window.subspan(present_.bytes, std::min(wanted, window.size() - present_.bytes));
+    const auto readable = input.status();
     std::vector<const std::byte*> cuts;
-    if (text.size() >= items_max_) cuts = cuts_of(text);
+    if (readable) {
+      const auto text =
+          window.subspan(present_.bytes, std::min(wanted, window.size() - present_.bytes));
+      if (text.size() >= items_max_) cuts = cuts_of(text);
+    }
     const size_t adds = present_.count > 0 ? shares_ : 0;
     const size_t reads = cuts.empty() ? 0 : cuts.size() - 1;
+    // The present items come before the place that cannot be read, and so do their errors.
+    if (!readable && adds == 0) return std::unexpected(readable.error());
     if (adds + reads == 0) return read;
     if (adds > 0) use.begin(present_.used());
     auto status = crew_.carry_out(adds + reads, [&](size_t i) -> Status {
@@ -214,6 +218,7 @@ Result<uint64_t> RoundReader::read(bowtie::Streams& streams, uint32_t number, co
       const auto goes_on = use.settle(present_.used());
       if (!goes_on) return std::unexpected(goes_on.error());
       if (!*goes_on) return read;
+      if (!readable) return std::unexpected(readable.error());
       input.advance(present_.bytes);
       read += present_.items;
     }
