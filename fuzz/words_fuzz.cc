@@ -62,12 +62,12 @@ void try_words(std::string_view text) {
     std::erase(words.back(), '\0');
     at = end + 1;
   }
-  words = cli::with_gnu_forms(std::move(words));
-  words.erase(words.begin());
   cli::CommandLine line("sort", "", "");
   cli::Parser parser = line.parser();
   cli::SortWords sort;
   cli::add_sort_words(parser, sort);
+  words = cli::with_gnu_forms(std::move(words), parser);
+  words.erase(words.begin());
   if (line.parse(std::move(words))) return;
   sort.takes_any_memory = true;
   const auto request = cli::sort_request(sort);
