@@ -140,13 +140,11 @@ class Group {
                     std::vector<SpillExtent>& buckets);
   Status fill_in_rounds(Streams& streams, uint32_t input, uint32_t level,
                         std::vector<SpillExtent>& buckets);
-  using PiecesOfRound = std::span<const std::unique_ptr<RoundPiece>>;
   void begin_round();
   void count_added();
-  Status add_share(PiecesOfRound round, size_t share);
-  Status settle(PiecesOfRound round, Streams& streams, uint32_t level,
-                std::vector<SpillExtent>& buckets);
-  Status settle_share(PiecesOfRound round, size_t share, Streams& streams, uint32_t level,
+  void add_share(Round round, size_t share);
+  Status settle(Round round, Streams& streams, uint32_t level, std::vector<SpillExtent>& buckets);
+  Status settle_share(Round round, size_t share, Streams& streams, uint32_t level,
                       std::vector<SpillExtent>& buckets);
   Status add_batch(const bowtie::Items& items, Kind kind, Streams& streams, uint32_t level,
                    std::vector<SpillExtent>& buckets);
@@ -302,7 +300,7 @@ void Group::begin_round() {
 
 // Adds the items of a round that belong to a share, until the table is full or an item has an
 // error.
-Status Group::add_share(PiecesOfRound round, size_t share) {
+void Group::add_share(Round round, size_t share) {
   Progress& progress = progress_[share];
   while (bypassing_ == 0 && progress.piece < round.size()) {
     const KeyedBatch& batch = round[progress.piece]->batch();
@@ -313,12 +311,11 @@ Status Group::add_share(PiecesOfRound round, size_t share) {
     ++progress.piece;
     progress.at = 0;
   }
-  return {};
 }
 
 // Adds the rest of a round to the table, or lets it bypass the table; ends early with overflowed_.
 // If several items have errors it returns the first item's.
-Status Group::settle(PiecesOfRound round, Streams& streams, uint32_t level,
+Status Group::settle(Round round, Streams& streams, uint32_t level,
                      std::vector<SpillExtent>& buckets) {
   for (size_t share = 0; share < progress_.size(); ++share) {
     auto status = settle_share(round, share, streams, level, buckets);
@@ -326,24 +323,22 @@ Status Group::settle(PiecesOfRound round, Streams& streams, uint32_t level,
   }
   count_added();
   const Progress* first = nullptr;
-  size_t first_share = 0;
+  auto share_of = [&](const Progress& one) { return static_cast<size_t>(&one - progress_.data()); };
   auto place_of = [&](const Progress& one) {
-    const auto items =
-        round[one.piece]->batch().share(static_cast<size_t>(&one - progress_.data()));
+    const auto items = round[one.piece]->batch().share(share_of(one));
     return std::pair(one.piece, items[one.at].item);
   };
   for (const Progress& one : progress_) {
     if (one.status || (first != nullptr && place_of(*first) < place_of(one))) continue;
     first = &one;
-    first_share = static_cast<size_t>(&one - progress_.data());
   }
   if (first == nullptr) return {};
   if (GroupLines* const lines = layout_.lines(); lines != nullptr)
-    lines->set_bad_value(table_->share(first_share).layout().lines()->bad_value());
+    lines->set_bad_value(table_->share(share_of(*first)).layout().lines()->bad_value());
   return first->status;
 }
 
-Status Group::settle_share(PiecesOfRound round, size_t share, Streams& streams, uint32_t level,
+Status Group::settle_share(Round round, size_t share, Streams& streams, uint32_t level,
                            std::vector<SpillExtent>& buckets) {
   Progress& progress = progress_[share];
   while (progress.status && progress.piece < round.size()) {
@@ -363,7 +358,7 @@ Status Group::settle_share(PiecesOfRound round, size_t share, Streams& streams, 
       ++progress.at;
       if (auto status = to_bucket(streams, *partial, level, buckets); !status) return status;
     } else {
-      if (auto status = add_share(round, share); !status) return status;
+      add_share(round, share);
       if (!progress.status || progress.piece == round.size()) break;
       count_added();
       const KeyedBatch& full = round[progress.piece]->batch();
@@ -409,12 +404,12 @@ Status Group::fill_in_rounds(Streams& streams, uint32_t number, uint32_t level,
   uint64_t rows = 0;
   const RoundReader::Use use{
       .begin =
-          [this](PiecesOfRound round) {
+          [this](Round round) {
             begin_round();
             for (const auto& piece : round) note_items(piece->items(), piece->batch().items());
           },
-      .add = [this](PiecesOfRound round, size_t share) { return add_share(round, share); },
-      .settle = [&](PiecesOfRound round) -> Result<bool> {
+      .add = [this](Round round, size_t share) { return add_share(round, share); },
+      .settle = [&](Round round) -> Result<bool> {
         auto status = settle(round, streams, level, buckets);
         if (!status) return std::unexpected(status.error());
         return !overflowed_;

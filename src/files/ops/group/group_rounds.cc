@@ -84,10 +84,10 @@ Status Crew::finish() {
 // ---- Pieces.
 
 RoundPiece::RoundPiece(const GroupLayout& layout, size_t shares, size_t items_max)
-    : items_max_(items_max), batch_(shares, items_max, items_max * made_key_bytes) {
-  const items::Format& format = layout.item_format();
-  if (format.csv) rows_.emplace(*format.csv, format.line_end, layout.columns());
-  if (!format.fixed()) lines_.reserve(items_max);
+    : items_max_(items_max),
+      rows_(items::RowIndex::of(layout.item_format(), layout.columns())),
+      batch_(shares, items_max, items_max * made_key_bytes) {
+  if (!layout.item_format().fixed()) lines_.reserve(items_max);
 }
 
 uint64_t RoundPiece::item_bytes(const GroupLayout& layout, size_t shares) {
@@ -209,8 +209,11 @@ Result<uint64_t> RoundReader::read(bowtie::Streams& streams, uint32_t number, co
     if (adds + reads == 0) return read;
     if (adds > 0) use.begin(present_.used());
     auto status = crew_.carry_out(adds + reads, [&](size_t i) -> Status {
-      if (i < adds) return use.add(present_.used(), i);
-      next_.round[i - adds]->read(layout_, cuts[i - adds], cuts[i - adds + 1]);
+      if (i < adds) {
+        use.add(present_.used(), i);
+      } else {
+        next_.round[i - adds]->read(layout_, cuts[i - adds], cuts[i - adds + 1]);
+      }
       return {};
     });
     if (!status) return std::unexpected(status.error());

@@ -100,7 +100,7 @@ class RoundPiece {
 };
 
 // The pieces of a round in the order of the input.
-using Round = std::vector<std::unique_ptr<RoundPiece>>;
+using Round = std::span<const std::unique_ptr<RoundPiece>>;
 
 // Thread safety: one thread, with those of the crew.
 class RoundReader {
@@ -108,9 +108,9 @@ class RoundReader {
   // The consumer of rounds. begin() is called first, then add(share) for each share on any thread,
   // then settle(), which returns false to end the reading.
   struct Use {
-    std::function<void(std::span<const std::unique_ptr<RoundPiece>> round)> begin;
-    std::function<Status(std::span<const std::unique_ptr<RoundPiece>> round, size_t share)> add;
-    std::function<Result<bool>(std::span<const std::unique_ptr<RoundPiece>> round)> settle;
+    std::function<void(Round round)> begin;
+    std::function<void(Round round, size_t share)> add;
+    std::function<Result<bool>(Round round)> settle;
   };
 
   // `items_max`: the most items of a piece.
@@ -127,11 +127,11 @@ class RoundReader {
 
  private:
   struct Pieces {
-    Round round;
+    std::vector<std::unique_ptr<RoundPiece>> round;
     size_t count = 0;  // pieces in use
     size_t bytes = 0;
     uint64_t items = 0;
-    std::span<const std::unique_ptr<RoundPiece>> used() const { return {round.data(), count}; }
+    Round used() const { return {round.data(), count}; }
   };
   // Cuts `text` where items seem to begin. Returns the beginnings of the pieces and the end of the
   // last.
