@@ -22,6 +22,8 @@ import re
 import sys
 import tempfile
 
+import layer_list
+
 # The folders above the layers, each with the ones that it may include.
 ABOVE = {"cli": ("generate",), "bench": ("papers", "generate"), "papers": (), "generate": ()}
 PROGRAM_LIBRARIES = re.compile(r"(CLI/|nlohmann/)")
@@ -77,15 +79,12 @@ PUBLIC = "include/penstock"
 def read_layers(root):
     """Folder → the folders that it may include: itself, the public headers, and what it uses, directly or not."""
     folders, reach = {}, {PUBLIC: {PUBLIC}}
-    for line in (root / "src/layers.txt").read_text().splitlines():
-        if not line.strip() or line.startswith("#"):
-            continue
-        folder, name, *uses = line.split("|")[0].split()
+    for folder, name, uses in layer_list.read(root):
         for used in uses:
             if used not in folders:
                 raise SystemExit(f"check_includes: src/layers.txt: {name} uses {used}, which is not above it")
-        folders[name] = "src/" + folder
-        reach["src/" + folder] = {PUBLIC, "src/" + folder}.union(*(reach[folders[used]] for used in uses))
+        folders[name] = folder
+        reach[folder] = {PUBLIC, folder}.union(*(reach[folders[used]] for used in uses))
     return reach
 
 

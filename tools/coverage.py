@@ -19,10 +19,11 @@ import subprocess
 import sys
 import tempfile
 
+import layer_list
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/coverage"
-# The layers' names, and the folders that they lie in.
-FOLDERS = {name: folder for folder, name in re.findall(r"^([a-z]\S*) +(\S+)", (ROOT / "src/layers.txt").read_text(), re.M)}
+FOLDERS = layer_list.folders()
 FLAGS = "-O1 -fprofile-instr-generate -fcoverage-mapping"
 
 # The files of each fuzz target that read untrusted data (and write them, if one file does both).
@@ -114,7 +115,7 @@ def taken(layer, commands):
         if done.returncode != 0:
             print(f"coverage: {pathlib.Path(command[0]).name} failed\n{done.stdout.decode(errors='replace')[-2000:]}", file=sys.stderr)
     files = files_of(profile, BUILD.glob(f"{layer}-*.profraw"), [command[0] for command in commands])
-    ours = [file["summary"]["branches"] for file in files if file["filename"].startswith(f"{ROOT}/src/{FOLDERS[layer]}/")
+    ours = [file["summary"]["branches"] for file in files if file["filename"].startswith(f"{ROOT}/{FOLDERS[layer]}/")
             and not re.search(r"_(test|fixture|suite)\.(cc|h)$|/target/", file["filename"])]
     return sum(branches["count"] for branches in ours), sum(branches["covered"] for branches in ours)
 
