@@ -1,4 +1,4 @@
-// What does an access through a directory of pages cost, against one that the page table resolves?
+// The cost of an access through a directory of pages, against one that the page table resolves.
 //
 // Loops that are identical for all contenders read an array (1 GiB of 64-bit entries on huge pages)
 // directly, on anonymous and on rewired memory whose pages come from the pool in no order, and

@@ -1,4 +1,4 @@
-// What does a contiguous array of buckets cost if the items are not counted beforehand?
+// The cost of a contiguous array of buckets whose items are not counted beforehand.
 //
 // Half a billion uniform 64-bit keys go to 2 to 1024 partitions by their leading bits, with one
 // thread:
