@@ -77,12 +77,16 @@ static_assert(PENSTOCK_VERSION_MAJOR == 0 && PENSTOCK_VERSION_MINOR == 1, "renam
 // try. Thread safety: a value.
 struct Error {
   ErrorCode code;
-  std::string attempted;     // "open", "write 2097152 bytes at offset 0"
+  // "open", "write 2097152 bytes at offset 0"; of faulty data their place and the fault: "row 3: a
+  // quote that nothing closes".
+  std::string attempted;
   std::string subject = {};  // a path, a stream, an option
   int system_errno = 0;      // 0 if the system reported nothing
   std::string hint = {};     // advice
+  bool is_fault = false;     // `attempted` is no action, but a place in data and its fault
 
-  // Returns "FILE: cannot open: No such file or directory (try: ...)".
+  // Returns "FILE: cannot open: No such file or directory (try: ...)", or "FILE: row 3: a quote that
+  // nothing closes (try: ...)".
   std::string message() const;
 };
 
@@ -226,6 +230,11 @@ std::unexpected<Error> system_error(int system_errno, std::string attempted, std
 // Returns an error that the library detected itself.
 std::unexpected<Error> failure(ErrorCode code, std::string attempted, std::string subject = {},
                                std::string hint = {});
+
+// Returns the error of faulty data: "row 3" and "a quote that nothing closes" are "FILE: row 3: a
+// quote that nothing closes".
+std::unexpected<Error> fault_at(ErrorCode code, std::string_view place, std::string_view fault,
+                                std::string subject = {}, std::string hint = {});
 
 // ---- Types that many options share.
 

@@ -40,6 +40,10 @@ std::string grouped(uint64_t number) {
   return text;
 }
 
+std::string counted(uint64_t number, const std::string& one, const std::string& many) {
+  return grouped(number) + " " + (number == 1 ? one : many.empty() ? one + "s" : many);
+}
+
 std::string bytes_text(double bytes) {
   static constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   return scaled(bytes, 1024, units);

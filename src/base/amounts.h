@@ -10,6 +10,9 @@ namespace penstock {
 
 std::string grouped(uint64_t number);  // "1,234,567"
 
+// "1 file", "12,000 files"; `many`: the plural, if that is not `one` with an s.
+std::string counted(uint64_t number, const std::string& one, const std::string& many = {});
+
 // "1.50 GiB", "612 B": powers of 1024.
 std::string bytes_text(double bytes);
 std::string bytes_text(std::integral auto bytes) {

@@ -12,6 +12,9 @@ TEST(Amounts, AreReadable) {
   EXPECT_EQ(grouped(999), "999");
   EXPECT_EQ(grouped(1000), "1,000");
   EXPECT_EQ(grouped(1234567), "1,234,567");
+  EXPECT_EQ(counted(1, "file"), "1 file");
+  EXPECT_EQ(counted(12'000, "file"), "12,000 files");
+  EXPECT_EQ(counted(0, "process", "processes"), "0 processes");
   EXPECT_EQ(bytes_text(0), "0 B");
   EXPECT_EQ(bytes_text(1023), "1023 B");
   EXPECT_EQ(bytes_text(1024), "1.00 KiB");

@@ -1,5 +1,6 @@
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "base/printable.h"
 #include "penstock/base.h"
@@ -11,7 +12,8 @@ std::string Error::message() const {
   const auto shown = [](const std::string& part) { return printable(part, std::string::npos); };
   std::string text;
   if (!subject.empty()) text += shown(subject) + ": ";
-  text += "cannot " + shown(attempted);
+  if (!is_fault) text += "cannot ";
+  text += shown(attempted);
   if (system_errno != 0) text += std::string(": ") + std::strerror(system_errno);
   if (!hint.empty()) text += " (try: " + shown(hint) + ")";
   return text;
@@ -52,6 +54,17 @@ std::unexpected<Error> system_error(int system_errno, std::string attempted, std
 std::unexpected<Error> failure(ErrorCode code, std::string attempted, std::string subject,
                                std::string hint) {
   return std::unexpected(Error{code, std::move(attempted), std::move(subject), 0, std::move(hint)});
+}
+
+std::unexpected<Error> fault_at(ErrorCode code, std::string_view place, std::string_view fault,
+                                std::string subject, std::string hint) {
+  std::string text(place);
+  (text += ": ") += fault;
+  return std::unexpected(Error{.code = code,
+                               .attempted = std::move(text),
+                               .subject = std::move(subject),
+                               .hint = std::move(hint),
+                               .is_fault = true});
 }
 
 }  // namespace penstock

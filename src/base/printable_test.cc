@@ -51,5 +51,11 @@ TEST(ErrorMessage, EscapesControlCharactersInNames) {
   EXPECT_EQ((Error{ErrorCode::not_found, "open", name}.message()), name + ": cannot open");
 }
 
+TEST(ErrorMessage, BeginsWithTheActionOrWithThePlaceOfAFault) {
+  EXPECT_EQ((Error{ErrorCode::io, "line up", "a"}.message()), "a: cannot line up");
+  EXPECT_EQ(fault_at(ErrorCode::corrupt, "page 3", "half of it", "a", "b").error().message(),
+            "a: page 3: half of it (try: b)");
+}
+
 }  // namespace
 }  // namespace penstock

@@ -2,6 +2,7 @@
 
 // Words of commands that a message or a script hands to a shell.
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,17 @@ inline std::string shell_word(std::string_view text) {
     }
   }
   return result + "'";
+}
+
+// Returns the word as one types it: in quotes only if the shell would change it without them.
+inline std::string typed_word(std::string_view text) {
+  constexpr std::string_view plain =
+      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_./:,=@%+-";
+  const auto is_plain = [&](char c) {
+    return static_cast<signed char>(c) < 0 || plain.contains(c);
+  };
+  return !text.empty() && std::ranges::all_of(text, is_plain) ? std::string(text)
+                                                              : shell_word(text);
 }
 
 }  // namespace penstock

@@ -3,8 +3,15 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+#include <latch>
 #include <new>
 #include <thread>
 
@@ -92,6 +99,40 @@ TEST(InThreads, DoesEveryPartOnce) {
   std::atomic<int> done[5] = {};
   in_threads(5, [&](size_t i) { ++done[i]; });
   for (const auto& times : done) EXPECT_EQ(times, 1);
+}
+
+// Becomes a user that may have one more thread, and lets one end while another starts.
+int start_where_one_is_about_to_end() {
+  const auto user = static_cast<uid_t>(3'000'000 + ::getpid());
+  // A sanitizer has a thread of its own.
+  const std::filesystem::directory_iterator threads("/proc/self/task");
+  const auto most = static_cast<rlim_t>(std::distance(begin(threads), end(threads))) + 1;
+  const rlimit limit{.rlim_cur = most, .rlim_max = most};
+  if (::setrlimit(RLIMIT_NPROC, &limit) != 0 || ::setresuid(user, user, user) != 0) return 77;
+  std::latch ends(1);
+  std::thread first, refused, second;
+  if (!try_start_thread(first, [&] {
+        ends.wait();
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      }))
+    return 1;
+  const bool is_full = !try_start_thread(refused, [] {});
+  ends.count_down();
+  const bool started = start_thread(second, [] {}).has_value();
+  for (std::thread* thread : {&first, &refused, &second}) {
+    if (thread->joinable()) thread->join();
+  }
+  return !is_full ? 2 : started ? 0 : 3;
+}
+
+TEST(StartThread, WaitsForAThreadToEndWhereTheSystemHasNoMore) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) ::_exit(start_where_one_is_about_to_end());
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "only root becomes another";
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 }  // namespace

@@ -556,7 +556,7 @@ bool refuse_threads() {
   const rlimit none{};
   if (::setrlimit(RLIMIT_NPROC, &none) != 0) return false;
   std::thread thread;
-  return !start_thread(thread, [] {}) || (thread.join(), false);
+  return !try_start_thread(thread, [] {}) || (thread.join(), false);
 }
 
 bool refuse_entering(int error) {

@@ -88,11 +88,11 @@ void ThreadEngine::start_workers(unsigned count) {
   workers_.reserve(count);
   ReservedThreads reserved;
   const bool has_some = std::ranges::all_of(reserved.threads, [&](std::thread& thread) {
-    return start_thread(thread, [&reserved] { reserved.let_go.wait(); }).has_value();
+    return try_start_thread(thread, [&reserved] { reserved.let_go.wait(); }).has_value();
   });
   while (has_some && workers_.size() < count) {
     std::thread worker;
-    if (!start_thread(worker, [this] { work(); })) break;
+    if (!try_start_thread(worker, [this] { work(); })) break;
     workers_.push_back(std::move(worker));
   }
 }

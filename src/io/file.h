@@ -182,7 +182,7 @@ class File {
   static Result<File> open_named(const std::string& name, const std::string& path, bool may_create,
                                  unsigned mode, Caching wanted);
   void open_direct(int flags);
-  Status open_outlet(const std::atomic<bool>* cancel);
+  Status open_outlet(const OutputOptions& options);
   Status check_in_place(const OutputOptions& options) const;
   void guard(const OutputOptions& options, bool replaces_input);
   // The steps of publish().

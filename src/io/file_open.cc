@@ -31,6 +31,9 @@ namespace penstock::io {
 
 namespace {
 
+// The most bytes that an output to a stream writes without a thread: what a pipe holds.
+constexpr uint64_t bytes_without_thread_max = 64 << 10;
+
 // Returns whether direct requests in our sectors work on the descriptor, by statx, or else by a
 // trial. tmpfs accepts O_DIRECT but uses the page cache; a device's node in /dev lies on it, too,
 // which says nothing about the device.
@@ -273,12 +276,13 @@ Status File::check_in_place(const OutputOptions& options) const {
                  "a larger device");
 }
 
-Status File::open_outlet(const std::atomic<bool>* cancel) {
+Status File::open_outlet(const OutputOptions& options) {
   auto descriptor = Descriptor::duplicate(fd_, path_);
   if (!descriptor) return std::unexpected(descriptor.error());
-  descriptor->set_cancel(cancel);
-  outlet_ = os::LeftToParent<Outlet>(
-      std::make_unique<Outlet>(std::make_shared<DescriptorSink>(std::move(*descriptor))));
+  descriptor->set_cancel(options.cancel);
+  const bool has_thread = options.bytes == 0 || options.bytes > bytes_without_thread_max;
+  outlet_ = os::LeftToParent<Outlet>(std::make_unique<Outlet>(
+      std::make_shared<DescriptorSink>(std::move(*descriptor)), has_thread));
   return {};
 }
 
@@ -304,8 +308,7 @@ Result<File> File::open_in_place(const std::string& name, const std::string& pat
   if (auto fits = file.check_in_place(options); !fits) return std::unexpected(fits.error());
   if (options.caching == Caching::direct && file.seekable()) file.open_direct(O_RDWR);
   if (!file.seekable()) {
-    if (auto opened = file.open_outlet(options.cancel); !opened)
-      return std::unexpected(opened.error());
+    if (auto opened = file.open_outlet(options); !opened) return std::unexpected(opened.error());
   }
   file.guard(options, false);
   return file;
@@ -322,8 +325,7 @@ Result<File> File::create_output(const std::string& path, const OutputOptions& o
     if (!copy) return std::unexpected(copy.error());
     File file(*copy, path, Kind::stream);
     if (auto may = file.check_in_place(options); !may) return std::unexpected(may.error());
-    if (auto opened = file.open_outlet(options.cancel); !opened)
-      return std::unexpected(opened.error());
+    if (auto opened = file.open_outlet(options); !opened) return std::unexpected(opened.error());
     file.guard(options, false);
     return file;
   }

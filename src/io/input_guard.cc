@@ -11,6 +11,8 @@
 #include <fstream>
 #include <map>
 
+#include "io/names.h"
+
 namespace penstock::io {
 namespace {
 
@@ -80,10 +82,6 @@ bool equal(const timespec& one, const timespec& other) {
   return one.tv_sec == other.tv_sec && one.tv_nsec == other.tv_nsec;
 }
 
-std::string shown(const std::string& path) {
-  return path == "-" ? "standard input" : path;
-}
-
 }  // namespace
 
 std::vector<Layer> layers_of(const Layer& top, const std::string& block_devices) {
@@ -145,15 +143,15 @@ Status InputGuard::check_apart(const struct stat& output, const std::string& pat
     if (overlap(layers.of(input.status), to)) {
       return failure(ErrorCode::invalid_argument,
                      fmt::format("write to the same data as the input {}, by this or another name",
-                                 shown(input.path)),
+                                 shown_input(input.path)),
                      path == "-" ? "standard output" : path, "another place for the output");
     }
     if (on_device && S_ISBLK(input.status.st_mode) &&
         ::access(folder_of(system_block_devices, output.st_rdev).c_str(), F_OK) != 0) {
       return failure(
           ErrorCode::unsupported,
-          fmt::format("find out whether it lies on the same disk as {}", shown(input.path)), path,
-          "with /sys mounted, or another place for the output");
+          fmt::format("find out whether it lies on the same disk as {}", shown_input(input.path)),
+          path, "with /sys mounted, or another place for the output");
     }
   }
   return {};
@@ -168,7 +166,7 @@ Status InputGuard::check_replaceable(const struct stat& output, const std::strin
     });
     if (below) {
       return failure(ErrorCode::invalid_argument,
-                     fmt::format("replace the file that {} lies on", shown(input.path)), path,
+                     fmt::format("replace the file that {} lies on", shown_input(input.path)), path,
                      "another name for the output");
     }
   }
@@ -193,7 +191,7 @@ std::optional<std::string> InputGuard::changed() const {
     const bool is_as_it_was = look(input.path, now) && same(layer_of(now), layer_of(then)) &&
                               now.st_size == then.st_size && equal(now.st_mtim, then.st_mtim) &&
                               equal(now.st_ctim, then.st_ctim);
-    if (!is_as_it_was) return shown(input.path);
+    if (!is_as_it_was) return shown_input(input.path);
   }
   return std::nullopt;
 }

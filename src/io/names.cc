@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <string_view>
 
@@ -87,6 +88,17 @@ Result<LinkEnd> follow_links(std::string path) {
         text.starts_with('/') ? std::string(text) : fmt::format("{}/{}", directory_of(path), text);
   }
   return system_error(ELOOP, "create", named);
+}
+
+bool name_one_file(const std::string& a, const std::string& b) {
+  const auto place = [](const std::string& name) -> std::filesystem::path {
+    const auto end = follow_links(name);
+    const std::filesystem::path path = end ? end->name : name;
+    std::error_code ignored;
+    return std::filesystem::weakly_canonical(directory_of(path), ignored) / path.filename();
+  };
+  std::error_code ignored;
+  return a == b || place(a) == place(b) || std::filesystem::equivalent(a, b, ignored);
 }
 
 std::string temporary_name(const std::string& directory) {

@@ -28,6 +28,14 @@ struct LinkEnd {
 
 Result<LinkEnd> follow_links(std::string path);
 
+// Returns whether two names are of one file, existing or not; links are followed.
+bool name_one_file(const std::string& a, const std::string& b);
+
+// The name of an input in messages: "standard input" for "-".
+inline std::string shown_input(const std::string& path) {
+  return path == "-" ? "standard input" : path;
+}
+
 // Returns a name of this process in the folder, which remove_stale_temporaries() recognizes.
 std::string temporary_name(const std::string& directory);
 

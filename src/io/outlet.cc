@@ -16,8 +16,8 @@ constexpr int no_errno = EIO;
 
 }  // namespace
 
-Outlet::Outlet(std::shared_ptr<Sink> sink) : sink_(std::move(sink)) {
-  (void)start_thread(*thread_, [this] { work(); });
+Outlet::Outlet(std::shared_ptr<Sink> sink, bool has_thread) : sink_(std::move(sink)) {
+  if (has_thread) (void)try_start_thread(*thread_, [this] { work(); });
 }
 
 Outlet::~Outlet() {

@@ -5,7 +5,8 @@
 // The engines' own ways do not serve it. The system cannot take a request back, and a reader that
 // takes nothing would hold it for ever; a sink has no descriptor at all. So each outlet has a
 // thread of its own, which writes the requests of all engines in the order of their submission, by
-// calls that cancel() ends. If the system refuses the thread, the submitting thread writes them.
+// calls that cancel() ends. If the system refuses the thread, or the bytes are so few that none is
+// wanted, the submitting thread writes them.
 //
 // Thread safety: push() and serve() from one thread at a time, cancel() and error() from any.
 // push() neither allocates nor takes a lock that user code may hold. A forked child has no such
@@ -38,7 +39,7 @@ class DescriptorSink final : public Sink {
 
 class Outlet {
  public:
-  explicit Outlet(std::shared_ptr<Sink> sink);
+  explicit Outlet(std::shared_ptr<Sink> sink, bool has_thread = true);
   Outlet(const Outlet&) = delete;
   Outlet& operator=(const Outlet&) = delete;
   ~Outlet();  // REQUIRES: all pushed requests are served

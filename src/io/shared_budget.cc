@@ -151,7 +151,7 @@ Result<SharedBudget> SharedBudget::acquire(const Options& options) {
     header = *known;
   }
   if (header.budget_mib == 0)
-    return misuse("tell how large this pool is: no other process uses it", shared,
+    return misuse("find the size of this pool: no other process uses it", shared,
                   "--memory-pool " + options.name + ":8G");
   if (options.budget_bytes != 0 && options.budget_bytes / MiB != header.budget_mib)
     return misuse(fmt::format("share {} MiB: the running processes share {} MiB",

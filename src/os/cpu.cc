@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string>
+
+#include "base/misuse.h"
 
 namespace penstock::os {
 
@@ -39,9 +42,13 @@ CpuFeatures machine_features() {
 
 bool is_virtual_machine() {
 #if defined(__x86_64__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  constexpr unsigned hypervisor_bit = 1u << 31;
-  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & hypervisor_bit) != 0;
+  // Asked once: on a virtual machine each CPUID is a visit to the host.
+  static const bool is_virtual = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    constexpr unsigned hypervisor_bit = 1u << 31;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & hypervisor_bit) != 0;
+  }();
+  return is_virtual;
 #else
   return false;
 #endif
@@ -56,6 +63,15 @@ CpuTier tier_of(const CpuFeatures& features, std::string_view named) {
   for (const CpuTier tier : {CpuTier::portable, CpuTier::avx2, CpuTier::avx512})
     if (named == name_of(tier)) return std::min(tier, best);
   return best;
+}
+
+Status check_cpu_variable() {
+  const char* const text = std::getenv("PENSTOCK_CPU");
+  if (text == nullptr || *text == 0) return {};
+  for (const CpuTier tier : {CpuTier::portable, CpuTier::avx2, CpuTier::avx512})
+    if (text == name_of(tier)) return {};
+  return misuse("use instructions of this name", std::string("PENSTOCK_CPU=") + text,
+                "portable, avx2 or avx512");
 }
 
 CpuFeatures limited_to(CpuTier tier, CpuFeatures features) {

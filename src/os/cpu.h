@@ -7,6 +7,8 @@
 
 #include <string_view>
 
+#include "penstock/base.h"
+
 namespace penstock::os {
 
 // The tiers; each includes the ones before it. avx512: F, BW, DQ and VL: Skylake-SP and later.
@@ -31,6 +33,8 @@ CpuFeatures machine_features();
 // Returns whether the processor reports a hypervisor.
 bool is_virtual_machine();
 
+// Checks that PENSTOCK_CPU names a tier, if it is set. Errors: invalid_argument.
+Status check_cpu_variable();
 // Returns the best tier that `features` allow, not above `named`; ignores a name that is no tier.
 CpuTier tier_of(const CpuFeatures& features, std::string_view named);
 // Returns `features` without those above the tier.

@@ -30,7 +30,7 @@ MachineMemory machine_memory();
 std::optional<uint64_t> overcommit_memory();
 
 // Returns the processors that this process may run on: those of its affinity, limited by its
-// cgroup's processor time.
+// cgroup's processor time, which is read once.
 uint32_t cores_usable();
 
 // Fields have no value if the system lacks the feature, or does not tell.

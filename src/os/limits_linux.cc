@@ -131,7 +131,8 @@ uint32_t cores_usable() {
   const auto usable = sched_getaffinity(0, sizeof cores, &cores) == 0
                           ? static_cast<uint32_t>(CPU_COUNT(&cores))
                           : static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  return std::min(usable, cgroup_cores().value_or(usable));
+  static const std::optional<uint32_t> cgroup = cgroup_cores();
+  return std::min(usable, cgroup.value_or(usable));
 }
 
 std::optional<uint32_t> cgroup_cores(const std::string& root) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdio>
 
 namespace penstock::os {
@@ -12,5 +13,8 @@ void occupy_standard_streams();
 // library's own stream reports an error, and loses the contents of its buffer. To be called before
 // anything is written.
 void write_on_after_signals(std::FILE*& standard_output);
+
+// Returns the columns of the terminal that standard output is; 0 if it is none or does not know.
+size_t output_columns();
 
 }  // namespace penstock::os

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <initializer_list>
@@ -37,6 +38,11 @@ void write_on_after_signals(std::FILE*& standard_output) {
   if (stream == nullptr) return;
   if (::isatty(STDOUT_FILENO) != 0) (void)std::setvbuf(stream, nullptr, _IOLBF, BUFSIZ);
   standard_output = stream;
+}
+
+size_t output_columns() {
+  winsize size = {};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 }  // namespace penstock::os
