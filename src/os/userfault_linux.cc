@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -80,8 +82,33 @@ class BusyPageRetries {
   int tries_ = 0;
 };
 
+// Returns the length of the part at the beginning of a range that has no pages, neither in memory nor
+// in swap; 0 without /proc.
+size_t bytes_without_pages(const std::byte* begin, size_t bytes) noexcept {
+  const Fd pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+  if (!pagemap) return 0;
+  constexpr uint64_t present_or_swapped = uint64_t{3} << 62;
+  std::array<uint64_t, 64> entries;
+  size_t missing = 0;
+  while (missing < bytes) {
+    const size_t asked =
+        std::min(sizeof entries, (bytes - missing) / page_bytes * sizeof(uint64_t));
+    const auto offset = static_cast<off_t>(word(begin + missing) / page_bytes * sizeof(uint64_t));
+    const ssize_t got = pread(pagemap.get(), entries.data(), asked, offset);
+    if (got != static_cast<ssize_t>(asked)) break;
+    for (size_t i = 0; i < asked / sizeof(uint64_t); ++i, missing += page_bytes) {
+      if ((entries[i] & present_or_swapped) != 0) return missing;
+    }
+  }
+  return missing;
+}
+
 // Moves everything, a part, or nothing in each call. EAGAIN: the mappings were changing, or a page
 // was being migrated; the same call works a moment later. EBUSY: see BusyPageRetries.
+//
+// EEXIST at pages that `from` lacks: they have moved already. Linux 6.18 moves pages in batches, and
+// after one that it had to try again it forgets to count the next, tries that again as well, finds
+// its pages at `to`, and reports EEXIST. It has not woken the threads that wait for these pages.
 Moved move_some(int fd, std::byte* from, std::byte* to, size_t bytes) noexcept {
   BusyPageRetries retries;
   size_t done = 0;
@@ -92,12 +119,19 @@ Moved move_some(int fd, std::byte* from, std::byte* to, size_t bytes) noexcept {
     request.len = bytes - done;
     if (ioctl(fd, UFFDIO_MOVE, &request) == 0) return {bytes, 0};
     const int error = errno;
-    if (request.move > 0)
+    if (request.move > 0) {
       done += static_cast<size_t>(request.move);
-    else if (error == EAGAIN)
+    } else if (error == EAGAIN) {
       sched_yield();
-    else if (error != EBUSY || !retries.next())
+    } else if (error == EEXIST) {
+      const size_t moved = bytes_without_pages(from + done, bytes - done);
+      if (moved == 0) return {done, error};
+      uffdio_range range{word(to) + done, moved};
+      (void)ioctl(fd, UFFDIO_WAKE, &range);
+      done += moved;
+    } else if (error != EBUSY || !retries.next()) {
       return {done, error};
+    }
   }
   return {done, 0};
 }

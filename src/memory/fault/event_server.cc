@@ -10,7 +10,7 @@
 namespace penstock::fault {
 namespace {
 
-void serve(os::Userfault& userfault, Handler& handler, const os::Event& stop) {
+void serve_events(os::Userfault& userfault, Handler& handler, const os::Event& stop) {
   os::Userfault::Event event;
   while (userfault.next_event(stop.fd(), event)) {
     const Fault fault{.address = event.address,
@@ -34,7 +34,7 @@ Result<EventServer> EventServer::start(os::Userfault& userfault, Handler& handle
       start_thread(*server.thread_,
                    [&userfault, &handler, stop = std::move(*stop)](const std::stop_token& token) {
                      const std::stop_callback on_stop(token, [&] { stop.raise(); });
-                     serve(userfault, handler, stop);
+                     serve_events(userfault, handler, stop);
                    });
   if (!started) return std::unexpected(started.error());
   return server;

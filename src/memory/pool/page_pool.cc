@@ -158,7 +158,7 @@ void PageSet::push_back(PageRun run) {
 }
 
 PageSet PageSet::split(uint32_t pages) {
-  PENSTOCK_CHECK(pages <= size_, "a set of pages was cut behind its end");
+  PENSTOCK_CHECK(pages <= size_, "a set of pages was cut beyond its end");
   PageSet rest;
   rest.core_ = core_;
   uint32_t kept = 0;

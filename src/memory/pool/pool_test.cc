@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/trials.h"
 #include "memory/pool/pinned_page_fixture.h"
 #include "os/limits.h"
 #include "os/process_counts.h"
@@ -389,6 +390,23 @@ TEST_P(PoolContract, LeavesNothingBehind) {
 }
 
 class PoolOfPages : public PoolContract {};
+
+// A thread that comes back meanwhile must fault: zeros that it read there would be wrong data.
+TEST_P(PoolContract, AddressesAreNeverReadableWhileTheirPageTablesAreFreed) {
+  auto pool = open(4);
+  auto range = pool->reserve(4 * pool->block_bytes()).value();
+  std::atomic<bool> ends = false;
+  std::atomic<uint64_t> looks = 0, found = 0;
+  std::thread other([&] {
+    for (; !ends.load(std::memory_order_relaxed); ++looks) found += readable(range.begin()) ? 1 : 0;
+  });
+  for (int calls = 0; static_cast<uint64_t>(calls) < trials(4000) || looks < 100; ++calls)
+    ASSERT_EQ(pool->free_page_tables({range.begin(), range.bytes()}), 0);
+  ends = true;
+  other.join();
+  EXPECT_EQ(found, 0u) << "of " << looks;
+  pool->release(range);
+}
 
 TEST_P(PoolOfPages, RunsOutOfMappingsWithAnErrorAndNoLoss) {
   if (os::shadowed) GTEST_SKIP() << "a sanitizer needs mappings of its own";

@@ -102,12 +102,13 @@ class UffdPool final : public ArenaPool {
   }
 
  private:
-  // Makes inaccessible addresses a part of a range.
+  // Makes inaccessible addresses a part of a range. They are watched before they become accessible:
+  // a thread that touches them in between would get a page of zeros instead of a fault.
   int prepare(std::byte* begin, size_t bytes) noexcept {
     int error = os::exclude_from_fork(begin, bytes);
     (void)os::advise_huge(begin, bytes, pages() == PageKind::huge);
-    if (error == 0) error = os::protect(begin, bytes, Protection::read_write);
     if (error == 0) error = mover_to(begin).watch(begin, bytes);
+    if (error == 0) error = os::protect(begin, bytes, Protection::read_write);
     return error;
   }
 

@@ -288,7 +288,7 @@ Result<size_t> VectorCore::prepare(std::byte* address, size_t bytes, fault::Acce
   const auto ready =
       mapped_bytes() - std::min<uint64_t>(mapped_bytes(), static_cast<uint64_t>(address - begin()));
   if (ready == 0)
-    return failure(ErrorCode::invalid_argument, "use memory behind the last page", options_.name,
+    return failure(ErrorCode::invalid_argument, "use memory beyond the last page", options_.name,
                    "append_window(), or reserve()");
   return std::min<size_t>(bytes, ready);
 }

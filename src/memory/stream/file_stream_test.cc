@@ -554,7 +554,7 @@ TEST_P(FileWriterTest, OnlyAPlainFileCanGoBack) {
   open(block_bytes, 3);
   if (IsSkipped()) return;
   close();
-  EXPECT_DEATH(store(), "behind the comeback window");
+  EXPECT_DEATH(store(), "before the comeback window");
 }
 
 TEST_P(FileWriterTest, AFileCanBeWrittenInAnyOrder) {

@@ -102,7 +102,7 @@ std::optional<Failure> FileWriterCore::serve(uint64_t block) noexcept {
   };
   if (ended_) return refuse("store through the pointer after finish()");
   if (goes_back && !file_.seekable())
-    return refuse("store behind the comeback window: that block is written");
+    return refuse("store before the comeback window: that block is written");
   if ((block + 1) * block_bytes_ >= range_.bytes())
     return refuse("store beyond the stream's bytes_max");
   if (!goes_back) hand_over_below(block - std::min<uint64_t>(block, options_.comeback_blocks));
@@ -211,7 +211,7 @@ void FileWriterCore::flush(std::byte* end) {
   if (is_inherited()) refuse_inherited(end);
   if (ended_) return;
   PENSTOCK_CHECK(can_end_at(static_cast<uint64_t>(end - begin_)),
-                 "a stream ends within its range, behind what was handed over");
+                 "a stream ends within its range, after the last block that was handed over");
   const auto bytes = static_cast<uint64_t>(end - range_.begin());
   const uint64_t whole_blocks = bytes / block_bytes_;
   hand_over_reopened(0);

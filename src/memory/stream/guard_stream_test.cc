@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <barrier>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -340,41 +339,7 @@ TEST_F(GuardStreamTest, WaitReadyReturnsTheEndReadableWithoutWaiting) {
 // ---- many threads
 
 TEST_F(GuardStreamTest, SeveralThreadsShareASide) {
-  // Each thread has its part of every block, so that all fault in the same blocks at the same time;
-  // a barrier keeps the threads of a side within the comeback of each other.
-  constexpr int groups = 60, group_blocks = 4, threads_per_side = 3;
-  constexpr size_t part = block / threads_per_side;
-  GuardStream pipe = open({.bytes = groups * group_blocks * block,
-                           .producer_comeback_blocks = group_blocks - 1,
-                           .consumer_comeback_blocks = group_blocks - 1});
-  std::atomic<int> wrong = 0;
-  std::barrier produced(threads_per_side), consumed(threads_per_side);
-  {
-    std::vector<std::jthread> threads;
-    for (int t = 0; t < threads_per_side; ++t) {
-      threads.emplace_back([&, t] {
-        for (int i = 0; i < groups * group_blocks; ++i) {
-          char* data = pipe.writer() + i * block + t * part;
-          EXPECT_TRUE(pipe.prepare_write(data, part));  // orders the threads for the sanitizer
-          std::memset(data, i + t, part);
-          if (i % group_blocks == group_blocks - 1) produced.arrive_and_wait();
-        }
-        if (t == 0) {
-          EXPECT_TRUE(pipe.finish(groups * group_blocks * block));
-        }
-      });
-      threads.emplace_back([&, t] {
-        for (int i = 0; i < groups * group_blocks; ++i) {
-          const char* data = pipe.reader() + i * block + t * part;
-          EXPECT_TRUE(pipe.prepare_read(data, part));
-          wrong +=
-              data[0] != static_cast<char>(i + t) || data[part - 1] != static_cast<char>(i + t);
-          if (i % group_blocks == group_blocks - 1) consumed.arrive_and_wait();
-        }
-      });
-    }
-  }
-  EXPECT_EQ(wrong, 0);
+  expect_threads_to_share_a_side(open, 60, true);
 }
 
 // ---- schedules: both sides take random steps within their rules, beside a plain array

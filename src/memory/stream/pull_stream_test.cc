@@ -13,15 +13,13 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "memory/fault/registry.h"
+#include "memory/stream/mechanism_fixture.h"
 #include "os/alt_stack_fixture.h"
 #include "os/sanitizer.h"
 #include "penstock/stream.h"
 
 namespace penstock {
 namespace {
-
-constexpr size_t block = 64 * KiB;
-constexpr size_t block_items = block / sizeof(uint64_t);
 
 using Block = std::span<std::byte>;
 
@@ -52,19 +50,10 @@ auto fails_at(uint64_t at) {
   };
 }
 
-uint64_t read(const uint64_t* at) {
-  return *static_cast<const volatile uint64_t*>(at);
-}
-
-class PullStreamOn : public testing::TestWithParam<Mechanism> {
+class PullStreamOn : public OnMechanism {
  protected:
   void SetUp() override {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");
-    auto stream = PullStream::open({.bytes = 1, .mechanism = GetParam()}, count_up);
-    if (!stream && stream.error().code == ErrorCode::unsupported)
-      GTEST_SKIP() << stream.error().message();
-    ASSERT_TRUE(stream) << stream.error().message();
-    EXPECT_EQ(stream->mechanism(), GetParam());
+    start(PullStream::open({.bytes = 1, .mechanism = GetParam()}, count_up));
   }
   PullStream open(PullStream::Options options, PullStream::Producer producer) const {
     options.mechanism = GetParam();
@@ -75,14 +64,7 @@ class PullStreamOn : public testing::TestWithParam<Mechanism> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Mechanisms, PullStreamOn,
-                         testing::Values(Mechanism::mremap, Mechanism::uffd_move,
-                                         Mechanism::shared),
-                         [](const auto& test) {
-                           return test.param == Mechanism::mremap      ? "mremap"
-                                  : test.param == Mechanism::uffd_move ? "uffd_move"
-                                                                       : "shared";
-                         });
+INSTANTIATE_TEST_SUITE_P(Mechanisms, PullStreamOn, every_mechanism, name_of_mechanism);
 
 TEST_P(PullStreamOn, ConsumerSeesWhatTheProducerMakesInConstantMemory) {
   constexpr uint64_t items = 300 * block_items + 5;

@@ -147,7 +147,7 @@ void RegionCore::refuse(uint64_t index, const Error& error, void* context) const
 // ---- calls for handlers
 
 int RegionCore::show(uint64_t index, Block&& block) noexcept {
-  PENSTOCK_CHECK(index < count_, "a block was shown behind the end of its region");
+  PENSTOCK_CHECK(index < count_, "a block was shown beyond the end of its region");
   PENSTOCK_CHECK(block.pool_ == pool_, "a block was shown that is not of the region's pool");
   MutexLock lock(mutex_);
   Slot& here = slot(index);

@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "memory/fault/registry.h"
 #include "memory/pool/pinned_page_fixture.h"
+#include "memory/stream/mechanism_fixture.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
 #include "penstock/stream.h"
@@ -27,17 +28,9 @@
 namespace penstock {
 namespace {
 
-constexpr size_t block = 64 * KiB;
-constexpr size_t block_items = block / sizeof(uint64_t);
-
 using Blocks = Region::Blocks;
 using Fault = Region::Fault;
 
-// The page tables order what a region shows and hides. The thread sanitizer knows only locks and
-// atomics, and would see a race with the mmap() of the thread that showed a block.
-__attribute__((no_sanitize("thread"))) uint64_t read(const uint64_t* at) {
-  return *static_cast<const volatile uint64_t*>(at);
-}
 __attribute__((no_sanitize("thread"))) void write(uint64_t* at, uint64_t value) {
   *static_cast<volatile uint64_t*>(at) = value;
 }
@@ -68,20 +61,8 @@ class MappingsUsedUp {
   int error_ = 0;
 };
 
-class RegionOn : public testing::TestWithParam<Mechanism> {
+class RegionOn : public OnBlockPool {
  protected:
-  void SetUp() override {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");
-    auto pool = BlockPool::open({.block_bytes = block, .blocks = 1, .mechanism = GetParam()});
-    if (!pool && pool.error().code == ErrorCode::unsupported)
-      GTEST_SKIP() << pool.error().message();
-    ASSERT_TRUE(pool) << pool.error().message();
-  }
-  static BlockPool open_pool(uint32_t blocks) {
-    auto pool = BlockPool::open({.block_bytes = block, .blocks = blocks, .mechanism = GetParam()});
-    EXPECT_TRUE(pool) << pool.error().message();
-    return *pool;
-  }
   static Region open(const BlockPool& pool, Region::Options options, Region::Handler handler) {
     if (options.bytes == 0) options.bytes = 1 * TiB;
     auto region = Region::open(pool, options, std::move(handler));
@@ -90,14 +71,7 @@ class RegionOn : public testing::TestWithParam<Mechanism> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Mechanisms, RegionOn,
-                         testing::Values(Mechanism::mremap, Mechanism::uffd_move,
-                                         Mechanism::shared),
-                         [](const auto& test) {
-                           return test.param == Mechanism::mremap      ? "mremap"
-                                  : test.param == Mechanism::uffd_move ? "uffd_move"
-                                                                       : "shared";
-                         });
+INSTANTIATE_TEST_SUITE_P(Mechanisms, RegionOn, every_mechanism, name_of_mechanism);
 
 TEST_P(RegionOn, ABlockWithAPinnedPageIsLostWithItsRegion) {
   const BlockPool pool = open_pool(2);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "memory/pool/pinned_page_fixture.h"
+#include "memory/stream/mechanism_fixture.h"
 #include "memory/stream/two_sided_fixture.h"
 #include "os/limits.h"
 #include "os/memory.h"
@@ -31,18 +32,10 @@ namespace {
 using Mechanism = Mechanism;
 using Side = Side;
 
-// Fixture for behaviour that all mechanisms share. A mechanism that this kernel lacks is skipped.
-class RemapStreamOn : public ::testing::TestWithParam<Mechanism> {
+class RemapStreamOn : public OnMechanism {
  protected:
-  void SetUp() override {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");
-    auto pipe = RemapStream::open({.bytes = 1, .mechanism = GetParam()});
-    if (!pipe && pipe.error().code == ErrorCode::unsupported)
-      GTEST_SKIP() << pipe.error().message();
-    ASSERT_TRUE(pipe) << pipe.error().message();
-    EXPECT_EQ(pipe->mechanism(), GetParam());
-  }
-  RemapStream open(RemapStream::Options options) const {
+  void SetUp() override { start(RemapStream::open({.bytes = 1, .mechanism = GetParam()})); }
+  static RemapStream open(RemapStream::Options options) {
     options.mechanism = GetParam();
     if (options.block_bytes == 4 * MiB) options.block_bytes = block;
     auto pipe = RemapStream::open(options);
@@ -51,14 +44,7 @@ class RemapStreamOn : public ::testing::TestWithParam<Mechanism> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Mechanisms, RemapStreamOn,
-                         ::testing::Values(Mechanism::mremap, Mechanism::uffd_move,
-                                           Mechanism::shared),
-                         [](const auto& test) {
-                           return test.param == Mechanism::mremap      ? "mremap"
-                                  : test.param == Mechanism::uffd_move ? "uffd_move"
-                                                                       : "shared";
-                         });
+INSTANTIATE_TEST_SUITE_P(Mechanisms, RemapStreamOn, every_mechanism, name_of_mechanism);
 
 TEST_P(RemapStreamOn, ZerosFollowTheEndInAReusedBlock) {
   RemapStream pipe = open({.bytes = 100 * block});
@@ -162,45 +148,7 @@ TEST_P(RemapStreamOn, ProducerCompletesBlocksInAnyOrderWithinItsComeback) {
 }
 
 TEST_P(RemapStreamOn, SeveralThreadsShareASide) {
-  // Each thread has its part of every block, so that all fault in the same blocks at the same time;
-  // a barrier keeps the threads of a side within the comeback of each other.
-  constexpr int groups = 150, group_blocks = 4, threads_per_side = 3;
-  constexpr size_t part = block / threads_per_side;
-  RemapStream pipe = open({.bytes = groups * group_blocks * block,
-                           .producer_comeback_blocks = group_blocks - 1,
-                           .consumer_comeback_blocks = group_blocks - 1});
-  std::atomic<int> wrong = 0;
-  std::barrier produced(threads_per_side), consumed(threads_per_side);
-  {
-    std::vector<std::jthread> threads;
-    for (int t = 0; t < threads_per_side; ++t) {
-      threads.emplace_back([&, t] {
-        for (int i = 0; i < groups * group_blocks; ++i) {
-          char* data = pipe.writer() + i * block + t * part;
-          if (os::thread_sanitized) {
-            EXPECT_TRUE(pipe.prepare_write(data, part));
-          }
-          std::memset(data, i + t, part);
-          if (i % group_blocks == group_blocks - 1) produced.arrive_and_wait();
-        }
-        if (t == 0) {
-          EXPECT_TRUE(pipe.finish(groups * group_blocks * block));
-        }
-      });
-      threads.emplace_back([&, t] {
-        for (int i = 0; i < groups * group_blocks; ++i) {
-          const char* data = pipe.reader() + i * block + t * part;
-          if (os::thread_sanitized) {
-            EXPECT_TRUE(pipe.prepare_read(data, part));
-          }
-          wrong +=
-              data[0] != static_cast<char>(i + t) || data[part - 1] != static_cast<char>(i + t);
-          if (i % group_blocks == group_blocks - 1) consumed.arrive_and_wait();
-        }
-      });
-    }
-  }
-  EXPECT_EQ(wrong, 0);
+  expect_threads_to_share_a_side(open, 150, os::thread_sanitized);
 }
 
 TEST_P(RemapStreamOn, ManyStreamsRunAtOnce) {

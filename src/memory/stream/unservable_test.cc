@@ -14,10 +14,12 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/bits.h"
+#include "io/whole_file_fixture.h"
 #include "memory/fault/registry.h"
 #include "memory/stream/file_fixture.h"
 #include "memory/stream/forked_child_fixture.h"
@@ -29,144 +31,122 @@
 namespace penstock::stream {
 namespace {
 
+template <class Options>
+Options options(Mechanism mechanism = Mechanism::automatic) {
+  Options options;
+  options.bytes = blocks * block_bytes;
+  options.policy = ErrorPolicy::recover;
+  options.name = "the subject";
+  if constexpr (requires { options.block_bytes; }) options.block_bytes = block_bytes;
+  if constexpr (requires { options.read_ahead_blocks; }) options.read_ahead_blocks = blocks;
+  if constexpr (requires { options.mechanism; }) options.mechanism = mechanism;
+  return options;
+}
+
+// A stream that its user fills from `begin` on and `is_whole` finishes and checks.
+template <class Stream>
+Subject filled(Result<Stream> opened, auto begin_of, auto ahead_of, auto is_whole) {
+  const auto stream = std::make_shared<std::optional<Stream>>(std::move(*opened));
+  std::byte* const begin = begin_of(**stream);
+  fill(begin, 0), fill(begin + block_bytes, 1);
+  return {.shown = begin + block_bytes,
+          .ahead = ahead_of(**stream),
+          .end = [stream] { stream->reset(); },
+          .goes_on =
+              [stream, begin, is_whole] {
+                fill_rest(begin);
+                return is_whole(**stream);
+              }};
+}
+
 Result<Subject> remap(Mechanism mechanism) {
-  auto opened = RemapStream::open({.bytes = blocks * block_bytes,
-                                   .block_bytes = block_bytes,
-                                   .read_ahead_blocks = blocks,
-                                   .policy = ErrorPolicy::recover,
-                                   .mechanism = mechanism,
-                                   .name = "the subject"});
+  auto opened = RemapStream::open(options<RemapStream::Options>(mechanism));
   if (!opened) return std::unexpected(opened.error());
-  auto stream = std::make_shared<std::unique_ptr<RemapStream>>(
-      std::make_unique<RemapStream>(std::move(*opened)));
-  auto* const writer = (*stream)->writer<std::byte>();
-  fill(writer, 0), fill(writer + block_bytes, 1);
-  return Subject{.shown = writer + block_bytes,
-                 .ahead = (*stream)->reader<std::byte>(),
-                 .end = [stream] { stream->reset(); },
-                 .goes_on =
-                     [stream, writer] {
-                       fill_rest(writer);
-                       return (*stream)->finish(blocks * block_bytes) &&
-                              holds_all((*stream)->reader<std::byte>());
-                     }};
+  const auto reader = [](const RemapStream& stream) { return stream.reader<std::byte>(); };
+  return filled(
+      std::move(opened), [](const RemapStream& stream) { return stream.writer<std::byte>(); },
+      reader,
+      [reader](RemapStream& stream) {
+        return stream.finish(blocks * block_bytes) && holds_all(reader(stream));
+      });
 }
 
 Result<Subject> guard(Mechanism) {
-  auto opened = GuardStream::open({.bytes = blocks * block_bytes,
-                                   .block_bytes = block_bytes,
-                                   .read_ahead_blocks = blocks,
-                                   .policy = ErrorPolicy::recover,
-                                   .name = "the subject"});
+  auto opened = GuardStream::open(options<GuardStream::Options>());
   if (!opened) return std::unexpected(opened.error());
-  auto stream = std::make_shared<std::unique_ptr<GuardStream>>(
-      std::make_unique<GuardStream>(std::move(*opened)));
-  auto* const writer = (*stream)->writer<std::byte>();
-  fill(writer, 0), fill(writer + block_bytes, 1);
-  return Subject{.shown = writer + block_bytes,
-                 .ahead = writer + 3 * block_bytes,
-                 .end = [stream] { stream->reset(); },
-                 .goes_on =
-                     [stream, writer] {
-                       fill_rest(writer);
-                       return (*stream)->finish(blocks * block_bytes) &&
-                              holds_all((*stream)->reader<std::byte>());
-                     }};
+  const auto writer = [](const GuardStream& stream) { return stream.writer<std::byte>(); };
+  return filled(
+      std::move(opened), writer,
+      [writer](const GuardStream& stream) { return writer(stream) + 3 * block_bytes; },
+      [](GuardStream& stream) {
+        return stream.finish(blocks * block_bytes) && holds_all(stream.reader<std::byte>());
+      });
 }
 
 Result<Subject> process(Mechanism) {
-  auto opened = ProcessStream::open({.bytes = blocks * block_bytes,
-                                     .block_bytes = block_bytes,
-                                     .read_ahead_blocks = blocks,
-                                     .policy = ErrorPolicy::recover,
-                                     .name = "the subject"},
-                                    Side::producer);
+  auto opened = ProcessStream::open(options<ProcessStream::Options>(), Side::producer);
   if (!opened) return std::unexpected(opened.error());
   auto other = ProcessStream::attach(opened->fd(), Side::consumer);
   if (!other) return std::unexpected(other.error());
-  auto stream = std::make_shared<std::unique_ptr<ProcessStream>>(
-      std::make_unique<ProcessStream>(std::move(*opened)));
-  auto consumer = std::make_shared<ProcessStream>(std::move(*other));
-  auto* const writer = (*stream)->writer<std::byte>();
-  fill(writer, 0), fill(writer + block_bytes, 1);
-  return Subject{.shown = writer + block_bytes,
-                 .ahead = consumer->reader<std::byte>(),
-                 .end = [stream] { stream->reset(); },
-                 .goes_on =
-                     [stream, consumer, writer] {
-                       fill_rest(writer);
-                       return (*stream)->finish(blocks * block_bytes) &&
-                              holds_all(consumer->reader<std::byte>());
-                     }};
+  const auto consumer = std::make_shared<ProcessStream>(std::move(*other));
+  const auto reader = [consumer](const ProcessStream&) { return consumer->reader<std::byte>(); };
+  return filled(
+      std::move(opened), [](const ProcessStream& stream) { return stream.writer<std::byte>(); },
+      reader,
+      [reader](ProcessStream& stream) {
+        return stream.finish(blocks * block_bytes) && holds_all(reader(stream));
+      });
 }
 
-Result<Subject> pull(Mechanism mechanism) {
-  auto opened = PullStream::open(
-      {.bytes = blocks * block_bytes,
-       .block_bytes = block_bytes,
-       .policy = ErrorPolicy::recover,
-       .mechanism = mechanism,
-       .name = "the subject"},
-      [](std::span<std::byte> block, uint64_t offset) -> Result<size_t> {
-        std::memset(block.data(), static_cast<int>(offset / block_bytes + 1), block.size());
-        return block.size();
-      });
+// A stream that fills itself, of which block 0 has been read. Keeps `name` until its end.
+template <class Stream>
+Result<Subject> read_of(Result<Stream> opened, std::shared_ptr<void> name = nullptr) {
   if (!opened) return std::unexpected(opened.error());
-  auto stream = std::make_shared<std::unique_ptr<PullStream>>(
-      std::make_unique<PullStream>(std::move(*opened)));
-  auto* const begin = const_cast<std::byte*>((*stream)->begin<std::byte>());
+  const auto stream = std::make_shared<std::optional<Stream>>(std::move(*opened));
+  auto* const begin = const_cast<std::byte*>((*stream)->template begin<std::byte>());
   const bool first = holds(begin, 0);
   return Subject{.shown = begin,
                  .ahead = begin + 2 * block_bytes,
                  .end = [stream] { stream->reset(); },
-                 .goes_on = [stream, begin, first] { return first && holds_all(begin); }};
+                 .goes_on = [name, stream, begin, first] { return first && holds_all(begin); }};
+}
+
+Result<Subject> pull(Mechanism mechanism) {
+  return read_of(PullStream::open(
+      options<PullStream::Options>(mechanism),
+      [](std::span<std::byte> block, uint64_t offset) -> Result<size_t> {
+        std::memset(block.data(), static_cast<int>(offset / block_bytes + 1), block.size());
+        return block.size();
+      }));
 }
 
 Result<Subject> array(Mechanism mechanism) {
   auto pool =
       BlockPool::open({.block_bytes = block_bytes, .blocks = blocks + 1, .mechanism = mechanism});
   if (!pool) return std::unexpected(pool.error());
-  auto opened = VanishingArray::open(
-      *pool,
-      {.bytes = blocks * block_bytes, .policy = ErrorPolicy::recover, .name = "the subject"});
+  auto opened = VanishingArray::open(*pool, options<VanishingArray::Options>());
   if (!opened) return std::unexpected(opened.error());
-  auto stream = std::make_shared<std::unique_ptr<VanishingArray>>(
-      std::make_unique<VanishingArray>(std::move(*opened)));
-  auto* const begin = (*stream)->begin();
-  fill(begin, 0), fill(begin + block_bytes, 1);
-  return Subject{.shown = begin + block_bytes,
-                 .ahead = begin + 2 * block_bytes,
-                 .end = [stream] { stream->reset(); },
-                 .goes_on =
-                     [stream, begin] {
-                       fill_rest(begin);
-                       return holds_all(begin);
-                     }};
+  const auto begin = [](const VanishingArray& array) { return array.begin<std::byte>(); };
+  return filled(
+      std::move(opened), begin,
+      [begin](const VanishingArray& array) { return begin(array) + 2 * block_bytes; },
+      [begin](const VanishingArray& array) { return holds_all(begin(array)); });
 }
 
 Result<Subject> region(Mechanism mechanism) {
   auto pool =
       BlockPool::open({.block_bytes = block_bytes, .blocks = blocks, .mechanism = mechanism});
   if (!pool) return std::unexpected(pool.error());
-  auto opened = Region::open(
-      *pool, {.bytes = blocks * block_bytes, .policy = ErrorPolicy::recover, .name = "the subject"},
-      [pool = *pool](Region::Blocks& shown, const Region::Fault& fault) -> Status {
-        auto block = pool.take();
-        if (!block) return failure(ErrorCode::out_of_memory, "take a block");
-        fill(block.bytes().data(), fault.index);
-        if (const int error = shown.show(fault.index, std::move(block)))
-          return system_error(error, "show a block", "the subject");
-        return {};
-      });
-  if (!opened) return std::unexpected(opened.error());
-  auto stream =
-      std::make_shared<std::unique_ptr<Region>>(std::make_unique<Region>(std::move(*opened)));
-  auto* const begin = (*stream)->begin();
-  const bool first = holds(begin, 0);
-  return Subject{.shown = begin,
-                 .ahead = begin + 2 * block_bytes,
-                 .end = [stream] { stream->reset(); },
-                 .goes_on = [stream, begin, first] { return first && holds_all(begin); }};
+  return read_of(
+      Region::open(*pool, options<Region::Options>(),
+                   [pool = *pool](Region::Blocks& shown, const Region::Fault& fault) -> Status {
+                     auto block = pool.take();
+                     if (!block) return failure(ErrorCode::out_of_memory, "take a block");
+                     fill(block.bytes().data(), fault.index);
+                     if (const int error = shown.show(fault.index, std::move(block)))
+                       return system_error(error, "show a block", "the subject");
+                     return {};
+                   }));
 }
 
 // A temporary file name; the file is removed at the end.
@@ -183,17 +163,9 @@ Result<Subject> open_file(bool is_cached) {
       file << std::string(block_bytes, static_cast<char>(i + 1));
   }
   if (!is_cached) drop_from_page_cache(name->path);
-  auto opened =
-      FileReader::open(name->path, {.block_bytes = block_bytes, .policy = ErrorPolicy::recover});
-  if (!opened) return std::unexpected(opened.error());
-  auto stream = std::make_shared<std::unique_ptr<FileReader>>(
-      std::make_unique<FileReader>(std::move(*opened)));
-  auto* const begin = const_cast<std::byte*>((*stream)->begin());
-  const bool first = holds(begin, 0);
-  return Subject{.shown = begin,
-                 .ahead = begin + 2 * block_bytes,
-                 .end = [stream] { stream->reset(); },
-                 .goes_on = [name, stream, begin, first] { return first && holds_all(begin); }};
+  return read_of(
+      FileReader::open(name->path, {.block_bytes = block_bytes, .policy = ErrorPolicy::recover}),
+      name);
 }
 
 Result<Subject> file_reader(Mechanism) {
@@ -210,22 +182,16 @@ Result<Subject> file_writer(Mechanism) {
                                               .write_behind_blocks = 1,
                                               .policy = ErrorPolicy::recover});
   if (!opened) return std::unexpected(opened.error());
-  auto stream = std::make_shared<std::unique_ptr<FileWriter>>(
-      std::make_unique<FileWriter>(std::move(*opened)));
-  auto* const begin = (*stream)->begin();
-  fill(begin, 0), fill(begin + block_bytes, 1);
-  return Subject{.shown = begin + block_bytes,
-                 .ahead = begin + 2 * block_bytes,
-                 .end = [stream] { stream->reset(); },
-                 .goes_on =
-                     [name, stream, begin] {
-                       fill_rest(begin);
-                       if (!(*stream)->finish(blocks * block_bytes)) return false;
-                       std::ifstream file(name->path, std::ios::binary);
-                       std::string all((std::istreambuf_iterator<char>(file)), {});
-                       return all.size() == blocks * block_bytes &&
-                              holds_all(reinterpret_cast<const std::byte*>(all.data()));
-                     }};
+  const auto begin = [](const FileWriter& writer) { return writer.begin<std::byte>(); };
+  return filled(
+      std::move(opened), begin,
+      [begin](const FileWriter& writer) { return begin(writer) + 2 * block_bytes; },
+      [name](FileWriter& writer) {
+        if (!writer.finish(blocks * block_bytes)) return false;
+        const std::string all = io::read_whole(name->path);
+        return all.size() == blocks * block_bytes &&
+               holds_all(reinterpret_cast<const std::byte*>(all.data()));
+      });
 }
 
 class ForkedChildThatRecovers : public ForkedChild {};

@@ -15,33 +15,15 @@
 #include "base/random.h"
 #include "memory/fault/registry.h"
 #include "memory/pool/pinned_page_fixture.h"
+#include "memory/stream/mechanism_fixture.h"
 #include "penstock/region.h"
 #include "penstock/stream.h"
 
 namespace penstock {
 namespace {
 
-constexpr size_t block = 64 * KiB;
-constexpr size_t block_items = block / sizeof(uint64_t);
-
-uint64_t read(const uint64_t* at) {
-  return *static_cast<const volatile uint64_t*>(at);
-}
-
-class VanishingArrayOn : public testing::TestWithParam<Mechanism> {
+class VanishingArrayOn : public OnBlockPool {
  protected:
-  void SetUp() override {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");
-    auto pool = BlockPool::open({.block_bytes = block, .blocks = 1, .mechanism = GetParam()});
-    if (!pool && pool.error().code == ErrorCode::unsupported)
-      GTEST_SKIP() << pool.error().message();
-    ASSERT_TRUE(pool) << pool.error().message();
-  }
-  static BlockPool open_pool(uint32_t blocks) {
-    auto pool = BlockPool::open({.block_bytes = block, .blocks = blocks, .mechanism = GetParam()});
-    EXPECT_TRUE(pool) << pool.error().message();
-    return *pool;
-  }
   static VanishingArray open(const BlockPool& pool, VanishingArray::Options options = {}) {
     if (options.bytes == 0) options.bytes = 1 * TiB;
     auto array = VanishingArray::open(pool, options);
@@ -59,14 +41,7 @@ class VanishingArrayOn : public testing::TestWithParam<Mechanism> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Mechanisms, VanishingArrayOn,
-                         testing::Values(Mechanism::mremap, Mechanism::uffd_move,
-                                         Mechanism::shared),
-                         [](const auto& test) {
-                           return test.param == Mechanism::mremap      ? "mremap"
-                                  : test.param == Mechanism::uffd_move ? "uffd_move"
-                                                                       : "shared";
-                         });
+INSTANTIATE_TEST_SUITE_P(Mechanisms, VanishingArrayOn, every_mechanism, name_of_mechanism);
 
 TEST_P(VanishingArrayOn, ABlockWithAPinnedPageIsReturnedLater) {
   const BlockPool pool = open_pool(3);
