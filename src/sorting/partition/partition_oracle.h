@@ -11,6 +11,7 @@
 #include <tuple>
 #include <type_traits>
 #include <variant>
+#include <vector>
 
 #include "base/random.h"
 #include "penstock/partition.h"
@@ -38,6 +39,24 @@ T item_of(uint64_t key, uint64_t index) {
     return static_cast<T>(key);
   }
 }
+// Distributions of keys.
+enum class Keys { uniform, few, equal, ends, skewed };
+
+template <class T>
+std::vector<T> make_items(uint64_t count, Keys keys, uint64_t seed) {
+  Random random(seed);
+  std::vector<T> items(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    uint64_t key = random.next();
+    if (keys == Keys::few) key = mix64(key % 5);
+    if (keys == Keys::equal) key = 0x1234567890abcdef;
+    if (keys == Keys::ends) key = random.below(2) == 0 ? key % 3 : ~(key % 3);
+    if (keys == Keys::skewed) key >>= random.below(64);
+    items[i] = item_of<T>(key, i);
+  }
+  return items;
+}
+
 // The bits of a key as in memory; for 128 bits, the last 64.
 template <class T>
 uint64_t bits_in(const T& item) {

@@ -28,22 +28,6 @@ namespace {
 
 constexpr uint64_t seed = 20261121;
 
-enum class Keys { uniform, few, equal, ends };
-
-template <class T>
-std::vector<T> make_items(uint64_t count, Keys keys, uint64_t from_seed) {
-  Random random(from_seed);
-  std::vector<T> items(count);
-  for (uint64_t i = 0; i < count; ++i) {
-    uint64_t key = random.next();
-    if (keys == Keys::few) key = mix64(key % 5);
-    if (keys == Keys::equal) key = 0x1234567890abcdef;
-    if (keys == Keys::ends) key = random.below(2) == 0 ? key % 3 : ~(key % 3);
-    items[i] = item_of<T>(key, i);
-  }
-  return items;
-}
-
 template <class T>
 std::vector<std::vector<T>> model_of(std::span<const T> items, const PartitionBy& by,
                                      uint32_t buckets) {

@@ -250,8 +250,8 @@ std::unexpected<Error> no_pages_left(const pool::PageStore& store, uint64_t byte
 }
 
 template <class T>
-Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> items,
-                                 const RewiredPartitionOptions& options) {
+Result<RewiredPartitions<T>> partition_rewired(const PagePool& page_pool, std::span<const T> items,
+                                               const RewiredPartitionOptions& options) {
   const auto refuse = [&](std::string hint) {
     return failure(ErrorCode::invalid_argument, "partition", options.name, std::move(hint));
   };
@@ -325,7 +325,8 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
 template <Sortable T>
 Result<RewiredPartitions<T>> rewired_partition(const PagePool& pool, std::span<const T> items,
                                                const RewiredPartitionOptions& options) {
-  return or_out_of_memory([&] { return partition_internal::run<T>(pool, items, options); });
+  return or_out_of_memory(
+      [&] { return partition_internal::partition_rewired<T>(pool, items, options); });
 }
 
 #define PENSTOCK_INSTANTIATE(T)                               \

@@ -22,23 +22,6 @@
 namespace penstock {
 namespace {
 
-enum class Keys { uniform, few, equal, ends, skewed };
-
-template <class T>
-std::vector<T> make_items(uint64_t count, Keys keys, uint64_t seed) {
-  Random random(seed);
-  std::vector<T> items(count);
-  for (uint64_t i = 0; i < count; ++i) {
-    uint64_t key = random.next();
-    if (keys == Keys::few) key = mix64(key % 5);
-    if (keys == Keys::equal) key = 0x1234567890abcdef;
-    if (keys == Keys::ends) key = random.below(2) == 0 ? key % 3 : ~(key % 3);
-    if (keys == Keys::skewed) key >>= random.below(64);
-    items[i] = item_of<T>(key, i);
-  }
-  return items;
-}
-
 PagePool open_pool(size_t page_bytes, uint64_t bytes, uint64_t mappings_max = 0) {
   auto pool = PagePool::open({.page_bytes = page_bytes,
                               .bytes_max = round_up(std::max<uint64_t>(bytes, 1), page_bytes),

@@ -22,7 +22,7 @@ Status run_workers(unsigned workers, const Work& work) {
     const std::unique_ptr<std::jthread[]> threads(new (std::nothrow) std::jthread[workers - 1]);
     if (threads == nullptr) return out_of_memory();
     for (unsigned worker = 1; worker < workers && status; ++worker) {
-      status = start_thread(threads[worker - 1], [&signal, &work, worker] {
+      status = try_start_thread(threads[worker - 1], [&signal, &work, worker] {
         signal.wait(wait);
         if (signal.load() == go) work(worker);
       });

@@ -17,40 +17,21 @@
 
 namespace penstock::scatter {
 
+// The unsigned item of T's bytes that the sorts see.
 template <class T>
-struct Seen {
-  using Item = T;
-};
-template <>
-struct Seen<int8_t> {
-  using Item = uint8_t;
-};
-template <>
-struct Seen<int16_t> {
-  using Item = uint16_t;
-};
-template <>
-struct Seen<int32_t> {
-  using Item = uint32_t;
-};
-template <>
-struct Seen<float> {
-  using Item = uint32_t;
-};
-template <>
-struct Seen<int64_t> {
-  using Item = uint64_t;
-};
-template <>
-struct Seen<double> {
-  using Item = uint64_t;
-};
-template <>
-struct Seen<KeyValue32> {
-  using Item = uint64_t;  // the key below, the value above; the order turns it
-};
+auto seen_item() {
+  if constexpr (std::is_same_v<T, float>) {
+    return uint32_t{};
+  } else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, KeyValue32>) {
+    return uint64_t{};  // a pair's key below, its value above; the order turns it
+  } else if constexpr (std::is_integral_v<T>) {
+    return std::make_unsigned_t<T>{};
+  } else {
+    return T{};
+  }
+}
 template <class T>
-using ItemOf = typename Seen<T>::Item;
+using ItemOf = decltype(seen_item<T>());
 
 template <class T>
 KeyOrder key_order_of(bool descending) {

@@ -12,20 +12,10 @@
 #include "base/failing_heap_fixture.h"
 #include "base/random.h"
 #include "penstock/base.h"
+#include "sorting/sort/item_fixture.h"
 
 namespace penstock::sorting {
 namespace {
-
-template <class T>
-T make(uint64_t key, uint64_t other) {
-  if constexpr (std::is_same_v<T, KeyValue>) {
-    return {.key = key, .value = other};
-  } else if constexpr (std::is_same_v<T, Key128>) {
-    return {.low = mix64(other) % 4, .high = key};
-  } else {
-    return static_cast<T>(key);
-  }
-}
 
 struct Shape {
   const char* name;
@@ -55,7 +45,9 @@ void expect_like_stable_sort(const Shape& shape, size_t count, const KeyOrder& o
                                   << " items, flip " << order.flip << ", seed " << seed);
   Random random(seed);
   std::vector<T> items(count);
-  for (size_t i = 0; i < count; ++i) items[i] = make<T>(shape.key(random, i, count), i);
+  for (size_t i = 0; i < count; ++i)
+    items[i] =
+        make_item<T>(shape.key(random, i, count), std::is_same_v<T, Key128> ? mix64(i) % 4 : i);
   std::vector<T> expected = items;
   std::stable_sort(expected.begin(), expected.end(), [&](const T& a, const T& b) {
     return less(encode(a, order), encode(b, order));
@@ -77,7 +69,7 @@ void expect_like_stable_sort(const Shape& shape, size_t count, const KeyOrder& o
     }
     if (count == 0) keys = {};
     sorter->load(pieces, count, keys);
-    const T canary = make<T>(0x5a5a5a5a5a5a5a5a, 3);
+    const T canary = make_item<T>(0x5a5a5a5a5a5a5a5a, 3);
     std::vector<T> out(count + 2, canary);
     {
       const FailingAllocation failing;

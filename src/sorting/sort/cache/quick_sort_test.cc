@@ -10,20 +10,10 @@
 
 #include "base/random.h"
 #include "os/cpu.h"
+#include "sorting/sort/item_fixture.h"
 
 namespace penstock::sorting {
 namespace {
-
-template <class T>
-T make(uint64_t key, uint64_t other) {
-  if constexpr (std::is_same_v<T, KeyValue>) {
-    return {.key = key, .value = other};
-  } else if constexpr (std::is_same_v<T, Key128>) {
-    return {.low = other, .high = key};
-  } else {
-    return static_cast<T>(key);
-  }
-}
 
 struct Pattern {
   const char* name;
@@ -54,12 +44,12 @@ void expect_like_stable_sort(size_t count, uint64_t seed) {
     std::vector<T> data(count);
     for (size_t i = 0; i < count; ++i) {
       const uint64_t other = std::is_same_v<T, Key128> ? random.next() >> random.below(64) : i;
-      data[i] = make<T>(pattern.key(random, i, count), other);
+      data[i] = make_item<T>(pattern.key(random, i, count), other);
     }
     std::vector<T> expected = data;
     std::stable_sort(expected.begin(), expected.end(),
                      [](const T& a, const T& b) { return less(a, b); });
-    const T canary = make<T>(0x5a5a5a5a5a5a5a5a, 0xa5a5a5a5a5a5a5a5);
+    const T canary = make_item<T>(0x5a5a5a5a5a5a5a5a, 0xa5a5a5a5a5a5a5a5);
     data.push_back(canary);
     std::vector<T> spare(count + 1, canary);
     quick_sort(data.data(), count, spare.data());
@@ -88,8 +78,8 @@ void expect_partition(PartitionByPivot<T> partition, const std::string& tier) {
     for (const bool from_below : {true, false}) {
       std::vector<T> a(count);
       for (size_t i = 0; i < count; ++i)
-        a[i] = make<T>(random.below(9), std::is_same_v<T, Key128> ? random.below(3) : i);
-      const T pivot = make<T>(random.below(10), random.below(3));
+        a[i] = make_item<T>(random.below(9), std::is_same_v<T, Key128> ? random.below(3) : i);
+      const T pivot = make_item<T>(random.below(10), random.below(3));
       std::vector<T> model = a;
       const auto middle = std::stable_partition(model.begin(), model.end(),
                                                 [&](const T& item) { return less(item, pivot); });

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/trials.h"
 #include "os/cpu.h"
+#include "sorting/sort/item_fixture.h"
 #include "sorting/sort/kernels/kernels_tiers.h"
 
 namespace penstock::sorting {
@@ -18,13 +19,7 @@ namespace {
 
 template <class T>
 T item_of(uint64_t key) {
-  if constexpr (std::is_same_v<T, KeyValue>) {
-    return {.key = key, .value = ~key};
-  } else if constexpr (std::is_same_v<T, Key128>) {
-    return {.low = ~key, .high = key};
-  } else {
-    return static_cast<T>(key);
-  }
+  return make_item<T>(key, ~key);
 }
 
 template <class T>

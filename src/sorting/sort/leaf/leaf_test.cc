@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "os/cpu.h"
+#include "sorting/sort/item_fixture.h"
 
 namespace penstock::sorting {
 namespace {
@@ -35,17 +36,6 @@ std::vector<Tier> tiers() {
         {"avx512", avx512::sort_words, avx512::leaf, avx512::leaf, avx512::leaf, avx512::leaf});
 #endif
   return found;
-}
-
-template <class T>
-T make(uint64_t key, uint64_t other) {
-  if constexpr (std::is_same_v<T, KeyValue>) {
-    return {.key = key, .value = other};
-  } else if constexpr (std::is_same_v<T, Key128>) {
-    return {.low = other, .high = key};
-  } else {
-    return static_cast<T>(key);
-  }
 }
 
 struct Shape {
@@ -127,14 +117,14 @@ void expect_like_stable_sort(LeafSort<T> leaf, const std::string& tier) {
         const uint64_t key = shape.base + shape.offset(random, i, shape.bits);
         // The second word of a 128-bit key must decide often; a value shows where it came from.
         const bool decides = std::is_same_v<T, Key128>;
-        in[i] = make<T>(key, decides ? random.next() >> (count % 3 == 0 ? 62 : 0) : i);
+        in[i] = make_item<T>(key, decides ? random.next() >> (count % 3 == 0 ? 62 : 0) : i);
       }
       const std::vector<T> before = in;
       std::vector<T> expected = in;
       std::stable_sort(expected.begin(), expected.end(),
                        [](const T& a, const T& b) { return less(a, b); });
       constexpr size_t margin = 64;
-      const T canary = make<T>(0x5a5a5a5a5a5a5a5a, 0xa5a5a5a5a5a5a5a5);
+      const T canary = make_item<T>(0x5a5a5a5a5a5a5a5a, 0xa5a5a5a5a5a5a5a5);
       std::vector<T> out(count + 2 * margin, canary);
       leaf(in.data(), count, shape.base, shape.bits, out.data() + margin);
       ASSERT_TRUE(count == 0 || std::memcmp(in.data(), before.data(), count * sizeof(T)) == 0);
