@@ -8,13 +8,23 @@
 namespace penstock::cli {
 namespace {
 
+constexpr const char* sorting = "Sort and combine";
+constexpr const char* reading = "Read and write files";
+constexpr const char* planning = "Plan";
+constexpr const char* tracing = "Trace programs";
+
 constexpr CommandDeclaration commands[] = {
-    {"sort", add_sort},           {"cat", add_cat},        {"find", add_find},
-    {"check", add_check},         {"gen", add_gen},        {"disk", add_disk},
-    {"plan", add_plan},           {"doctor", add_doctor},  {"trace", add_trace},
-    {"convert", add_convert},     {"report", add_report},  {"merge", add_merge},
-    {"partition", add_partition}, {"group", add_group},    {"join", add_join},
-    {"replay", add_replay},       {"compare", add_compare}};
+    {"sort", add_sort, sorting},      {"merge", add_merge, sorting},
+    {"join", add_join, sorting},      {"group", add_group, sorting},
+    {"uniq", add_uniq, sorting},      {"partition", add_partition, sorting},
+    {"split", add_split, sorting},    {"shuf", add_shuf, sorting},
+    {"sample", add_sample, sorting},  {"check", add_check, sorting},
+    {"cat", add_cat, reading},        {"head", add_head, reading},
+    {"find", add_find, reading},      {"gen", add_gen, reading},
+    {"plan", add_plan, planning},     {"disk", add_disk, planning},
+    {"doctor", add_doctor, planning}, {"trace", add_trace, tracing},
+    {"report", add_report, tracing},  {"convert", add_convert, tracing},
+    {"replay", add_replay, tracing},  {"compare", add_compare, tracing}};
 
 }  // namespace
 
@@ -27,13 +37,18 @@ std::vector<Command> commands_for(std::string_view word, Parser& program) {
   for (const auto& command : commands) {
     if (command.name == word) return {command.add(program)};
   }
-  for (const auto& command : commands) added.push_back(command.add(program));
-  program.add_subcommand("help", "explain the program, or one of its commands")
-      .footer(
-          "penstock help COMMAND\n"
-          "penstock help --man [COMMAND] | man -l -          show it as a manual page\n"
-          "source <(penstock help --completion bash)        complete words in bash (or zsh, fish)\n"
-          "penstock help --write FOLDER                     write manual pages and completions");
+  for (const auto& command : commands) {
+    added.push_back(command.add(program));
+    added.back().parser.heading(command.heading);
+  }
+  Parser help = program.add_subcommand("help", "explain the program or a command");
+  help.heading("Help");
+  help.describe(
+      {.examples = {
+           {"penstock help sort", "the help of a command"},
+           {"penstock help --man sort | man -l -", "its manual page"},
+           {"source <(penstock help --completion bash)", "complete words in bash; or zsh, fish"},
+           {"penstock help --write share", "write manual pages and completions"}}});
   return added;
 }
 

@@ -14,6 +14,7 @@ namespace penstock::cli {
 struct CommandDeclaration {
   std::string_view name;
   Command (*add)(Parser& program);
+  const char* heading;  // in the list of commands
 };
 std::span<const CommandDeclaration> all_commands();
 

@@ -45,9 +45,16 @@ int explain(const CommandLine& line, const std::vector<std::string>& words) {
   }
   const bool man = first == "--man";
   const bool completes = first == "--completion";
-  const auto text = man         ? manual_page(line.texts(), second, version)
-                    : completes ? completion(line.texts(), second)
-                                : help_text(line.texts(), first);
+  const bool about_help = first.starts_with("--help");
+  const size_t words_max = man || completes || first == "--write" ? 2 : 1;
+  if (words.size() > words_max)
+    return report("help", {ErrorCode::invalid_argument, "explain this", words[words_max], 0,
+                           second == "--man" ? "penstock help --man " + first
+                                             : "penstock help, and one word"});
+  const auto text =
+      man         ? manual_page(line.texts(), second, version)
+      : completes ? completion(line.texts(), second)
+                  : help_text(line.texts(), about_help ? "help" : first, first == "--help-all");
   if (!text) {
     return report("help", {ErrorCode::invalid_argument,
                            completes ? "complete words in this shell" : "find this command",
@@ -59,7 +66,7 @@ int explain(const CommandLine& line, const std::vector<std::string>& words) {
 }
 
 // "penstock --version --json": the build, and the instructions used on this machine.
-int tell_version() {
+int print_build() {
 #ifdef NDEBUG
   constexpr bool assertions = false;
 #else
@@ -81,7 +88,7 @@ bool is_called_sort(const char* name) {
 // Runs the program under the name "sort", which has no subcommands.
 int run_sort(int argc, char** argv) {
   call_me_sort();
-  CommandLine line("sort", "Sorts, merges or checks files, as GNU sort does.",
+  CommandLine line("sort", "sort, merge or check files, as GNU sort does",
                    "sort (Penstock) " PENSTOCK_VERSION_STRING);
   Parser program = line.parser();
   const Command sort = make_sort(program);
@@ -103,17 +110,27 @@ Status limit_core_dumps() {
 }
 
 int run(int argc, char** argv) {
-  if (Status status = limit_core_dumps(); !status) return report("environment", status.error());
+  if (Status status = limit_core_dumps(); !status) return report("", status.error());
+  if (Status status = os::check_cpu_variable(); !status) return report("", status.error());
   if (is_called_sort(argv[0])) return run_sort(argc, argv);
-  CommandLine line("penstock",
-                   "Penstock sorts files larger than memory within a memory budget that it keeps.",
+  CommandLine line("penstock", "sort, join, group and search files larger than memory",
                    "penstock " PENSTOCK_VERSION_STRING);
   Parser program = line.parser();
+  program.describe(
+      {.examples = {
+           {"penstock sort --key price:n orders.csv -o sorted.csv", "sort a CSV file by a column"},
+           {"penstock plan big.txt -S 1G", "what a sort would cost, before it runs"},
+           {"penstock trace -o run.trace -- ls -l && penstock report run.trace",
+            "which files a program reads and writes, and how"}}});
   const std::vector<Command> commands = commands_for(argc > 1 ? argv[1] : "", program);
   if (argc > 1 && std::string_view(argv[1]) == "help")
     return explain(line, {argv + 2, argv + argc});
   std::vector<std::string> words = words_of(argc, argv, commands);
-  if (words == std::vector<std::string>{"--version", "--json"}) return tell_version();
+  // -h alone would sort what is typed on the terminal by its sizes: it asks for the help.
+  if (words == std::vector<std::string>{"sort", "-h"} && ::isatty(STDIN_FILENO) == 1)
+    words[1] = "--help";
+  if (!words.empty() && (words[0] == "version" || words[0] == "-V")) words[0] = "--version";
+  if (words == std::vector<std::string>{"--version", "--json"}) return print_build();
   if (const auto code = line.parse(std::move(words))) return *code;
   for (const Command& command : commands) {
     if (command.parser.chosen()) return command.run();

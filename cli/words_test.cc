@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/common/command.h"
 #include "cli/sort/gnu_options.h"
 
 namespace penstock::cli {
@@ -115,6 +117,38 @@ TEST_P(Words, ReachCommandsAsTheyWereTyped) {
       if (option.is_list) {
         EXPECT_EQ(joined(parse("", {"--", "[a]", word})), joined({"[a]", word}));
       }
+    }
+  }
+}
+
+TEST_P(Words, FlagsRefuseValues) {
+  const CommandText command = line_.texts().back();
+  for (const OptionText& option : command.options) {
+    for (const std::string& name : option.names) {
+      if (!option.value.empty()) continue;
+      EXPECT_EQ(line_.parse({std::string(GetParam().name), name + "=1"}), exit_error) << name;
+    }
+  }
+}
+
+TEST_P(Words, MessagesNameOptionsAsTheyWereTyped) {
+  const CommandText command = line_.texts().back();
+  for (const OptionText& option : command.options) {
+    for (const std::string& typed : option.names) {
+      if (typed == "--help" || typed == "-h" || typed == "--help-all") continue;
+      line_.parse({std::string(GetParam().name), typed, "7"});
+      for (const std::string& name : option.names)
+        EXPECT_EQ(as_typed(name + " 7: cannot (try: " + name + ", " + name + "x)"),
+                  typed + " 7: cannot (try: " + typed + ", " + name + "x)");
+    }
+  }
+}
+
+TEST_P(Words, NamesOfOptionsAreDeclaredOnce) {
+  for (const CommandText& command : line_.texts()) {
+    std::set<std::string> names;
+    for (const OptionText& option : command.options) {
+      for (const std::string& name : option.names) EXPECT_TRUE(names.insert(name).second) << name;
     }
   }
 }

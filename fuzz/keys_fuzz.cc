@@ -166,9 +166,7 @@ std::optional<int> plain_order(const TextKey& key, const std::string& left,
     case TextCompare::month:
       order = month_of(a) - month_of(b);
       break;
-    case TextCompare::general:
-    case TextCompare::version:
-    case TextCompare::random:
+    default:
       if (a == b) return 0;
       return {};
   }
@@ -179,7 +177,7 @@ std::optional<int> plain_order(const TextOrder& order, const TextOptions& option
                                std::string_view left, std::string_view right) {
   auto key_of = [&](const TextKey& key, std::string_view line) {
     if (!options.csv) return text_of(key, line, order.separator());
-    const std::vector<std::string> fields = fields_of_row(line, options.separator.value_or(','));
+    const std::vector<std::string> fields = fields_of_row(line, *options.csv);
     return key.start_field < fields.size() ? fields[key.start_field] : std::string();
   };
   for (const TextKey& key : order.keys()) {
@@ -271,7 +269,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         options.unique = true;
         break;
       case 'c':
-        options.csv = true;
+        options.csv = Dialect();
         break;
       case 'd':
         dtype = rest;
@@ -283,6 +281,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         (void)parse_format(rest, static_cast<uint32_t>(word.front()), word);
     }
   }
+  if (options.csv) options.csv->separator = options.separator.value_or(',');
   std::vector<std::string_view> lines;
   for (size_t at = head + 1; at <= text.size() && lines.size() < lines_max;) {
     const size_t end = std::min(text.find('\n', at), text.size());

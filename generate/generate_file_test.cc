@@ -9,13 +9,13 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <thread>
 #include <vector>
 
 #include "base/temporary_folder_fixture.h"
 #include "base/trials.h"
 #include "io/engine.h"
+#include "io/whole_file_fixture.h"
 #include "items/check_file.h"
 #include "test/support/injection.h"
 
@@ -48,8 +48,7 @@ std::vector<std::byte> in_memory(const Generator& generator) {
 }
 
 std::vector<std::byte> contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = io::read_whole(path);
   const auto* data = reinterpret_cast<const std::byte*>(text.data());
   return {data, data + text.size()};
 }

@@ -192,6 +192,10 @@ std::span<const Distribution> distributions_of(Type type) {
 Result<Generator> Generator::open(const GeneratorOptions& options) {
   const std::string dist = "--dist " + std::string(name_of(options.distribution));
   const bool records = options.format.type == Type::record;
+  if (options.format.type > Type::lines) {
+    return refuse("generate such items", "--format " + std::string(name_of(options.format.type)),
+                  "--format lines");
+  }
   const auto available = distributions_of(options.format.type);
   if (std::ranges::find(available, options.distribution) == available.end()) {
     return refuse("make this distribution in format " + std::string(name_of(options.format.type)),

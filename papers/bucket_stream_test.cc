@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "memory/stream/mechanism_fixture.h"
 
 namespace penstock::papers {
 namespace {
@@ -234,13 +235,10 @@ TEST_P(BucketStreamDeathTest, AnEmptyPoolStopsTheProgramWithAMessage) {
   EXPECT_DEATH(std::fill(begin(0), begin(0) + 3 * block_items, 1), "no free block left");
 }
 
-INSTANTIATE_TEST_SUITE_P(Mechanisms, BucketStreamTest,
-                         testing::Values(pool::Mechanism::mremap, pool::Mechanism::uffd_move,
-                                         pool::Mechanism::shared),
-                         [](const auto& param) { return std::string(pool::name_of(param.param)); });
+INSTANTIATE_TEST_SUITE_P(Mechanisms, BucketStreamTest, every_mechanism, name_of_mechanism);
 INSTANTIATE_TEST_SUITE_P(Mechanisms, BucketStreamDeathTest,
                          testing::Values(pool::Mechanism::mremap, pool::Mechanism::uffd_move),
-                         [](const auto& param) { return std::string(pool::name_of(param.param)); });
+                         name_of_mechanism);
 
 }  // namespace
 }  // namespace penstock::papers

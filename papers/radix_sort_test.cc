@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "generate/generator.h"
+#include "memory/stream/mechanism_fixture.h"
 
 // One property suite: every distribution, every item type, every mechanism; sizes around the sort's
 // own thresholds.
@@ -160,10 +161,7 @@ TEST_P(RadixSortTest, UsesOnlyTheRangeOfKeysGiven) {
   EXPECT_EQ(output.items, input);
 }
 
-INSTANTIATE_TEST_SUITE_P(Mechanisms, RadixSortTest,
-                         testing::Values(pool::Mechanism::mremap, pool::Mechanism::uffd_move,
-                                         pool::Mechanism::shared),
-                         [](const auto& param) { return std::string(pool::name_of(param.param)); });
+INSTANTIATE_TEST_SUITE_P(Mechanisms, RadixSortTest, every_mechanism, name_of_mechanism);
 
 }  // namespace
 }  // namespace penstock::papers

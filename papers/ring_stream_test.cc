@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "memory/stream/mechanism_fixture.h"
 
 namespace penstock::papers {
 namespace {
@@ -190,13 +191,10 @@ TEST_P(RingStreamDeathTest, AnEmptyPoolStopsTheProgramWithAMessage) {
   EXPECT_DEATH(rings_->reset(0), "no free block left");
 }
 
-INSTANTIATE_TEST_SUITE_P(Mechanisms, RingStreamTest,
-                         testing::Values(pool::Mechanism::mremap, pool::Mechanism::uffd_move,
-                                         pool::Mechanism::shared),
-                         [](const auto& param) { return std::string(pool::name_of(param.param)); });
+INSTANTIATE_TEST_SUITE_P(Mechanisms, RingStreamTest, every_mechanism, name_of_mechanism);
 INSTANTIATE_TEST_SUITE_P(Mechanisms, RingStreamDeathTest,
                          testing::Values(pool::Mechanism::mremap, pool::Mechanism::uffd_move),
-                         [](const auto& param) { return std::string(pool::name_of(param.param)); });
+                         name_of_mechanism);
 
 }  // namespace
 }  // namespace penstock::papers

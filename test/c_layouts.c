@@ -151,7 +151,7 @@ AT(penstock_partition_files_options, bounds_path, 16);
 AT(penstock_partition_files_options, parts, 24);
 AT(penstock_partition_files_options, checksums, 28);
 
-SIZE(penstock_group_files_options, 80);
+SIZE(penstock_group_files_options, 96);
 AT(penstock_group_files_options, size, 0);
 AT(penstock_group_files_options, count, 8);
 AT(penstock_group_files_options, sum, 12);
@@ -168,6 +168,8 @@ AT(penstock_group_files_options, has_top, 52);
 AT(penstock_group_files_options, top, 56);
 AT(penstock_group_files_options, columns, 64);
 AT(penstock_group_files_options, columns_count, 72);
+AT(penstock_group_files_options, results, 80);
+AT(penstock_group_files_options, results_count, 88);
 
 SIZE(penstock_join_files_options, 24);
 AT(penstock_join_files_options, size, 0);
@@ -187,6 +189,7 @@ AT(penstock_join_lines_options, no_pairs, 60);
 AT(penstock_join_lines_options, left_alone, 64);
 AT(penstock_join_lines_options, right_alone, 68);
 AT(penstock_join_lines_options, inputs_sorted, 72);
+AT(penstock_join_lines_options, first_only, 76);
 
 SIZE(penstock_page_pool_options, 24);
 AT(penstock_page_pool_options, size, 0);

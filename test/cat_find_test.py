@@ -347,6 +347,10 @@ class Find(Case):
         self.assertEqual(done.stdout, f"{a}:0\n".encode())
         for words in (("",), ("-P", "a(b"), (), ("-F", "-P", "a"), ("-c", "-o", "a"), ("--window", "x", "a")):
             run("find", *words, code=2)
+        for words, is_told in ((("t[a-z]t",), True), (("-n", "t[a-z]t"), True), (("-c", "a+"), True), (("-F", "t[a-z]t"), False), (("-P", "t[a-z]a"), False),
+                               (("none",), False), (("a.b",), False), (("[",), False), ((r"C:\dir",), False)):
+            with self.subTest(words):
+                self.assertEqual(b"was searched for as a string (try: -P" in run("find", *words, a, code=1).stderr, is_told)
         broken = run("find", "-P", "a(b", code=2)
         self.assertIn(b"at character", broken.stderr)
 

@@ -268,20 +268,40 @@ class Lines(Case):
 
 
 class StartUp(Case):
-    def test_a_sort_of_two_lines_sets_up_nothing(self):
-        """It sets up no ring and no thread, and does not probe the kernel: scripts start thousands of such sorts."""
+    """Scripts start thousands of sorts of a few lines."""
+
+    def traced(self, *words):
+        """The lines of strace of a sort of two lines, after those of the loader."""
         if SANITIZED or not shutil.which("strace"):
             self.skipTest("no strace, or a sanitizer's own threads")
         if subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode != 0:
             self.skipTest("strace may not trace here")
-        lines, out, log = self.write("in", b"b\na\n"), self.folder / "out", self.folder / "log"
+        lines, log = self.write("in", b"b\na\n"), self.folder / "log"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
-        subprocess.run(["strace", "-f", "-o", log, PROGRAM, "sort", lines, "-o", out], check=True, env=environment)
-        self.assertEqual(out.read_bytes(), b"a\nb\n")
-        called = re.findall(r"^\d+ +(\w+)\(", log.read_text(), re.MULTILINE)
-        self.assertIn("pread64", called)
-        for name in ("io_uring_setup", "clone3", "clone", "userfaultfd", "memfd_create"):
-            self.assertNotIn(name, called)
+        done = subprocess.run(["strace", "-f", "-o", log, PROGRAM, "sort", lines, *words], check=True, env=environment, stdout=subprocess.PIPE)
+        self.assertEqual((self.folder / "out").read_bytes() if words else done.stdout, b"a\nb\n")
+        text = log.read_text()
+        return text[text.index("RLIMIT_NOFILE"):].splitlines()
+
+    def test_a_sort_of_two_lines_sets_up_nothing(self):
+        """It sets up no ring and no thread, and does not probe the kernel, whether it writes a file or a pipe."""
+        for words in (["-o", self.folder / "out"], []):
+            with self.subTest(words=words):
+                called = {found[1] for line in self.traced(*words) if (found := re.match(r"\d+ +(\w+)\(", line))}
+                self.assertIn("pread64", called)
+                self.assertEqual(called & {"io_uring_setup", "clone3", "clone", "userfaultfd", "memfd_create"}, set())
+
+    def test_a_sort_of_two_lines_asks_the_system_once(self):
+        lines = self.traced()
+        opened = [found[1] for line in lines if (found := re.search(r'openat\(\w+, "([^"]*)"', line))]
+        of_system = [path for path in opened if path.startswith(("/sys/", "/proc/")) and not path.startswith(("/proc/self/fd/", "/proc/self/status"))]
+        # The group's name is looked up for its memory and for its processors.
+        of_system = [path for path in of_system if path != "/proc/self/cgroup"]
+        self.assertIn("/proc/meminfo", of_system)
+        self.assertEqual(sorted(of_system), sorted(set(of_system)))
+        self.assertLessEqual(opened.count("/proc/self/status"), 3)
+        self.assertNotIn(os.environ.get("TMPDIR", "/tmp"), opened, "no temporary is made, and none looked for")
+        self.assertLess(len(lines), 200)
 
 
 class Checks(Case):
@@ -332,7 +352,7 @@ class CommandLine(Case):
         for words, wanted in ((["--batch-size=2", path], b"a 3\nb 2\nc 1\n"), (["--compress-program", "gzip", path], b"a 3\nb 2\nc 1\n"),
                               (["--files0-from", names, "-u"], b"a 3\nb 2\nc 1\n"), (["+1", path], b"c 1\nb 2\na 3\n"),
                               (["+0.0", "-1", path], b"a 3\nb 2\nc 1\n"), (["--rev", "--key=2", path], b"a 3\nb 2\nc 1\n"),
-                              (["--num", "--ke", "2", "--uni", path], b"c 1\nb 2\na 3\n")):
+                              (["--numeric", "--key", "2", "--uni", path], b"c 1\nb 2\na 3\n")):
             with self.subTest(words=words):
                 self.assertEqual(run("sort", *words).stdout, wanted)
         self.assertEqual(run("sort", "--files0-from=-", stdin=bytes(names.read_bytes())).stdout, b"a 3\na 3\nb 2\nb 2\nc 1\nc 1\n")
@@ -445,15 +465,13 @@ class Manual(Case):
     """Help, manual pages and completions come from the same texts."""
 
     def commands(self):
-        listed = run("--help").stdout.decode().partition("\nCommands:\n")[2].partition("\n\n")[0]
-        return re.findall(r"^  ([a-z]+) ", listed, re.MULTILINE)
+        return end_to_end.commands()
 
     def test_every_option_of_the_help_is_in_the_manual_and_is_completed(self):
         self.assertIn("sort", self.commands())
         completions = {shell: run("help", "--completion", shell).stdout.decode() for shell in ("bash", "zsh", "fish")}
         for command in self.commands():
-            shown = run(command, "--help").stdout.decode() if command != "help" else ""
-            self.assertTrue(all(len(line) <= 100 for line in shown.splitlines()), command)
+            shown = run(command, "--help-all").stdout.decode() if command != "help" else ""
             page = run("help", "--man", command).stdout.decode().replace("\\-", "-")
             for option in re.findall(r"^  (?:-\w, |    )?(--[a-z0-9-]+)", shown, re.MULTILINE):
                 self.assertIn(f"\\fB{option}\\fR", page, command)
@@ -490,9 +508,9 @@ class Manual(Case):
                              (["sort", "--formt", "u64", "x"], ["penstock sort: no option --formt (did you mean --format?)"]),
                              (["sort", "--bufer-size=1G", "x"], ["no option --bufer-size (did you mean --buffer-size?)"]),
                              (["sort", "--zzzzzzzzzz", "x"], ["no option --zzzzzzzzzz\n"]),
-                             (["sort", "--parallel", "some", "x"], ["--parallel: cannot read this value: some"]),
+                             (["sort", "--parallel", "some", "x"], ["--parallel some: cannot read this value (try: a whole number, such as 2)"]),
                              (["sort", "x", "--parallel"], ["--parallel: a value is missing"]),
-                             (["gen", "--count", "5"], ["penstock gen: --format is missing"])):
+                             (["gen", "--count", "5"], ["penstock gen: -o is missing (try: -o items.bin)"])):
             with self.subTest(words=words):
                 self.assert_message(run(*words, code=2), *parts)
 
@@ -902,7 +920,10 @@ class Progress(Case):
             self.assertIn(b" %", text)
             self.assertIn(b"GiB", text)
             self.assertNotIn(b"\x1b", text)
-            self.assertNotIn(b"\n", text)
+            # The input's size, not that of all reads and writes; then the summary, on a line of its own.
+            self.assertIn(b" of 0.1 GiB", text)
+            self.assertEqual(text.count(b"\n"), 1)
+            self.assertRegex(text, rb"\rpenstock sort: 128 MiB, 16,777,216 items in [^\n]+\r\n$")
         self.assertNotIn(b"\x1b", self.on_terminal(path, TERM="dumb"))
         self.assertEqual(run(*self.large_words(path, self.folder / "out")).stderr, b"")
 

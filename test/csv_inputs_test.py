@@ -159,8 +159,9 @@ class CsvInputs(end_to_end.Case):
                 self.assertIn(b"more than the 3 columns", done.stderr)
                 row = next(i for i, line in enumerate(values(data)) if len(line) > 3) + 1
                 line = data[:data.index(b',more')].count(b"\n") + 1
-                self.assertIn(b"'\"3\",,s,more'" if self.where == "-" else b"%s: cannot join line %d, row %d" % (
-                    str(self.where).encode(), line, row), done.stderr)
+                place = b"row %d" % row + b" (line %d)" % line * (line != row)
+                self.assertIn(b"'\"3\",,s,more'" if self.where == "-" else b"%s: %s: values in more than" % (
+                    str(self.where).encode(), place), done.stderr)
                 listed = run("join", *words, "-1", key, "-2", key, "-o", "0,1.3", self.where, right, stdin=self.stdin).stdout
                 self.assertIn(["3", "s"], values(listed))
 
@@ -172,7 +173,7 @@ class CsvInputs(end_to_end.Case):
                                 ["group", "--distinct"], ["partition", "--parts", 2, "-o", self.folder / "part{}"], ["join", right]):
                     key = ["-1", "1", "-2", "1"] if command[0] == "join" else ["--key", "1"]
                     done = self.penstock(*command, *words, *key, code=2)
-                    for text in (problem, hint, b"-: " if self.where == "-" else str(self.where).encode()):
+                    for text in (problem, hint, b"standard input: " if self.where == "-" else str(self.where).encode()):
                         self.assertIn(text, done.stderr)
                     self.assertEqual(done.stdout, b"")
 
@@ -195,26 +196,26 @@ class CsvInputs(end_to_end.Case):
         path = self.write("in", b'id,v\n2,"a\nb"\n10,x\n1,c\n')
         words = ["--csv", "--header", "--key", "id:n", path]
         self.assertIn(b":5: disorder: row 4", run("sort", "-c", *words, code=1).stderr)
-        self.assertIn(b"line 5, row 4 belongs before", run("check", *words, code=1).stdout)
-        self.assertIn(b"line 5, row 4 is not in order", run("merge", *words, code=2).stderr)
-        self.assertIn(b"line 5, row 4 is not in order",
+        self.assertIn(b"row 4 (line 5) belongs before", run("check", *words, code=1).stdout)
+        self.assertIn(b"row 4 (line 5): not in order", run("merge", *words, code=2).stderr)
+        self.assertIn(b"row 4 (line 5): not in order",
                       run("join", "--csv", "--header", "--check-order", "-1", "id:n", "-2", "id:n", path, path, code=2).stderr)
         for text in (b"abc", b"1e-05", b"NaN", b"$5"):
             path = self.write("in", b'id,v\n"2\n",7\n1,' + text + b"\n")
             done = run("group", "--csv", "--header", "--key", "id", "--sum", "--value", "v", path, code=2)
-            self.assertIn(b"in: cannot read '%s' as a number of up to 38 digits: line 4, row 3, --value v" % text, done.stderr)
+            self.assertIn(b"in: row 3 (line 4), column v: '%s' is no number of up to 38 digits" % text, done.stderr)
         path = self.write("in", b'id,v\n"2\n",7\n1,"x"y\n')
         right = self.write("right", OTHER)
         for command in (["sort"], ["sort", "-m"], ["sort", "-c"], ["merge"], ["check"], ["group", "--count"],
                         ["partition", "--parts", 2, "-o", self.folder / "part{}"], ["join", right]):
             key = ["-1", "id", "-2", "id"] if command[0] == "join" else ["--key", "id"]
             done = run(*command, "--csv", "--header", *key, path, code=2)
-            self.assertIn(b"in: cannot read line 4, row 3: at byte 17 is text behind", done.stderr)
+            self.assertIn(b"in: row 3 (line 4): text after the quote that closes a field, at byte 17", done.stderr)
 
     def test_keys_that_name_no_column(self):
         path = self.write("in", b"id,id,Name\n1,2,3\n")
-        for key, hint in (("9", b"find column 9: the header has 3"), ("id:n", b"(try: the column's number, as in --key 1 or 2)"),
-                          ("3,3n", b"(try: --key 3:n)"), ("Name,n", b"(try: --key Name:n)"), ("Name,1", b"(try: --key Name --key 1)")):
+        for key, hint in (("9", b"find column 9: the header has 3"), ("id:n", b"(try: the column's number, as in --csv --header --key 1 or 2)"),
+                          ("3,3n", b"(try: --key 3:n)"), ("Name,n", b"(try: --key Name:n)"), ("1,3", b"(try: --key 1 --key 3)"), ("Name,9", b"find column 9: the header has 3")):
             self.assertIn(hint, run("sort", "--csv", "--header", "--key", key, path, code=2).stderr)
         self.assertIn(b"find column 9: the header has 3",
                       run("group", "--csv", "--header", "--key", "1", "--sum", "--value", "9", path, code=2).stderr)
@@ -223,8 +224,8 @@ class CsvInputs(end_to_end.Case):
         # The hint for stray quotes names options that work.
         stray = self.write("stray", b'size,name\n5" pipe,b\n3",a\n')
         done = run("sort", "--csv", "--header", "--key", "1", stray, code=2)
-        self.assertIn(b"(try: -t ',' --header -k1,1 in place of --csv and --key, ", done.stderr)
-        self.assertEqual(run("sort", "-t", ",", "--header", "-k1,1", stray).stdout, b'size,name\n3",a\n5" pipe,b\n')
+        self.assertIn(b"(try: --quote none, if quotes are text; ", done.stderr)
+        self.assertEqual(run("sort", "--csv", "--header", "--quote", "none", "--key", "1", stray).stdout, b'size,name\n3",a\n5" pipe,b\n')
 
     def test_a_header_behind_inputs_without_anything(self):
         empty = [self.write(f"empty{i}.gz", gzip.compress(b"")) for i in range(9)]

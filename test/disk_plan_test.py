@@ -20,7 +20,7 @@ import unittest
 
 import end_to_end
 
-PROGRAM = sys.argv[1]
+PROGRAM = os.path.abspath(sys.argv[1])
 MIB = 1 << 20
 GIB = 1 << 30
 ARRAY = 3.55e9
@@ -107,9 +107,19 @@ class Disk(Case):
         speeds = re.findall(r"^(?:zone \d|all) +([\d.]+) +([\d.]+)", text, re.MULTILINE)
         self.assertEqual(len(speeds), 5, text)
         self.assertLess(max(float(speed) for pair in speeds for speed in pair), 300, text)
-        for part in ("GB/s", "zone 1", "zone 4", "switch delay", "told from 0", "check:"):
+        for part in ("GB/s", "zone 1", "zone 4", "switch delay", "is not 0", "check:"):
             self.assertIn(part, text)
+        for line in text.splitlines():
+            if str(self.folder) not in line:
+                self.assertLessEqual(len(line), 80, line)
         self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_the_examples_of_the_help_run(self):
+        examples = re.findall(r"^  penstock disk \.(.*)$", run("disk", "--help").stdout.decode(), re.MULTILINE)
+        self.assertEqual(len(examples), 2)
+        for example in examples:
+            self.disk("--size", "64M", *example.replace("--quick", "").split(), cwd=self.folder)
+        self.assertTrue((self.folder / "profile.json").exists())
 
     def test_signals_end_it_with_nothing_left(self):
         profile = self.folder / "profile.json"
@@ -131,7 +141,7 @@ class Disk(Case):
     def test_what_cannot_be_measured_is_refused(self):
         self.fails("disk", self.folder / "missing", told="No such file")
         self.fails("disk", self.folder, "--size", "1M", told="--size")
-        self.fails("disk", self.folder, "--size", "0", told="cannot read this as a size")
+        self.fails("disk", self.folder, "--size", "0", told="cannot use this size")
         self.fails("disk", self.folder, "--size", "4000000T", told="free")
         self.fails("disk", self.folder, "--size", "64M", "--quick", "-o", self.folder / "no" / "x.json",
                    told="create a file")
@@ -224,7 +234,7 @@ class Plan(Case):
         for part in ("distribute", "together", "of temporaries", "with another budget" if planned["sort"]["alternatives"] else "time"):
             self.assertIn(part, text)
         self.assertNotIn("schedule", text)
-        self.assertIn("penstock disk measures it", run("plan", *words, "--verbose").stdout.decode())
+        self.assertIn("penstock disk measures it", " ".join(run("plan", *words, "--verbose").stdout.decode().split()))
 
         small = plan(path, "--format", "u64", "-S", "2G", "--device", "hdd")
         self.assertEqual(small["sort"]["method"], "in_memory")
@@ -245,10 +255,9 @@ class Plan(Case):
         self.fails("plan", told="a FILE, or --size")
         self.fails("plan", "-", told="cannot plan for standard input")
         self.fails("plan", self.folder / "missing", told="No such file")
-        self.fails("plan", *size, told="--device")
         self.fails("plan", *size, "--device", "tape", told=("tape", "array24"))
-        self.fails("plan", *size, "--device", "hdd", "-u", told="--unique")
-        self.fails("plan", *size, "--device", "hdd", "-T", "/tmp", told="--temporary-directory")
+        self.fails("plan", *size, "--device", "hdd", "-u", told="-u")
+        self.fails("plan", *size, "--device", "hdd", "-T", "/tmp", told="-T: cannot take this option")
         self.fails("plan", *size, "--device", "hdd", "FILE", told="one of the two")
         self.fails("plan", *size, "--device", "hdd", "--inputs", "0", "--outputs", "0", told="nothing to nothing")
         self.fails("plan", *size, "--device", "hdd", "-S", "100K", "--inputs", "5", told="at least")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The packages in an empty Debian 12: empty_root_test.py BUILD STATIC_BUILD CMAKE [TEST...]. Takes minutes, and the net for Debian's packages.
+"""The files of a release in empty roots of Debian: empty_root_test.py RELEASE [TEST...]. Takes minutes, and the net for Debian's packages and PyPI's.
 
-The root is debootstrap's smallest. There the tarball, of the static build, needs nothing; the .deb, of BUILD, installs its
-dependencies, and the projects of test/consumer are built with it. BUILD and STATIC_BUILD are built already.
+RELEASE is the folder that tools/release.sh made. Each file is installed as its users do, in debootstrap's smallest root: Debian 12, on
+which a release is made, and Debian 13, with a newer compiler and Python. The projects of test/consumer are built with the libraries.
 """
 
 import os
@@ -18,8 +18,9 @@ import end_to_end
 import hardening
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-BUILD, STATIC_BUILD, CMAKE = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
-del sys.argv[2:4]
+RELEASE = pathlib.Path(sys.argv[1])
+OLDEST_GLIBC = (2, 34)
+STREAMED = "streamed, 3 lines sorted"
 
 
 def run(*command, **options):
@@ -30,77 +31,165 @@ def run(*command, **options):
     return done.stdout.strip()
 
 
-def needed(file):
-    return set(re.findall(r"NEEDED\s+(\S+)", run("objdump", "-p", file)))
+def needs_glibc_alone(file):
+    """Asserts that a program or library loads nothing but glibc, and of that nothing newer than OLDEST_GLIBC."""
+    needed = set(re.findall(r"NEEDED\s+(\S+)", run("objdump", "-p", file)))
+    assert needed <= {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}, (file, needed)
+    versions = {tuple(map(int, version.split("."))) for version in re.findall(r"\bGLIBC_([0-9.]+)", run("objdump", "-T", file))}
+    assert (2, 14) <= max(versions) <= OLDEST_GLIBC, (file, sorted(versions))
 
 
-class EmptyRoot(unittest.TestCase):
+class Files(unittest.TestCase):
+    """Contents of the files, looked at without a root."""
+
+    def test_tarball_needs_glibc_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            [tarball] = RELEASE.glob("penstock-*-linux-*.tar.gz")
+            run("tar", "-xzf", tarball, "-C", folder, "--strip-components=1")
+            for file in ("bin/penstock", "lib/libpenstock.so"):
+                needs_glibc_alone(f"{folder}/{file}")
+                hardening.check("readelf", f"{folder}/{file}")
+                hardening.check_release("readelf", f"{folder}/{file}")
+
+    def test_wheels_need_glibc_alone(self):
+        wheels = sorted(RELEASE.glob("*.whl"))
+        self.assertTrue(wheels)
+        for wheel in wheels:
+            self.assertRegex(wheel.name, r"-manylinux_2_%d_x86_64(\.\w+)?\.whl$" % OLDEST_GLIBC[1])
+            with tempfile.TemporaryDirectory() as folder:
+                shutil.unpack_archive(wheel, folder, "zip")
+                [extension] = pathlib.Path(folder).glob("penstock/*.so")
+                [program] = pathlib.Path(folder).glob("*.data/scripts/penstock")
+                for file in (extension, program):
+                    needs_glibc_alone(file)
+
+    @unittest.skipUnless(shutil.which("rpm"), "no rpm here")
+    def test_rpms_need_glibc_and_each_other(self):
+        made = sorted(RELEASE.glob("*.rpm"))
+        self.assertEqual(len(made), 3)
+        provided = {line.split()[0] for file in made for line in run("rpm", "-qp", "--provides", file).split("\n")}
+        for file in made:
+            for need in run("rpm", "-qp", "--requires", file).split("\n"):
+                known = re.match(r"(libc|libm|ld-linux-x86-64)\.so\.\d\(|rpmlib\(|rtld\(GNU_HASH\)|/(usr/)?s?bin/(sh|ldconfig)$", need)
+                self.assertTrue(known or need.split()[0] in provided, f"{file.name} needs {need}")
+
+    def test_checksums(self):
+        run("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=RELEASE)
+
+
+class EmptyRoot:
+    """Tests in a root of `suite`."""
+
+    suite = ""
+
     @classmethod
     def setUpClass(cls):
         if os.geteuid() != 0 or not shutil.which("debootstrap"):
             raise unittest.SkipTest("only root makes roots, by debootstrap")
         folder = tempfile.TemporaryDirectory(prefix="penstock-root-")
         cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
-        cls.root = cls.folder / "root"
-        run("debootstrap", "--variant=minbase", "bookworm", cls.root)
+        cls.root = pathlib.Path(folder.name) / "root"
+        run("debootstrap", "--variant=minbase", cls.suite, cls.root)
         for name in ("/etc/resolv.conf", "/etc/hosts"):
             if os.path.exists(name):
-                shutil.copy(name, str(cls.root) + name)
+                shutil.copy(name, f"{cls.root}{name}")
+        # pip and uv get the machine's certificates.
+        cls.certificates = []
+        if os.path.exists(os.environ.get("SSL_CERT_FILE", "")):
+            shutil.copy(os.environ["SSL_CERT_FILE"], cls.root / "certificates")
+            cls.certificates = [f"{name}=/certificates" for name in ("PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")]
+        shutil.copytree(RELEASE, cls.root / "release")
+        shutil.copytree(SOURCE, cls.root / "source", ignore=shutil.ignore_patterns("build", ".git"))
+        (cls.root / "root/in").write_text("b\nc\na\n")
+        cls.inside("apt-get update -q")
 
-    def inside(self, script):
-        """Runs the script in the root, with its own /proc."""
-        return run("unshare", "--mount", "--pid", "--fork", f"--root={self.root}", "--mount-proc=/proc", "--kill-child", "/bin/bash", "-ec",
-                   f"cd /root; export DEBIAN_FRONTEND=noninteractive LC_ALL=C; {script}")
-
-    def pack(self, build, kind, pattern):
-        made = self.folder / kind
-        run(pathlib.Path(CMAKE).with_name("cpack") if "/" in CMAKE else "cpack", "--config", build / "CPackConfig.cmake", "-G", kind, "-B", made)
-        package, = made.glob(pattern)
-        shutil.copy(package, self.root / "root")
-        return package.name
+    @classmethod
+    def inside(cls, script):
+        """Runs the script in the root, with its own /proc and terminals."""
+        return run("unshare", "--mount", "--pid", "--fork", f"--root={cls.root}", "--mount-proc=/proc", "--kill-child", "/usr/bin/env", "-u",
+                   "PYTHONPATH", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "HOME=/root", *cls.certificates,
+                   "/bin/bash", "-ec", f"mount -t devpts devpts /dev/pts; install() {{ apt-get install -y -q --no-install-recommends \"$@\"; }}; cd /root; {script}")
 
     def sorts(self, penstock):
-        told = self.inside(f"{penstock} gen --format u64 --count 12000000 -o in; {penstock} sort in -o out --format u64 -S 32M; "
-                           f"{penstock} check out --format u64; rm in out")
+        told = self.inside(f"{penstock} gen --format u64 --count 12000000 -o in.u64; {penstock} sort in.u64 -o out --format u64 -S 32M; "
+                           f"{penstock} check out --format u64; rm in.u64 out")
         self.assertIn("out: sorted; 12000000 items", told)
 
-    def test_1_tarball_needs_glibc_alone(self):
-        for file in ("cli/penstock", "src/interfaces/c/libpenstock.so"):
-            self.assertLessEqual(needed(STATIC_BUILD / file), {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}, file)
-            hardening.check("readelf", STATIC_BUILD / file)
-            hardening.check_release("readelf", STATIC_BUILD / file)
-        name = self.pack(STATIC_BUILD, "TGZ", "penstock-*.tar.gz")
-        self.inside(f"mkdir /anywhere; tar -xzf {name} -C /anywhere --strip-components=1")
+    def sorts_in_python(self, python):
+        told = self.inside(f"{python} -c 'import numpy, penstock; a = numpy.arange(9)[::-1].copy(); penstock.sort(a); print(a)'")
+        self.assertEqual(told, "[0 1 2 3 4 5 6 7 8]")
+
+    def compiles(self, prefix):
+        """Builds the consumers, in C and C++, by pkg-config and CMake. The archive needs what libpenstock-dev depends on."""
+        path = f"export PKG_CONFIG_PATH={prefix}/lib/pkgconfig LD_LIBRARY_PATH={prefix}/lib; "
+        self.inside("rm -rf b c cc")
+        shared = "gcc -std=c11 /source/test/consumer/main.c -o c $(pkg-config --cflags --libs penstock); ./c in out"
+        self.assertEqual(self.inside(path + shared), STREAMED)
+        static = "g++ -std=c++23 /source/test/consumer/main.cc -o cc $(pkg-config --static --cflags --libs penstock-static); ./cc in out"
+        self.assertEqual(self.inside(path + static), STREAMED)
+        self.inside(f"{path} cmake -S /source/test/consumer/package -B b -DCMAKE_PREFIX_PATH={prefix}; cmake --build b")
+        for program in ("with_cpp", "with_c", "with_c_static"):
+            self.assertEqual(self.inside(f"{path} b/{program} in out"), STREAMED, program)
+
+    def test_0_sources_name_what_they_lack(self):
+        self.inside("install python3-venv; python3 -m venv v")
+        self.assertIn("apt install g++ pkg-config liburing-dev", self.inside("v/bin/pip install /source 2>&1 || true"))
+
+    def test_1_tarball_needs_nothing(self):
+        self.inside("mkdir /anywhere; tar -xzf /release/penstock-*-linux-*.tar.gz -C /anywhere --strip-components=1")
         self.sorts("/anywhere/bin/penstock")
 
-    def test_2_deb_brings_what_it_needs(self):
-        name = self.pack(BUILD, "DEB", "penstock*.deb")
-        self.inside(f"apt-get update -q; apt-get install -y -q --no-install-recommends ./{name}")
+    def test_2_debs_bring_what_they_need(self):
+        self.inside("install /release/penstock_*.deb")
         self.sorts("penstock")
-        self.assertEqual(self.inside("test -f /usr/share/man/man1/penstock-sort.1 && test -f /usr/share/doc/penstock/LICENSE && echo there"), "there")
+        self.assertEqual(self.inside("test -f /usr/share/man/man1/penstock-sort.1.gz && test -f /usr/share/doc/penstock/copyright && echo there"), "there")
+        self.inside("install gcc g++ libc6-dev cmake make pkg-config; install /release/libpenstock*.deb")
+        self.compiles("/usr")
 
-    def test_3_consumers_of_the_deb(self):
-        shutil.copytree(SOURCE / "test/consumer", self.root / "root/consumer")
-        told = "streamed, 3 lines sorted"
-        self.inside("apt-get install -y -q --no-install-recommends gcc libc6-dev pkg-config; printf 'b\\nc\\na\\n' >in")
-        shared = "gcc -std=c11 consumer/main.c -o c $(pkg-config --cflags --libs penstock); ./c in out"
-        self.assertEqual(self.inside(shared), told)
-        self.inside("apt-get install -y -q --no-install-recommends g++ cmake make libfmt-dev liburing-dev zlib1g-dev libzstd-dev liblz4-dev "
-                    "liblzma-dev libbz2-dev libpcre2-dev libbpf-dev")
-        static = "g++ -std=c++23 consumer/main.cc -o cc $(pkg-config --static --cflags --libs penstock-static); ./cc in out"
-        self.assertEqual(self.inside(static), told)
-        self.inside("cmake -S consumer/package -B b; cmake --build b")
-        for program in ("with_cpp", "with_c", "with_c_static"):
-            self.assertEqual(self.inside(f"b/{program} in out"), told, program)
+    def test_3_deb_of_python(self):
+        if self.suite != "bookworm":
+            raise unittest.SkipTest("the package is for Debian 12's Python")
+        self.inside("install /release/python3-penstock_*.deb")
+        self.sorts_in_python("python3")
 
-    def test_4_dockerfile(self):
-        """Runs the Dockerfile's lines up to the compiler: the build's packages are installed and found."""
+    def test_4_libraries_of_the_tarball(self):
+        self.compiles("/anywhere")
+
+    def wheel(self):
+        """The wheel for the root's Python, as the manual names it."""
+        minor = int(self.inside("python3 -c 'import sys; print(sys.version_info.minor)'"))
+        return f"/release/penstock-*-{'cp311' if minor == 11 else 'cp312'}-*.whl"
+
+    def test_5_wheel_by_pip(self):
+        self.inside(f"v/bin/pip install -q {self.wheel()}")
+        self.sorts_in_python("v/bin/python")
+        self.sorts("v/bin/penstock")
+
+    def test_6_wheel_by_uv(self):
+        self.inside(f"v/bin/pip install -q uv; v/bin/uv tool install -q {self.wheel()}; v/bin/uv venv -q u; VIRTUAL_ENV=u v/bin/uv pip install -q {self.wheel()}")
+        self.sorts(".local/bin/penstock")
+        self.sorts_in_python("u/bin/python")
+
+    def test_7_wheel_by_pipx(self):
+        self.inside(f"v/bin/uv tool uninstall -q penstock; install pipx; pipx install {self.wheel()}")
+        self.sorts(".local/bin/penstock")
+
+
+    def test_9_setup_installs_what_the_build_needs(self):
+        """Up to the compiler. (`./check ci` compiles it.)"""
+        self.assertIn("Build files have been written to", self.inside("cd /source; tools/setup.sh python; cmake --preset static"))
+
+
+class Debian12(EmptyRoot, unittest.TestCase):
+    suite = "bookworm"
+
+    def test_8_dockerfile(self):
         lines = re.findall(r"^RUN (.*)$", (SOURCE / "Dockerfile").read_text(), re.MULTILINE)
         self.assertEqual(lines[:2], ["tools/setup.sh", "tools/build.sh static"])
-        shutil.copytree(SOURCE, self.root / "root/penstock", ignore=shutil.ignore_patterns("build", ".git"))
-        told = self.inside(f"cd penstock; {lines[0]}; cmake --preset static")
-        self.assertIn("Build files have been written to", told)
+
+
+class Debian13(EmptyRoot, unittest.TestCase):
+    suite = "trixie"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ GoogleTest's, if ctest's run asks for one."""
 
 import contextlib
 import os
+import re
 import pathlib
 import random
 import signal
@@ -46,6 +47,11 @@ def run(*words, code=0, stdin=b"", program=None, skips=True, **options):
     if done.returncode not in (code if isinstance(code, tuple) else (code,)):
         raise AssertionError(f"penstock {words}: exit code {done.returncode}, wanted {code}\n{done.stderr.decode(errors='replace')}")
     return done
+
+
+def commands():
+    """The commands that `penstock help` lists."""
+    return re.findall(r"^  ([a-z]+) {3,}", run("help").stdout.decode(), re.MULTILINE)
 
 
 def built(command):

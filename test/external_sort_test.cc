@@ -30,10 +30,6 @@
 namespace penstock::external {
 namespace {
 
-using generate::Distribution;
-using items::Format;
-using items::Type;
-
 const Format formats[] = {
     {Type::u32, 4, 0, 4}, {Type::u64, 8}, {Type::i32, 4, 0, 4}, {Type::i64, 8},
     {Type::f32, 4, 0, 4}, {Type::f64, 8}, {Type::kv64, 16},     {Type::record, 100, 0, 10},

@@ -201,7 +201,7 @@ class Partition(Case):
         for words, hint in ((("-o", "part", "--parts", 2), b"{}"), (("-o", "p{}", "--parts", 0), b"--parts"),
                             (("-o", "p{}", "--by", "bits", "--parts", 3), b"power of two"),
                             (("-o", "p{}", "--by", "dice", "--parts", 3), b"range, hash or bits"),
-                            (("-o", "p{}", "--bounds", source, "--parts", 3), b"--by range"), (("--parts", 2), b"output")):
+                            (("-o", "p{}", "--bounds", source, "--parts", 3), b"--by range"), (("--parts", 2), b"-o is missing")):
             self.assertIn(hint, run("partition", source, *words, "-S", SMALL_MEMORY, code=2, cwd=self.folder).stderr)
         self.assertIn(b"pipe", run("partition", "-", "-o", "p{}", "--by", "range", "--parts", 3, "-S", SMALL_MEMORY, code=2,
                                    stdin=b"a\n", cwd=self.folder).stderr)
@@ -345,8 +345,8 @@ class Group(Case):
         self.assert_only("in")
 
     def test_misuse(self):
-        for words, hint in (((), b"--count"), (("--sum",), b"--count"), (("--count", "--distinct"), b"alone"),
-                            (("--count", "--value", "0:4"), b"--sum"), (("--sum", "--signed"), b"--value"),
+        for words, hint in (((), b"--count"), (("--sum",), b"--sum=COLUMN"), (("--count", "--distinct"), b"alone"),
+                            (("--count", "--value", "0:4"), b"--sum"), (("--sum", "--signed"), b"--sum=COLUMN"),
                             (("--sum", "--value", "x"), b"column"),
                             (("--format", "u64", "--sum", "--value", "x"), b"OFFSET:LENGTH"), (("--distinct", "--top", 3), b"--count"),
                             (("--count", "--sorted", "--top", 3), b"--sorted")):
@@ -453,7 +453,7 @@ class Join(Case):
         for words in ((one, down), (down, one), (none, down), (down, none), (numbers("far", 9), down)):
             with self.subTest(words):
                 done = run("join", *words, "--format", "u64", "-o", self.folder / "out", "-S", SMALL_MEMORY, code=2)
-                self.assertIn(f"{down}: cannot join: item 2 is not in order (3)".encode(), done.stderr)
+                self.assertIn(f"{down}: item 2: not in order (3)".encode(), done.stderr)
                 self.assertFalse((self.folder / "out").exists())
         run("join", none, down, "-r", "--format", "u64", "-S", SMALL_MEMORY)
         self.assertEqual(run("join", up, one, "--format", "u64", "-S", SMALL_MEMORY).stdout, one.read_bytes())

@@ -133,7 +133,7 @@ class BesideGnuJoin(end_to_end.Case):
 
     def test_refusals(self):
         a, b = self.write("a", b"b\na\n"), self.write("b", b"a\nb\n")
-        self.assertIn(b"line 2 is not in order", run("join", "--check-order", a, b, code=2).stderr)
+        self.assertIn(b"line 2: not in order", run("join", "--check-order", a, b, code=2).stderr)
         for words in (["-1", "x"], ["-1", "0"], ["-a", "3"], ["-o", "1.x"], ["-t", "ab"], ["--header=2"], ["-o", "x", "-o", "y"],
                       ["--format", "u64", "-a1"], ["--csv", "--key", "name"], ["-o", "auto", "-o", "1.1"],
                       ["--csv", "-1", "1", "-2", "1", "-2", "2"]):

@@ -165,7 +165,9 @@ class Model {
     std::string check;
     bool check_quietly = false;
     cli::add_sort_words(parser, words);
-    parser.add_flag("-c,--check", check, "");
+    parser.add_flag("-c,--check", check, "").values_like([](const std::string& word) {
+      return word == "quiet";
+    });
     parser.add_flag("-C", check_quietly, "");
     std::vector<std::string> all = {"sort"};
     all.insert(all.end(), given.begin(), given.end());
@@ -174,6 +176,7 @@ class Model {
     if (const auto code = line.parse(std::move(all))) return {*code};
     if (items::Locale::open("").has_value()) words.format.text.locale = "true";
     words.takes_any_memory = true;
+    words.recognizes_tables = false;
     const auto request = cli::sort_request(words);
     if (!request) return {2};
     const auto options = api::sort_options(request->files, request->sort);
@@ -226,6 +229,7 @@ class Model {
     if (line.parse(std::move(all))) return {};
     words.format.text.locale = "true";
     words.takes_any_memory = true;
+    words.recognizes_tables = false;
     const auto request = cli::sort_request(words);
     if (!request) return {};
     const auto options = api::sort_options(request->files, request->sort);
@@ -458,7 +462,7 @@ void add_options(Chance& chance, Case& c) {
     add(chance.pick({"--sort=numeric", "--sort=version", "--sort=month", "--sort=general-numeric",
                      "--sort=human-numeric", "--numeric", "--reverse", "--rev", "--ignore-c",
                      "--dict", "--ignore-l", "--version-sort", "--month", "--ignore-n", "--stable",
-                     "--uniq", "--foo", "--s", "-q"}));
+                     "--uniq", "--foo", "--s", "-Q"}));
   c.separator = ":,; x\t.-"[chance.below(8)];
   if (chance.one_in(2)) {
     const std::string separator(1, c.separator);

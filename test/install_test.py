@@ -24,18 +24,50 @@ def run(*command, **options):
 
 
 def unpack(kind, made, root):
-    """Unpacks the package to the folder `root`; returns its prefix and its folder of libraries there."""
+    """Unpacks the packages to the folder `root`; returns their prefix and their folder of libraries there."""
     root.mkdir()
     if kind == "RPM":
         # A real installation, with a database of installed files.
         run("rpm", "--root", root, "--initdb")
-        run("rpm", "--root", root, "-i", "--nodeps", "--noscripts", made)
-        changed = run("rpm", "--root", root, "-V", "penstock", "--nodeps")
-        assert not changed, f"what was installed is not what {made} has: {changed}"
+        run("rpm", "--root", root, "-i", "--nodeps", "--noscripts", *made)
+        changed = run("rpm", "--root", root, "-V", "penstock", "penstock-libs", "penstock-devel", "--nodeps")
+        assert not changed, f"what was installed is not what {made} have: {changed}"
         return root / "usr", root / "usr/lib64"
-    run(*(["dpkg", "-x", made, root] if kind == "DEB" else ["tar", "-xzf", made, "-C", root, "--strip-components=1"]))
+    for package in made:
+        run(*(["dpkg", "-x", package, root] if kind == "DEB" else ["tar", "-xzf", package, "-C", root, "--strip-components=1"]))
     prefix = root / "usr" if kind == "DEB" else root
     return prefix, prefix / "lib"
+
+
+# Files of each package of Debian, among others, and a part of its dependencies.
+DEBIAN = {
+    "penstock": (["usr/bin/penstock", "usr/share/man/man1/penstock-sort.1.gz"], "libc6"),
+    "libpenstock0.1": (["usr/lib/libpenstock.so.0.1"], "libc6"),
+    "libpenstock-dev": (["usr/lib/libpenstock.so", "usr/lib/libpenstock.a", "usr/include/penstock/files.h", "usr/lib/pkgconfig/penstock.pc",
+                         "usr/lib/cmake/penstock/penstockConfig.cmake"], "libpenstock0.1 (= 0.1.0), liburing-dev"),
+    "python3-penstock": (["usr/lib/python3/dist-packages/penstock/__init__.py"], "python3-numpy"),
+}
+
+
+def check_split(made):
+    """Each file of Debian's packages is in one of them; each has its dependencies, its licence and its changes."""
+    packages = {run("dpkg-deb", "-f", package, "Package"): package for package in made}
+    assert set(DEBIAN) - {"python3-penstock"} <= set(packages) <= set(DEBIAN), packages
+    owners = {}
+    for name, package in packages.items():
+        listed = run("dpkg-deb", "-c", package).split("\n")
+        files = [line.split(" ./", 1)[1].split(" -> ")[0] for line in listed if not line.endswith("/")]
+        for file in files:
+            assert owners.setdefault(file, name) == name, f"{file} is in {name} and {owners[file]}"
+        expected, depends = DEBIAN[name]
+        for file in (*expected, f"usr/share/doc/{name}/copyright", f"usr/share/doc/{name}/changelog.gz"):
+            assert file in files, (name, file, files)
+        fields = run("dpkg-deb", "-f", package)
+        assert depends in re.search("^Depends: (.*)", fields, re.MULTILINE).group(1), fields
+        assert "\nSuggests:" not in fields and re.search(r"^Maintainer: .+ <\S+@\S+>$", fields, re.MULTILINE), fields
+    if shutil.which("lintian"):
+        run("lintian", "--fail-on", "error", "--allow-root", *made)
+    print("install: lintian finds no errors" if shutil.which("lintian") else "install: no lintian here")
 
 
 def check_packages(consumer, build, cmake, cc):
@@ -49,12 +81,15 @@ def check_packages(consumer, build, cmake, cc):
         kinds = ["TGZ"] + (["DEB"] if shutil.which("dpkg-shlibdeps") else []) + (["RPM"] if can_rpm else [])
         for kind in kinds:
             run(cpack, "--config", f"{build}/CPackConfig.cmake", "-G", kind, "-B", folder / f"made-{kind}")
-            made, = (folder / f"made-{kind}").glob({"TGZ": "penstock*.tar.gz", "DEB": "penstock*.deb", "RPM": "penstock*.rpm"}[kind])
+            made = sorted((folder / f"made-{kind}").glob({"TGZ": "*.tar.gz", "DEB": "*.deb", "RPM": "*.rpm"}[kind]))
+            if kind == "DEB":
+                check_split(made)
             root = folder / kind
             prefix, libraries = unpack(kind, made, root)
+            page = "penstock-sort.1.gz" if kind == "DEB" else "penstock-sort.1"
             for file in ("libpenstock.a", "libpenstock.so.0.1", "cmake/penstock/penstockConfig.cmake"):
                 assert (libraries / file).exists(), (kind, file)
-            for file in ("bin/penstock", "include/penstock/files.h", "share/man/man1/penstock-sort.1"):
+            for file in ("bin/penstock", "include/penstock/files.h", f"share/man/man1/{page}"):
                 assert (prefix / file).exists(), (kind, file)
             assert "penstock" in run(prefix / "bin/penstock", "--version")
             run(prefix / "bin/penstock", "sort", folder / "in", "-o", folder / "out")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The manual: manual_test.py PENSTOCK [TEST...]. It builds without a warning, its links have targets, its words are spelled correctly."""
+"""The manual: manual_test.py PENSTOCK [TEST...]. It builds without a warning, its links have targets, it is short, its words are spelled correctly."""
 
 import pathlib
 import re
@@ -9,6 +9,7 @@ import sys
 import unittest
 
 import end_to_end
+from end_to_end import run
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -34,7 +35,13 @@ class Manual(end_to_end.Case):
         functions = (ROOT / "src/interfaces/c/symbols.txt").read_text().split()
         reference = (self.folder / "html/c.html").read_text()
         self.assertEqual([name for name in functions if f'id="c.{name}"' not in reference], [])
-        self.assertIn("--buffer-size", (self.folder / "html/commands.html").read_text())
+        commands = end_to_end.commands()
+        index = (self.folder / "html/commands.html").read_text()
+        for command in commands[:-1]:
+            self.assertIn(f'href="command-{command}.html"', index)
+            page = (self.folder / f"html/command-{command}.html").read_text()
+            for option in re.findall(r"^ {2,6}(-[^ ,\[\n]+)", run(command, "--help-all").stdout.decode(), re.MULTILINE):
+                self.assertIn(f'id="cmdoption-penstock-{command}-{option.lstrip("-")}"', page)
 
     def test_links_lead_somewhere(self):
         """Checks links of the pages to files of the tree and to headings; web addresses must be https."""
@@ -57,6 +64,10 @@ class Manual(end_to_end.Case):
     def test_every_page_is_in_the_table_of_contents(self):
         contents = (ROOT / "docs/README.md").read_text()
         self.assertEqual([page.name for page in PAGES[2:] if page.name != "README.md" and f"({page.name})" not in contents], [])
+
+    def test_it_is_short(self):
+        words = {page.name: len(page.read_text().split()) for page in PAGES if page.parent.name == "docs"}
+        self.assertLess(sum(words.values()), 35_000, f"longest first: {sorted(words.items(), key=lambda item: -item[1])}")
 
     def test_spelling(self):
         if not shutil.which("codespell"):

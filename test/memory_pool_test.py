@@ -99,7 +99,7 @@ class Pool(end_to_end.Case):
 
     def test_bad_pools_are_refused(self):
         self.refused(f"cannot take {SMALL} MiB of {SMALL - 1} MiB (try: a smaller -S)", size=f":{SMALL - 1}M")
-        self.refused("cannot tell how large this pool is", size="")
+        self.refused("cannot find the size of this pool", size="")
         first = self.start("first")
         self.wait(lambda: self.has_read(first))
         self.refused(f"cannot share {2 * SMALL} MiB: the running processes share {SMALL} MiB", size=f":{2 * SMALL}M")

@@ -35,7 +35,7 @@ const settled = async page => { await page.evaluate(() => new Promise(done => re
 // The number of pixels of a canvas near one of the two colours of data.
 const coloured = (page, selector) => page.$$eval(selector, canvases => canvases.map(canvas => {
   const style = getComputedStyle(document.documentElement);
-  const wanted = ['--read', '--write', '--mark'].map(name => parseInt(style.getPropertyValue(name).trim().slice(1), 16));
+  const wanted = ['--read', '--write', '--mark', '--sync'].map(name => parseInt(style.getPropertyValue(name).trim().slice(1), 16));
   const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
   let count = 0;
   for (let i = 0; i < data.length; i += 4) {
@@ -64,7 +64,7 @@ await test('plots_are_not_blank', async () => {
   for (const name of ['sort.html', 'random.html']) {
     const page = await open(name);
     const counts = await coloured(page, 'canvas');
-    assert(counts.length === 4, `${name}: ${counts.length} plots`);
+    assert(counts.length === (name === 'sort.html' ? 5 : 4), `${name}: ${counts.length} plots`);  // syncs have a plot of their own
     counts.forEach((count, i) => assert(count > 200, `${name}: plot ${i} has ${count} coloured pixels`));
   }
 });
@@ -117,7 +117,7 @@ await test('mouse_zooms_and_tells', async () => {
   const wheeled = await viewOf(page);
   assert(wheeled[1] - wheeled[0] < zoomed[1] - zoomed[0], `wheeled to ${wheeled}`);
   assert(/Request/.test(await page.textContent('.order .readout')), 'the readout is silent');
-  await page.click('text=All');
+  await page.click('button:text-is("All")');
   await settled(page);
   assert((await viewOf(page))[1] === whole[1], 'the button All');
   quiet(page);
@@ -144,11 +144,40 @@ await test('large_traces_reach_single_requests', async () => {
   quiet(page);
 });
 
+await test('syncs_are_seen', async () => {
+  const page = await open('sort.html');
+  const canvas = page.locator('.order canvas');
+  await canvas.scrollIntoViewIfNeeded();
+  const tiles = await page.innerText('.tiles');
+  const count = Number(/Syncs\s+([\d,]+)/.exec(tiles)[1].replace(',', ''));
+  assert(count > 100, tiles);
+  const shown = () => page.$eval('.order canvas', c => Number(c.dataset.syncs));
+  assert(await shown() === count, `${await shown()} of ${count} syncs`);
+  // The strip above the files has a mark for each, which tells its time.
+  const box = await canvas.boundingBox();
+  for (let x = 0.5; x < 0.98 && !/sync/.test(await page.textContent('.order .readout')); x += 0.01) {
+    await page.mouse.move(box.x + box.width * x, box.y + 14);
+    await settled(page);
+  }
+  const told = await page.textContent('.order .readout');
+  assert(/^(A sync|[\d,]+ syncs) (before|among) requests? [\d,]+.* \d.*s$/.test(told), told);
+  await page.focus('.order canvas');
+  await page.keyboard.press('End');
+  for (let i = 0; i < 3; ++i) await page.keyboard.press('+');
+  await settled(page);
+  assert(await shown() < count, `${await shown()} syncs in a part`);
+  quiet(page);
+});
+
 await test('narrow_screens', async () => {
   for (const name of ['sort.html', 'both.html', 'hostile.html', 'many.html', 'stats.html']) {
-    const page = await open(name, {viewport: {width: 360, height: 740}, hasTouch: true});
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-    assert(wide <= 360, `${name} is ${wide} pixels wide`);
+    const page = await open(name, {viewport: {width: 1400, height: 740}, hasTouch: true});
+    for (const width of [1400, 400, 360]) {
+      await page.setViewportSize({width, height: 740});
+      await settled(page);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert(wide <= width, `${name} is ${wide} pixels wide, of ${width}`);
+    }
     const least = name === 'many.html' ? 5 : 30;  // it has few seeks
     for (const count of await coloured(page, 'canvas')) assert(count > least, `${name}: a plot with ${count} coloured pixels`);
     quiet(page);
@@ -170,6 +199,30 @@ await test('dark_mode', async () => {
   quiet(light);
 });
 
+await test('headings_are_in_order', async () => {
+  for (const name of ['sort.html', 'both.html', 'stats.html', 'trace-and-sort.html']) {
+    const page = await open(name);
+    const levels = await page.$$eval('h1, h2, h3, h4, h5, h6', list => list.map(h => Number(h.tagName[1])));
+    assert(levels[0] === 1 && levels.filter(level => level === 1).length === 1, `${name}: ${levels}`);
+    assert(levels.every((level, i) => i === 0 || level <= levels[i - 1] + 1), `${name}: ${levels}`);
+    const first = await page.$eval('main section h2, main section h3', h => h.textContent);
+    assert(first === (name === 'both.html' ? 'At a glance' : 'What to do'), `${name} begins with ${first}`);
+  }
+});
+
+await test('labels_of_phases_are_whole', async () => {
+  for (const width of [360, 1280]) {
+    const page = await open('stats.html', {viewport: {width, height: 740}});
+    const labels = await page.$$eval('.times .track > div', list => list.map(bar => {
+      const box = bar.getBoundingClientRect(), label = bar.querySelector('span').getBoundingClientRect();
+      return {text: bar.textContent, shown: label.top < box.bottom - 1, fits: label.right <= box.right + 1};
+    }));
+    assert(labels.some(label => label.shown), `${width}: no label is shown`);
+    for (const label of labels) assert(!label.shown || label.fits, `${width}: ${label.text} is cut`);
+    assert((await page.innerText('.times figcaption:visible')).includes('sample 100 ms'), `${width}: the short phase has no name`);
+  }
+});
+
 await test('tables_without_a_script', async () => {
   const page = await open('sort.html', {javaScriptEnabled: false});
   const text = await page.innerText('body');
@@ -181,10 +234,10 @@ await test('tables_sort_and_show_files', async () => {
   const page = await open('sort.html');
   const column = n => page.$$eval('.files tbody tr', (rows, k) => rows.map(r => Number(r.cells[k].dataset.v)), n);
   await page.click('.files th button:text("Seeks")');
-  const down = await column(4);
+  const down = await column(5);
   assert(down.every((v, i) => i === 0 || v <= down[i - 1]), `not sorted: ${down}`);
   await page.click('.files th button:text("Seeks")');
-  const up = await column(4);
+  const up = await column(5);
   assert(up.every((v, i) => i === 0 || v >= up[i - 1]), `not sorted upwards: ${up}`);
   const before = await page.$eval('.order canvas', c => Number(c.dataset.draws));
   await page.click('.files .name button');
@@ -195,7 +248,7 @@ await test('tables_sort_and_show_files', async () => {
 
 await test('hostile_names_are_text', async () => {
   const page = await open('hostile.html');
-  assert((await page.title()).includes('where the seeks go'), await page.title());
+  assert((await page.title()) === 'Trace of hostile.trace · penstock', await page.title());
   assert(await page.$$eval('img', list => list.length) === 0, 'an image came out of a name');
   assert(await page.$$eval('script', list => list.length) === 1, 'scripts');
   const text = await page.innerText('.files');
@@ -208,7 +261,9 @@ await test('traces_side_by_side', async () => {
   const page = await open('both.html', {viewport: {width: 1600, height: 900}});
   const boxes = await page.$$eval('article.trace', list => list.map(a => a.getBoundingClientRect().x));
   assert(boxes.length === 2 && boxes[1] > boxes[0] + 300, `at ${boxes}`);
-  assert(await page.$$eval('canvas', list => list.length) === 8, 'plots');
+  assert(await page.$$eval('canvas', list => list.length) === 9, 'plots');
+  const times = await page.$$eval('.curves canvas', list => list.map(c => c.dataset.view));
+  assert(new Set(times).size === 1, `scales of the time: ${times}`);
   await page.screenshot({path: path.join(folder, 'both.png'), fullPage: true});
   const stats = await open('stats.html');
   assert(await stats.$$eval('.stairs svg .measured, .stairs svg .predicted', list => list.filter(p => p.getAttribute('d')).length) === 2, 'the staircase');
@@ -225,7 +280,10 @@ await test('many_files_have_names', async () => {
   const labels = () => page.$eval('.order canvas', c => JSON.parse(c.dataset.labels));
   const whole = await labels();
   assert(whole.length >= 5, `labels: ${whole}`);
-  assert(whole.every(text => /^\/data\/(logs|parts)?.*… \(\d+ files\)$/.test(text)), `labels: ${whole}`);
+  assert(whole.every(text => /^\/data\/(logs|parts)?.*… \(\d+ files, [\d.]+.[KMG]iB\)$/.test(text)), `labels: ${whole}`);
+  // The marks beside the picture are offsets in files: files without names of their own have none.
+  const marked = () => page.$eval('.order canvas', c => JSON.parse(c.dataset.marked));
+  assert((await marked()).length === 0, `marks of ${await marked()}`);
   assert(whole.some(text => text.startsWith('/data/logs/day-')) && whole.some(text => text.startsWith('/data/parts/part-')), `labels: ${whole}`);
   await page.screenshot({path: path.join(folder, 'many.png')});
   // After zooming in, each has its own name.
@@ -235,6 +293,8 @@ await test('many_files_have_names', async () => {
   await settled(page);
   const close = await labels();
   assert(close.some(text => /^\/data\/(logs\/day|parts\/part)-\d{4}$/.test(text)), `labels: ${close}`);
+  const marks = await marked();
+  assert(marks.length > 0 && marks.every(name => close.includes(name)), `marks of ${marks}, labels: ${close}`);
   quiet(page);
 });
 

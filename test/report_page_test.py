@@ -17,9 +17,9 @@ import end_to_end
 
 PENSTOCK, TRACES, MODULES, FOLDER = sys.argv[1:5]
 HERE = pathlib.Path(__file__).resolve().parent
-CASES = ("no_error_and_no_request", "plots_are_not_blank", "keys_zoom_and_move", "mouse_zooms_and_tells",
-         "large_traces_reach_single_requests", "narrow_screens", "dark_mode", "tables_without_a_script",
-         "tables_sort_and_show_files", "hostile_names_are_text", "traces_side_by_side", "many_files_have_names", "a_sort_is_read_in_seconds")
+CASES = ("no_error_and_no_request", "plots_are_not_blank", "keys_zoom_and_move", "mouse_zooms_and_tells", "syncs_are_seen",
+         "large_traces_reach_single_requests", "narrow_screens", "dark_mode", "headings_are_in_order", "labels_of_phases_are_whole",
+         "tables_without_a_script", "tables_sort_and_show_files", "hostile_names_are_text", "traces_side_by_side", "many_files_have_names", "a_sort_is_read_in_seconds")
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 STAGES = ("reading_bytes", "waiting_bytes", "sorting_bytes", "writing_bytes")
@@ -32,7 +32,7 @@ STATS = {
                {"phase": "distribute", "seconds": 5.0, "bytes_read": 1 << 31, "bytes_written": 1 << 31, "seeks": 300},
                {"phase": "sort", "seconds": 7.3, "bytes_read": 1 << 31, "bytes_written": 1 << 31, "seeks": 540}],
     "predicted": {"fewer_passes_memory_bytes": 2600 << 20,
-                  "device": {"name": "disk", "source": "a short look"},
+                  "device": {"name": "disk", "source": "a short look", "switch_seconds": 0.004},
                   "phases": [{"phase": "sample", "seconds": 0.1}, {"phase": "distribute", "seconds": 3.9},
                              {"phase": "sort", "seconds": 7.0}],
                   "seconds": 11.0, "passes": 2, "seeks": 880, "bytes_read": 1 << 31, "bytes_written": 1 << 31,
@@ -71,6 +71,7 @@ class Pages(unittest.TestCase):
         run(PENSTOCK, "report", Pages.path("sort.trace"), Pages.path("random.trace"), "-o", Pages.path("both.html"))
         Pages.path("stats.json").write_text(json.dumps(STATS))
         run(PENSTOCK, "report", "--stats", Pages.path("stats.json"), "-o", Pages.path("stats.html"))
+        run(PENSTOCK, "report", Pages.path("sort.trace"), "--stats", Pages.path("stats.json"), "-o", Pages.path("trace-and-sort.html"))
 
     @classmethod
     def path(cls, name):
@@ -165,6 +166,21 @@ class Pages(unittest.TestCase):
             done = run(PENSTOCK, *words, codes=(2,))
             self.assertRegex(done.stderr.decode(), r"^penstock report: ")
         self.assertFalse(self.path("no.html").exists())
+
+    def test_a_page_takes_the_place_of_a_page_alone(self):
+        trace = self.path("sort.trace")
+        for name, before in (("page.htm", b""), ("page", b""), ("table.html", b"a,b"), ("table.csv", b"a,b"), ("new.pdf", None)):
+            page = self.path(name)
+            if before is not None:
+                page.write_bytes(before)
+            refused = before or before is None
+            done = run(PENSTOCK, "report", trace, "-o", page, codes=(2 if refused else 0,))
+            if refused:
+                self.assertIn(f"{name}: cannot ".encode(), done.stderr)
+                self.assertEqual(page.read_bytes() if page.exists() else None, before)
+            else:
+                run(PENSTOCK, "report", trace, "-o", page)  # again, over the page
+                page.unlink()
 
     def test_a_trace_that_was_cut_off_is_shown_and_told(self):
         whole = self.path("sort.trace").read_bytes()

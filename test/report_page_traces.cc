@@ -48,6 +48,16 @@ class Maker {
          .call = call});
     now_ns_ += latency_ns;
   }
+  // Does not count as a request.
+  void sync(int32_t process, int32_t descriptor, uint32_t file) {
+    const uint64_t latency_ns = 3'000'000 + random_.below(9'000'000);
+    add({.latency_ns = latency_ns,
+         .process = process,
+         .descriptor = descriptor,
+         .file = file,
+         .call = Call::sync});
+    now_ns_ += latency_ns;
+  }
   uint64_t below(uint64_t bound) { return random_.below(bound); }
 
  private:
@@ -104,6 +114,7 @@ void make_sort(TraceWriter& writer, uint64_t requests) {
       for (uint64_t i = 0; i < now; ++i) {
         maker.request(100, 4 + buckets, Call::write, out++ * block_bytes, block_bytes);
       }
+      maker.sync(100, 4 + buckets, 2 + buckets);
     }
     if (out >= blocks) break;
   }

@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -24,6 +23,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "base/trials.h"
+#include "io/whole_file_fixture.h"
 #include "penstock/penstock.hpp"
 
 namespace penstock {
@@ -708,8 +708,7 @@ TEST(FileWriterOrders, AFileIsRightForAnyOrder) {
         penstock::copy(writer->begin(), text().data(), offset);
         wrong(writer->begin() + offset, text().data() + offset, bytes);
         ASSERT_TRUE(writer->finish(offset + bytes));
-        std::ifstream file(path, std::ios::binary);
-        const std::string got(std::istreambuf_iterator<char>(file), {});
+        const std::string got = io::read_whole(path);
         EXPECT_EQ(got.size(), offset + bytes);
         EXPECT_TRUE(is_text(got));
       }

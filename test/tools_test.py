@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """Tests of ./run and ./check: tools_test.py ROOT [TEST...]. Runs copies of the scripts, with stand-ins for the programs that they call."""
 
+import fcntl
 import os
 import pathlib
+import pty
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -56,6 +60,66 @@ class Tools(unittest.TestCase):
         for build in builds:
             output, _ = build.communicate(timeout=60)
             self.assertEqual(build.returncode, 0, output)
+
+    def build_in_steps(self, seconds):
+        """A build that stops for some seconds after its third step."""
+        self.stand_in(self.programs / "cmake", f'[ "$1" = --build ] || exit 0; echo "[3/7] Building CXX"; sleep {seconds}; echo "[7/7] Linking"')
+        return [str(self.root / "tools/build.sh"), "dev"]
+
+    def test_a_build_shows_its_steps_from_time_to_time(self):
+        done = subprocess.run(self.build_in_steps(2), env=self.environment | {"PENSTOCK_PROGRESS_PERIOD": "1"}, timeout=60, capture_output=True, text=True)
+        self.assertRegex(done.stderr, r"^build: the first time takes minutes.*\n(build: [37] of 7 steps, 0:[0-9]+\n)+$")
+        self.assertEqual(done.stdout, "")
+        self.assertEqual((self.root / "build/dev/build.log").read_text(), "[3/7] Building CXX\n[7/7] Linking\n")
+
+    def test_a_terminal_has_one_line_that_is_gone_at_the_end(self):
+        leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 20, 0, 0))
+        subprocess.run(self.build_in_steps(2), env=self.environment, timeout=60, stdin=follower, stdout=follower, stderr=follower)
+        os.close(follower)
+        shown = os.read(leader, 1 << 16).decode()
+        os.close(leader)
+        self.assertIn("\rbuild: 3 of 7 steps\x1b[K", shown.replace("\r\n", "\n"), "cut to 19 columns")
+        self.assertTrue(shown.endswith("\r\x1b[K"), shown)
+
+    def test_without_apt_setup_says_what_to_install(self):
+        for program in ("bash", "dirname"):
+            self.stand_in(self.programs / program, f'exec {shutil.which(program)} "$@"')
+        self.environment["PATH"] = str(self.programs)
+        done = self.run_tool("setup.sh", "run")
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertRegex(done.stdout, r"^setup: no apt-get here\. Install .*: g\+\+ cmake .*\nsetup: then: cmake --preset release && .*\n$")
+
+    def test_packages_are_installed_with_one_line(self):
+        self.stand_in(self.programs / "dpkg-query", "exit 1")
+        self.stand_in(self.programs / "sudo", 'exec "$@"')
+        self.stand_in(self.programs / "apt-get", 'echo "Unpacking much"; echo "pmstatus:g++-12:45.5:Unpacking g++-12 (amd64)"; sleep 2')
+        self.environment["PENSTOCK_PROGRESS_PERIOD"] = "1"
+        done = self.run_tool("setup.sh", "run")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout, r"^setup: installing g\+\+ .*\n(setup: 45 %, Unpacking g\+\+-12 \(amd64\), 0:[0-9]+\n)+$")
+
+    def test_packages_that_cannot_be_installed_end_the_setup(self):
+        self.stand_in(self.programs / "dpkg-query", "exit 1")
+        self.stand_in(self.programs / "sudo", 'exec "$@"')
+        self.stand_in(self.programs / "apt-get", 'echo "E: no such package"; exit 100')
+        done = self.run_tool("setup.sh", "run")
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("E: no such package\n", done.stdout)
+        self.assertRegex(done.stdout, r"\nsetup: these packages could not be installed: g\+\+ cmake ")
+
+    def test_missing_packages_are_named_at_once_before_a_compiler_runs(self):
+        nothing = ["-DCMAKE_MAKE_PROGRAM=true", "-DCMAKE_FIND_ROOT_PATH=/nonexistent", *(f"-DCMAKE_FIND_ROOT_PATH_MODE_{kind}=ONLY" for kind in ("INCLUDE", "PROGRAM"))]
+        # pip's configuration, for a Python without its headers.
+        words = ["cmake", "-S", ROOT, "-B", self.root / "build", "-DPENSTOCK_TESTS=OFF", "-DSKBUILD=2", "-DPython_INCLUDE_DIR=/nonexistent"]
+        environment = {name: value for name, value in os.environ.items() if name != "CXX"}
+        done = subprocess.run([*words, *nothing], env=environment, timeout=60, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        [line] = re.findall(r"^ *apt install (.*)$", done.stderr, re.MULTILINE)
+        listed = re.search(r"build_packages=\(([^)]*)\)", (ROOT / "tools/setup.sh").read_text()).group(1).split()
+        tools = {"cmake", "ninja-build", "ccache", "git", "python3"}
+        self.assertEqual(set(line.split()), set(listed) - tools | {"python3-dev"})
+        self.assertNotIn("compiler", done.stdout + done.stderr)
 
     def test_files_that_the_docs_name_exist(self):
         texts = [path for path in ROOT.rglob("*.md") if "build" not in path.relative_to(ROOT).parts]

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import select
 import shutil
 import signal
@@ -289,8 +290,12 @@ class TraceTest(unittest.TestCase):
 
     def test_report_without_a_request_says_under_what(self):
         run(PROGRAM, "trace", "-q", "sh", "-c", "echo made > made", cwd=self.folder)
-        self.assertIn("no request in this trace reads or writes a file whose path begins with made",
-                      run(PROGRAM, "report", "run.trace", "--under", "made", cwd=self.folder).stdout)
+        self.assertIn("--under mad: cannot find a request of files in run.trace whose path begins so",
+                      run(PROGRAM, "report", "run.trace", "--under", "mad", cwd=self.folder, code=2).stderr)
+        for relative in ("made", "./made", "."):  # names of a file and folders that exist
+            self.assertIn("5 B", run(PROGRAM, "report", "run.trace", "--under", relative, cwd=self.folder).stdout)
+            self.assertIn("1 write (5 B)", run(PROGRAM, "convert", "run.trace", "--under", relative, cwd=self.folder).stdout)
+            self.assertIn("5 B", run(PROGRAM, "replay", "run.trace", "--under", relative, "--simulate", "hdd", cwd=self.folder).stdout)
 
     def test_seeks_are_the_same_in_summary_report_and_replay(self):
         script = ("import os\n"
@@ -300,7 +305,7 @@ class TraceTest(unittest.TestCase):
         under = ["--under", f"{self.folder}/"]
         summary = run(PROGRAM, "convert", "run.trace", *under, cwd=self.folder).stdout
         self.assertIn(" 21 seeks on one disk", summary)  # one to its beginning, and ten times there and back
-        files = {line.split()[-1]: int(line.split(" seeks")[0].split()[-1]) for line in summary.splitlines() if "/seek-" in line}
+        files = {line.split()[-1]: int(line.split()[-2]) for line in summary.splitlines() if "/seek-" in line}
         self.assertEqual(files, {f"{self.folder}/seek-a": 11, f"{self.folder}/seek-b": 10})
         report = run(PROGRAM, "report", "run.trace", *under, cwd=self.folder).stdout
         self.assertRegex(report, r"seeks +21\n")
@@ -393,12 +398,49 @@ class TraceTest(unittest.TestCase):
         run(PROGRAM, "convert", "run.trace", "-o", "run.json", "-q", cwd=folder)
         assert json.loads((folder / "run.json").read_text())["traceEvents"]
 
+    def test_syncs_that_take_the_time_are_said_first(self):
+        folder = self.folder
+        program = ("import os\nf = os.open('slow.log', os.O_WRONLY | os.O_CREAT | os.O_APPEND)\n"
+                   "for i in range(100):\n    os.write(f, b'x' * 51)\n    os.fsync(f)\n"
+                   "os.fsync(os.open('.', os.O_RDONLY))\nimport mmap\nm = mmap.mmap(-1, 4096)\nm.flush()\n")
+        for backend in filter(usable, ("bpf", "ptrace")):
+            done = run(PROGRAM, "trace", "--backend", backend, "-o", "x.trace", sys.executable, "-c", program, cwd=folder)
+            # The last two are of a folder and of a mapping.
+            assert re.search(r"sync +102 +[\d.]+", done.stderr), (backend, done.stderr)
+        text = run(PROGRAM, "report", "x.trace", "--under", "slow.log", cwd=folder).stdout
+        assert re.search(r"write +100 ", text) and re.search(r"sync +100 ", text), text
+        assert "slow.log" in text, text
+        page = run(PROGRAM, "report", "x.trace", "-o", "-", cwd=folder).stdout
+        self.assertLess(page.index("What to do"), page.index("Where the time went"))
+        self.assertLess(page.index("Where the time went"), page.index("Where requests went"))
+
+    def test_names_that_were_not_found_are_said(self):
+        program = ("import os\nos.chdir('/usr')\nfor i in range(300):\n    for name in ('/nonesuch/a', 'nonesuch/b'):\n"
+                   "        try: os.open(name, os.O_RDONLY)\n        except OSError: pass\n    os.access('/nonesuch/c', os.R_OK)\n")
+        for backend in filter(usable, ("ptrace", "bpf")):
+            done = run(PROGRAM, "trace", "--backend", backend, "-o", "x.trace", sys.executable, "-c", program, cwd=self.folder)
+            names = "Not found: /nonesuch/a (300), /usr/nonesuch/b (300), /nonesuch/c (300)"
+            assert names in " ".join(done.stderr.split()), (backend, done.stderr)
+
+    def test_options_behind_the_program_are_its_own(self):
+        folder = self.folder
+        done = run(PROGRAM, "trace", "echo", "-o", "x.trace", cwd=folder)
+        assert "try: penstock trace -o x.trace -- echo ..." in done.stderr, done.stderr
+        assert (folder / "run.trace").exists() and not (folder / "x.trace").exists()
+        done = run(PROGRAM, "trace", "-o", "y.trace", "echo", "-o", "x.trace", cwd=folder)
+        assert "try" not in done.stderr, done.stderr
+
+    def test_a_process_that_is_not_there_is_refused_before_anything_is_said(self):
+        for backend in ("auto", "ptrace"):
+            done = run(PROGRAM, "trace", "--backend", backend, "-p", "999999999", cwd=self.folder, code=2)
+            assert "cannot find this process" in done.stderr and "attached" not in done.stderr, done.stderr
+
     def test_backends(self):
         folder = self.folder
-        done = run(PROGRAM, "trace", "-o", "x.trace", "true", cwd=folder)
+        done = run(PROGRAM, "trace", "-v", "-o", "x.trace", "true", cwd=folder)
         best = "bpf" if usable("bpf") else "ptrace"
         assert f"by {best}" in done.stderr, done.stderr
-        # The summary says why auto did not use bpf.
+        # The reason why auto did not use bpf is printed with -v.
         assert ("(bpf: cannot" in done.stderr) == (best == "ptrace"), done.stderr
         done = run(PROGRAM, "trace", "--backend", "ptrace", "-o", "x.trace", "true", cwd=folder)
         assert "by ptrace" in done.stderr and "bpf" not in done.stderr, done.stderr
@@ -421,6 +463,16 @@ class TraceTest(unittest.TestCase):
         run(PROGRAM, "trace", "-q", "nonesuch", cwd=folder, code=127)
         assert (folder / "run.trace").read_bytes() == before
         assert [p.name for p in folder.iterdir()] == ["run.trace"]
+
+    def test_a_trace_without_a_name_leaves_the_one_before(self):
+        folder = self.folder
+        for word in ("one", "two", "three"):
+            done = run(PROGRAM, "trace", "echo", word, cwd=folder)
+            assert ("run.trace.old" in done.stderr) == (word != "one"), done.stderr
+        commands = {p.name: word for p in folder.iterdir() for word in ("one", "two", "three") if f"echo {word}".encode() in p.read_bytes()}
+        assert commands == {"run.trace": "three", "run.trace.old": "two"}, commands
+        run(PROGRAM, "trace", "-q", "-o", "run.trace", "echo", "four", cwd=folder)  # named: replaced
+        assert b"echo two" in (folder / "run.trace.old").read_bytes()
 
     def test_where_a_trace_goes(self):
         folder = self.folder

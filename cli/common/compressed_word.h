@@ -17,6 +17,7 @@ namespace penstock::cli {
 // `word` must outlive the parsing.
 inline void add_compressed_word(Parser& parser, std::string& word) {
   add_flag(parser, api::option<FilesOptions>("compressed"), word)
+      .offers(api::option_words<CompressedFormat>)
       .values_like([](const std::string& format) {
         const auto& words = api::option_words<CompressedFormat>;
         return std::ranges::find(words, format) != std::end(words);

@@ -20,13 +20,17 @@ struct FormatOptions {
   std::string dtype;
   std::vector<std::string> keys;
   TextWords text;
+  bool rows_fit_header = false;  // ItemFormat::rows_fit_header; recognize_table() sets it
+  std::optional<Parser> parser;  // the command
 
+  // True if --format was given.
+  bool is_named() const { return parser && parser->given("--format"); }
   // Converts the options to the library's struct. Errors: a word is wrong.
   Result<ItemFormat> items(bool descending = false) const;
 };
 
 // `options` must outlive the parsing. Returns the --format option, so that a subcommand can make it
-// required.
-Option add_format_options(Parser& parser, FormatOptions& options);
+// required. Without `takes_keys` there is no --key.
+Option add_format_options(Parser& parser, FormatOptions& options, bool takes_keys = true);
 
 }  // namespace penstock::cli

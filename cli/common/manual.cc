@@ -8,7 +8,10 @@
 #include <system_error>
 #include <utility>
 
+#include "base/wrapped.h"
+#include "cli/common/completion.h"
 #include "cli/common/write_file.h"
+#include "os/standard_streams.h"
 
 namespace penstock::cli {
 namespace {
@@ -21,37 +24,27 @@ const CommandText* find(const std::vector<CommandText>& texts, std::string_view 
 
 // ---- help
 
-constexpr size_t help_columns = 100;
-constexpr size_t help_indent = 30;
+constexpr size_t columns_min = 60;
+constexpr size_t help_indent = 28;
 
-// Wraps `text` into lines indented by `indent` blanks; the first line is not indented.
-std::string wrapped(std::string_view text, size_t indent) {
-  std::string result;
-  size_t column = indent;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    if (column > indent && column + 1 + end > help_columns) {
-      result += "\n" + std::string(indent, ' ');
-      column = indent;
-    } else if (column > indent) {
-      result += ' ';
-      ++column;
-    }
-    result += text.substr(0, end);
-    column += end;
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return result;
+// The columns of the terminal within columns_min and columns_max; columns_max if stdout is none.
+size_t help_columns() {
+  const size_t columns = os::output_columns();
+  return columns == 0 ? columns_max : std::clamp(columns, columns_min, columns_max);
+}
+
+std::string help_lines(std::string_view text, size_t indent) {
+  return wrapped(text, indent, indent, help_columns());
 }
 
 std::string help_entry(std::string names, std::string_view help) {
   names.insert(0, "  ");
-  if (names.size() + 1 > help_indent) {
+  if (names.size() + 2 > help_indent) {
     names += "\n" + std::string(help_indent, ' ');
   } else {
     names.resize(help_indent, ' ');
   }
-  return names + wrapped(help, help_indent) + "\n";
+  return names + help_lines(help, help_indent) + "\n";
 }
 
 // Whether the help already names all choices, usually with an explanation of each.
@@ -71,32 +64,65 @@ std::string help_entry(const OptionText& option) {
   return help_entry(std::move(names), help);
 }
 
-// Keeps the footer's own lines; wraps those that are too long.
-std::string footer_lines(std::string_view footer) {
-  std::string lines;
-  while (!footer.empty()) {
-    const size_t end = std::min(footer.find('\n'), footer.size());
-    const std::string_view line = footer.substr(0, end);
-    lines += (line.size() > help_columns ? wrapped(line, 0) : std::string(line)) + "\n";
-    footer.remove_prefix(std::min(end + 1, footer.size()));
-  }
-  return lines;
+// "sort files" as a sentence: "Sort files."
+std::string sentence(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 32);
+  return text + ".";
 }
 
-// The groups in the order of their first option; options without a group come last.
-std::vector<std::string> groups_of(const CommandText& text) {
+std::string examples_text(const CommandText& text) {
+  std::string lines;
+  for (const Example& example : text.notes.examples)
+    lines += fmt::format("  {}\n      {}\n", example.command, help_lines(example.effect, 6));
+  return lines.empty() ? lines : "\nExamples:\n" + lines;
+}
+
+std::string code_text(int code) {
+  return code == other_exit_code ? "other" : std::to_string(code);
+}
+
+std::string exit_codes_text(const CommandText& text) {
+  std::string codes;
+  for (const auto& [code, meaning] : text.notes.exit_codes)
+    codes +=
+        fmt::format("{}{} {}", codes.empty() ? "Exit codes: " : ", ", code_text(code), meaning);
+  return codes + ".";
+}
+
+// The groups of values in the order of their first one.
+template <typename Texts>
+std::vector<std::string> groups_of(const Texts& texts) {
   std::vector<std::string> groups;
-  for (const OptionText& option : text.options) {
-    if (std::ranges::find(groups, option.group) == groups.end()) groups.push_back(option.group);
+  for (const auto& text : texts) {
+    if (std::ranges::find(groups, text.group) == groups.end()) groups.push_back(text.group);
   }
+  return groups;
+}
+
+// The groups of a command's options; options without a group come last.
+std::vector<std::string> option_groups(const CommandText& text) {
+  std::vector<std::string> groups = groups_of(text.options);
   std::ranges::stable_partition(groups,
                                 [](const std::string& name) { return name != usual_group; });
   return groups;
 }
 
-// "[FILE]..." for FILE; a word that already ends with "..." gets only the brackets.
-std::string in_synopsis(std::string_view word, std::string_view written) {
-  return fmt::format(" [{}]{}", written, word.ends_with("...") ? "" : "...");
+std::string options_text(const CommandText& text, bool all) {
+  std::string lines;
+  for (const std::string& group : option_groups(text)) {
+    std::string entries;
+    for (const OptionText& option : text.options)
+      if (option.group == group && (all || !option.is_rare)) entries += help_entry(option);
+    if (!entries.empty()) lines += fmt::format("\n{}:\n", group) + entries;
+  }
+  return lines;
+}
+
+// " [FILE]..." for a list FILE that may be empty; `written` is the word as it is shown.
+std::string in_synopsis(const OptionText& word, const std::string& written) {
+  const bool repeats = word.is_list && !word.value.ends_with("...");
+  return fmt::format(fmt::runtime(word.is_required ? " {}{}" : " [{}]{}"), written,
+                     repeats ? "..." : "");
 }
 
 // ---- man(7)
@@ -133,6 +159,10 @@ std::string page_name(const std::string& program, const CommandText& text) {
   return text.name == program ? program : program + "-" + text.name;
 }
 
+std::string man_entry(const std::string& names, const std::string& text) {
+  return ".TP\n" + names + "\n" + roff(text) + "\n";
+}
+
 std::string option_entry(const OptionText& option) {
   std::string names;
   for (const std::string& name : option.names) {
@@ -144,177 +174,81 @@ std::string option_entry(const OptionText& option) {
   } else if (!option.value.empty()) {
     names += (names.empty() ? "" : " ") + italic(option.value);
   }
-  std::string entry = ".TP\n" + names + "\n" + roff(option.help);
-  if (!says_choices(option)) entry += roff(fmt::format(": {}", fmt::join(option.choices, ", ")));
-  return entry + "\n";
+  const std::string choices =
+      says_choices(option) ? "" : fmt::format(": {}", fmt::join(option.choices, ", "));
+  return man_entry(names, option.help + choices);
 }
 
-// ---- shells
+// A variable of the environment, and the option whose commands read it; "": all commands.
+struct EnvironmentVariable {
+  const char* name;
+  const char* option;
+  const char* help;
+};
+constexpr EnvironmentVariable environment_variables[] = {
+    {"PENSTOCK_MEMORY", "--buffer-size", "The memory limit without -S, as in PENSTOCK_MEMORY=2G."},
+    {"TMPDIR", "--temporary-directory", "The directory for temporaries without -T."},
+    {"LC_ALL, LC_COLLATE, LC_NUMERIC, LANG", "--locale",
+     "The locale that --locale without a name takes."},
+    {"PENSTOCK_IO", "",
+     "threads: read and write by pread() and pwrite() in threads, also where io_uring works."},
+    {"PENSTOCK_CPU", "",
+     "The newest instructions to use: portable, or avx2 on x86-64. Results are the same."},
+    {"PENSTOCK_CORE_DUMPS", "", "without-memory: a core dump of a crash has no data in it."}};
 
-// The description of an option in one short line.
-std::string short_help(const OptionText& option) {
-  const std::string& help = option.help;
-  size_t end = std::min(help.find(" (default"), help.find(';'));
-  end = std::min(end, help.size());
-  return help.substr(0, std::min<size_t>(end, 100));
-}
-
-bool takes_folder(const OptionText& option) {
-  return option.value == "DIR";
-}
-
-std::string bash_completion(const std::vector<CommandText>& texts) {
-  const std::string& program = texts.front().name;
-  std::string commands, cases;
-  for (size_t i = 1; i < texts.size(); ++i) {
-    commands += (i > 1 ? " " : "") + texts[i].name;
-    if (texts[i].name == "help") continue;
-    std::string names, values;
-    for (const OptionText& option : texts[i].options) {
-      for (const std::string& name : option.names) names += " " + name;
-      if (option.choices.empty() && !takes_folder(option)) continue;
-      values += fmt::format(
-          "        {}) COMPREPLY=($(compgen {} -- \"$word\")); return ;;\n",
-          fmt::join(option.names, "|"),
-          takes_folder(option) ? "-d" : fmt::format("-W '{}'", fmt::join(option.choices, " ")));
-    }
-    cases += fmt::format("    {})\n", texts[i].name);
-    if (!values.empty()) cases += "      case $before in\n" + values + "      esac\n";
-    cases += fmt::format("      options='{}' ;;\n", names.empty() ? names : names.substr(1));
-  }
-  return fmt::format(R"(# bash completion of {0}
-_{0}() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} options=
-  COMPREPLY=()
-  if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W '{1} --help --version' -- "$word"))
-    return
-  fi
-  case ${{COMP_WORDS[1]}} in
-{2}    help) COMPREPLY=($(compgen -W '{1}' -- "$word")); return ;;
-  esac
-  case $word in
-    -*) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;
-    *) COMPREPLY=($(compgen -f -- "$word")) ;;
-  esac
-}}
-complete -o filenames -F _{0} {0}
-)",
-                     program, commands, cases);
-}
-
-std::string zsh_completion(const std::vector<CommandText>& texts) {
-  const std::string& program = texts.front().name;
-  const auto quoted = [](std::string_view text) {
-    std::string result;
-    for (const char c : text) {
-      if (c == '\'') {
-        result += "'\\''";
-      } else if (c == '[' || c == ']' || c == ':' || c == '\\') {
-        result += {'\\', c};
-      } else {
-        result += c;
-      }
-    }
-    return result;
+std::string environment_section(const CommandText& text, bool whole) {
+  const auto has = [&](const char* name) {
+    return whole || *name == 0 || std::ranges::any_of(text.options, [&](const OptionText& option) {
+             return std::ranges::find(option.names, name) != option.names.end();
+           });
   };
-  std::string commands, cases;
-  for (size_t i = 1; i < texts.size(); ++i) {
-    commands += fmt::format("    '{}:{}'\n", texts[i].name, quoted(texts[i].help));
-    cases += fmt::format("    {})\n      _arguments -s", texts[i].name);
-    for (const OptionText& option : texts[i].options) {
-      for (const std::string& name : option.names) {
-        cases += fmt::format(" \\\n        '*{}{}[{}]", name,
-                             option.value.empty() || option.optional_value ? ""
-                             : name.starts_with("--")                      ? "="
-                                                                           : "+",
-                             quoted(short_help(option)));
-        if (!option.value.empty() && !option.optional_value)
-          cases += fmt::format(":{}:{}", quoted(option.value),
-                               !option.choices.empty()
-                                   ? fmt::format("({})", fmt::join(option.choices, " "))
-                               : takes_folder(option) ? "_files -/"
-                                                      : "_files");
-        cases += "'";
-      }
-    }
-    cases += " \\\n        '*:file:_files' ;;\n";
-  }
-  return fmt::format(R"(#compdef {0}
-_{0}() {{
-  local -a commands
-  commands=(
-{1}  )
-  if (( CURRENT == 2 )); then
-    _describe command commands
-    return
-  fi
-  shift words
-  (( CURRENT-- ))
-  case $words[1] in
-{2}  esac
-}}
-_{0} "$@"
-)",
-                     program, commands, cases);
+  std::string entries;
+  for (const EnvironmentVariable& variable : environment_variables)
+    if (has(variable.option)) entries += man_entry(bold(variable.name), variable.help);
+  return ".SH ENVIRONMENT\n" + entries;
 }
 
-std::string fish_completion(const std::vector<CommandText>& texts) {
-  const std::string& program = texts.front().name;
-  const auto quoted = [](std::string_view text) {
-    std::string result = "'";
-    for (const char c : text) {
-      if (c == '\\' || c == '\'') result += '\\';
-      result += c;
-    }
-    return result + "'";
-  };
-  std::string result = fmt::format("# fish completion of {}\n", program);
-  for (size_t i = 1; i < texts.size(); ++i) {
-    result += fmt::format("complete -c {} -f -n __fish_use_subcommand -a {} -d {}\n", program,
-                          texts[i].name, quoted(texts[i].help));
-    for (const OptionText& option : texts[i].options) {
-      result +=
-          fmt::format("complete -c {} -n '__fish_seen_subcommand_from {}'", program, texts[i].name);
-      for (const std::string& name : option.names)
-        result += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
-      if (!option.value.empty() && !option.optional_value) result += " -r";
-      if (!option.choices.empty())
-        result += " -f -a " + quoted(fmt::format("{}", fmt::join(option.choices, " ")));
-      if (takes_folder(option)) result += " -f -a '(__fish_complete_directories)'";
-      result += " -d " + quoted(short_help(option)) + "\n";
-    }
+std::string examples_section(const CommandText& text) {
+  std::string section;
+  for (const Example& example : text.notes.examples) {
+    section += fmt::format(".PP\n{}\n.PP\n.RS 4\n.nf\n{}\n.fi\n.RE\n",
+                           roff(sentence(example.effect)), roff(example.command));
   }
-  return result;
+  return section.empty() ? section : ".SH EXAMPLES\n" + section;
 }
 
 }  // namespace
 
 std::optional<std::string> help_text(const std::vector<CommandText>& texts,
-                                     std::string_view command) {
+                                     std::string_view command, bool all) {
   const CommandText* const text = find(texts, command);
   if (text == nullptr) return std::nullopt;
   const std::string& program = texts.front().name;
   const bool whole = text == texts.data();
-  std::string help = fmt::format("Usage: {}{} [OPTION]...", program,
-                                 whole && texts.size() == 1 ? ""
-                                 : whole                    ? " COMMAND"
-                                                            : " " + text->name);
-  for (const OptionText& word : text->words) help += in_synopsis(word.value, word.value);
-  help += "\n" + wrapped(text->help, 0) + "\n";
+  const std::string name = whole ? program : program + " " + text->name;
+  const bool lists_commands = whole && texts.size() > 1;
+  std::string help = fmt::format("Usage: {}{} [OPTION]...", name, lists_commands ? " COMMAND" : "");
+  for (const OptionText& word : text->words) help += in_synopsis(word, word.value);
+  help += "\n\n" + help_lines(sentence(text->help), 0) + "\n" + examples_text(*text);
   if (!text->words.empty()) help += "\n";
   for (const OptionText& word : text->words) help += help_entry(word);
-  if (whole && texts.size() > 1) {
-    help += "\nCommands:\n";
-    for (auto one = texts.begin() + 1; one != texts.end(); ++one)
-      help += help_entry(one->name, one->help);
+  if (lists_commands) {
+    const std::vector<CommandText> commands(texts.begin() + 1, texts.end());
+    for (const std::string& group : groups_of(commands)) {
+      help += fmt::format("\n{}:\n", group);
+      for (const CommandText& one : commands)
+        if (one.group == group) help += help_entry(one.name, one.help);
+    }
   }
-  for (const std::string& group : groups_of(*text)) {
-    help += fmt::format("\n{}:\n", group);
-    for (const OptionText& option : text->options)
-      if (option.group == group) help += help_entry(option);
+  help += options_text(*text, all);
+  for (const std::string& note : text->notes.notes) help += "\n" + help_lines(note, 0) + "\n";
+  if (!lists_commands) help += "\n" + help_lines(exit_codes_text(*text), 0) + "\n";
+  const bool has_more = std::ranges::count(text->options, true, &OptionText::is_rare) > 1;
+  if (lists_commands) {
+    help += fmt::format("\nOptions of a command: {} COMMAND --help\n", program);
+  } else if (!all && has_more) {
+    help += fmt::format("\nMore options: {} --help-all\n", name);
   }
-  if (!text->footer.empty()) help += "\n" + footer_lines(text->footer);
   return help;
 }
 
@@ -335,24 +269,29 @@ std::optional<std::string> manual_page(const std::vector<CommandText>& texts,
   page += fmt::format(".SH SYNOPSIS\n{}", bold(whole ? program : program + " " + text->name));
   if (whole) page += " " + italic("COMMAND");
   page += " [" + italic("OPTION") + "]...";
-  for (const OptionText& word : text->words) page += in_synopsis(word.value, italic(word.value));
-  page += "\n";
-  if (!text->words.empty()) {
-    page += ".SH DESCRIPTION\n";
-    for (const OptionText& word : text->words) page += option_entry(word);
-  }
+  for (const OptionText& word : text->words) page += in_synopsis(word, italic(word.value));
+  page += "\n.SH DESCRIPTION\n" + roff(sentence(text->help)) + "\n";
+  for (const std::string& note : text->notes.notes) page += ".PP\n" + roff(note) + "\n";
+  for (const OptionText& word : text->words) page += option_entry(word);
+  page += examples_section(*text);
   if (whole) {
     page += ".SH COMMANDS\n";
     for (auto one = texts.begin() + 1; one != texts.end(); ++one)
-      page += fmt::format(".TP\n{}\n{}\n", bold(one->name), roff(one->help));
+      page += man_entry(bold(one->name), one->help);
   }
   page += ".SH OPTIONS\n";
-  for (const std::string& group : groups_of(*text)) {
+  for (const std::string& group : option_groups(*text)) {
     if (group != usual_group) page += ".SS " + roff(group) + "\n";
     for (const OptionText& option : text->options)
       if (option.group == group) page += option_entry(option);
   }
-  if (!text->footer.empty()) page += ".SH NOTES\n.nf\n" + roff(text->footer) + "\n.fi\n";
+  page += ".SH EXIT STATUS\n";
+  for (const auto& [code, meaning] : text->notes.exit_codes)
+    page += man_entry(bold(code_text(code)), meaning);
+  page += environment_section(*text, whole);
+  page +=
+      ".SH BUGS\nLinux only. The manual's page Limits lists the largest and smallest values that "
+      "work, and the error beyond each.\n";
   page += ".SH SEE ALSO\n";
   std::string others;
   for (const CommandText& one : texts) {

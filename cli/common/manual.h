@@ -13,10 +13,11 @@
 
 namespace penstock::cli {
 
-// The help of a command, or of the program if `command` is empty, in lines of at most 100
-// characters. This and the functions below return nullopt if there is no such command or shell.
+// The help of a command, or of the program if `command` is empty, in lines of at most 80
+// characters, or of a narrower terminal's columns down to 60. `all`: also the rare options. This and
+// the functions below return nullopt if there is no such command or shell.
 std::optional<std::string> help_text(const std::vector<CommandText>& texts,
-                                     std::string_view command);
+                                     std::string_view command, bool all = false);
 
 // A manual page of section 1 in the man(7) format.
 std::optional<std::string> manual_page(const std::vector<CommandText>& texts,

@@ -2,10 +2,12 @@
 
 // The options that all commands with an output share.
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <string>
 
+#include "base/misuse.h"
 #include "cli/common/option_words.h"
 #include "cli/common/stop_signals.h"
 #include "io/file.h"
@@ -16,6 +18,18 @@ namespace penstock::cli {
 inline void add_output_words(Parser& parser, OutputRules& rules) {
   add_flag(parser, api::option<FilesOptions>("overwrite_device"), rules.overwrite_device);
   add_flag_that_clears(parser, api::option<FilesOptions>("sync"), rules.sync);
+}
+
+// Refuses --overwrite-device for an output that is no block device. (The parts of a partition are
+// several.)
+inline Status check_overwrite_device(const std::string& output, const OutputRules& rules) {
+  if (!rules.overwrite_device || output.contains("{}")) return {};
+  const auto descriptor = io::output_descriptor(output);
+  struct stat there = {};
+  const int failed = descriptor ? ::fstat(*descriptor, &there) : ::stat(output.c_str(), &there);
+  if (failed == 0 && S_ISBLK(there.st_mode)) return {};
+  return misuse("overwrite what is no block device", output == "-" ? "standard output" : output,
+                "the same without --overwrite-device");
 }
 
 // The messages of a stopped run. A new file appears only when it is complete, and the inputs stay

@@ -2,23 +2,33 @@
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "base/misuse.h"
 #include "base/printable.h"
+#include "base/shell_word.h"
 #include "cli/common/command.h"
 #include "cli/common/manual.h"
 #include "cli/common/print.h"
+#include "cli/common/usage_errors.h"
 
 namespace penstock::cli {
 namespace {
 
 constexpr const char* choices_name = "choices";
+constexpr const char* help_all = "help-all";
+
+// The help's names for values that are columns or words out of a set.
+constexpr std::string_view values_that_are_no_files[] = {
+    "KEY", "FIELD", "OFFSET:LENGTH", "COLUMNS", "FORMAT", "HOW", "PROGRAM"};
 
 const CLI::Validator* choices_of(const CLI::Option& option) {
   try {
@@ -28,120 +38,69 @@ const CLI::Validator* choices_of(const CLI::Option& option) {
   }
 }
 
-// The help's names for values by option, the same in all commands.
-constexpr std::pair<std::string_view, const char*> value_names[] = {{"output", "FILE"},
-                                                                    {"report", "FILE"},
-                                                                    {"stats", "FILE"},
-                                                                    {"input", "FILE"},
-                                                                    {"bounds", "FILE"},
-                                                                    {"files0-from", "FILE"},
-                                                                    {"random-source", "FILE"},
-                                                                    {"temporary-directory", "DIR"},
-                                                                    {"on", "DIR"},
-                                                                    {"work", "DIR"},
-                                                                    {"files", "DIR"},
-                                                                    {"traces", "DIR"},
-                                                                    {"under", "PATH"},
-                                                                    {"buffer-size", "SIZE"},
-                                                                    {"window", "SIZE"},
-                                                                    {"size", "SIZE"},
-                                                                    {"bytes", "SIZE"},
-                                                                    {"memory", "SIZE"},
-                                                                    {"ring", "SIZE"},
-                                                                    {"count", "N"},
-                                                                    {"device", "DISK"},
-                                                                    {"simulate", "DISK"},
-                                                                    {"emulate", "DISK"},
-                                                                    {"format", "FORMAT"},
-                                                                    {"from", "FORMAT"},
-                                                                    {"dtype", "TYPE"},
-                                                                    {"key", "KEY"},
-                                                                    {"field-separator", "BYTE"},
-                                                                    {"requests", "FROM..TO"},
-                                                                    {"value", "OFFSET:LENGTH"},
-                                                                    {"right-key", "OFFSET:LENGTH"},
-                                                                    {"1", "FIELD"},
-                                                                    {"2", "FIELD"},
-                                                                    {"j", "FIELD"},
-                                                                    {"batch-size", "N"},
-                                                                    {"compress-program", "PROGRAM"},
-                                                                    {"engine", "ENGINE"},
-                                                                    {"regexp", "REGEXP"},
-                                                                    {"e", "TEXT"},
-                                                                    {"dist", "NAME"},
-                                                                    {"name", "NAME"},
-                                                                    {"a", "FILENUM"},
-                                                                    {"v", "FILENUM"}};
+// An option of a command line, as it was typed.
+struct Typed {
+  const CLI::Option* option;
+  std::string name;
+  std::optional<std::string> value = {};  // behind the name in one word, or a "="
+  bool takes_next_word = false;
+};
 
-bool is_shown(const CLI::App* command) {
-  return !command->get_group().empty();
-}
+// The words of a command, and its declarations.
+struct TypedLine {
+  const CLI::App& app;
+  const Declarations& declarations;
+  std::span<const std::string> words;
 
-// The help's name for the option's value.
-std::string value_of(const CLI::Option& option) {
-  const std::string name = option.get_type_name();
-  const std::string type = name.substr(0, name.find(':'));
-  if (type == "TEXT") {
-    for (const auto& [named, value] : value_names)
-      if (option.check_lname(std::string(named)) || option.check_sname(std::string(named)))
-        return value;
+  const Declared* declared(const CLI::Option* option) const {
+    const auto found = declarations.options.find(option);
+    return found == declarations.options.end() ? nullptr : &found->second;
   }
-  return type == "TEXT" ? "WORD" : type == "UINT" || type == "INT" || type == "FLOAT" ? "N" : type;
-}
-
-// The edit distance (Damerau-Levenshtein): insertions, deletions, substitutions and swaps of
-// neighbors.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
-  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    for (size_t j = 1; j <= b.size(); ++j) {
-      d[i][j] =
-          std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-    }
+  // The word behind another, or nullptr.
+  const std::string* next(size_t number) const {
+    return number + 1 < words.size() ? &words[number + 1] : nullptr;
   }
-  return d[a.size()][b.size()];
+};
+
+// Returns whether an option takes the word behind its own: it has to, or it is a flag that may
+// (Option::takes_next_word_if()).
+bool takes_next_word(const TypedLine& line, const CLI::Option* option, const std::string* next) {
+  if (option->get_items_expected_min() > 0) return true;
+  const Declared* const declared = line.declared(option);
+  return declared != nullptr && declared->takes_next != nullptr && next != nullptr &&
+         !next->starts_with('-') && declared->takes_next(line.words);
 }
 
-// " (did you mean --output?)"; empty if no name is near.
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& names) {
-  std::string_view nearest;
-  size_t least = 1 + word.size() / 3;  // one more than the letters that may differ
-  for (const std::string& name : names) {
-    const size_t differ = distance(word, name);
-    if (differ < least || (differ == least && nearest.empty() && name.starts_with(word))) {
-      least = differ;
-      nearest = name;
-    }
+// Returns the options that one word names: several flags, and perhaps one with a value, may share it.
+std::vector<Typed> options_of_word(const TypedLine& line, size_t number) {
+  const CLI::App& app = line.app;
+  const std::string& word = line.words[number];
+  std::vector<Typed> typed;
+  if (word.size() < 2 || word.front() != '-' || word == "--") return typed;
+  if (word.starts_with("--")) {
+    const size_t is = word.find('=');
+    const std::string name = word.substr(0, is);
+    const CLI::Option* const option = find_option(app, name);
+    if (option == nullptr) return typed;
+    typed.push_back({option, name});
+    if (is != word.npos) typed.back().value = word.substr(is + 1);
+    typed.back().takes_next_word =
+        is == word.npos && takes_next_word(line, option, line.next(number));
+    return typed;
   }
-  return nearest.empty() ? std::string() : fmt::format(" (did you mean {}?)", nearest);
-}
-
-const CLI::Option* find_option(const CLI::App& app, std::string_view name) {
-  for (const CLI::Option* option : app.get_options()) {
-    if (name.starts_with("--") ? option->check_lname(std::string(name.substr(2)))
-                               : option->check_sname(std::string(name.substr(1))))
-      return option;
-  }
-  return nullptr;
-}
-
-// Whether the next word is the value of this one, even if it looks like an option.
-bool takes_next_word(const CLI::App& app, const std::string& word) {
-  if (word.size() < 2 || word.front() != '-') return false;
-  const bool is_long = word.starts_with("--");
-  // Several flags in one word: the first letter that takes a value takes the rest of the word.
+  // The first letter that takes a value takes the rest of the word.
   for (size_t at = 1; at < word.size(); ++at) {
-    const CLI::Option* option =
-        find_option(app, is_long ? std::string_view(word) : "-" + word.substr(at, 1));
-    if (option == nullptr) return false;
-    if (option->get_items_expected_min() > 0) return is_long || at + 1 == word.size();
-    if (is_long) return false;
+    if (word[at] == '=' && !typed.empty()) typed.back().value = word.substr(at + 1);
+    const std::string name = "-" + word.substr(at, 1);
+    const CLI::Option* const option = find_option(app, name);
+    if (option == nullptr) break;
+    typed.push_back({option, name});
+    if (option->get_items_expected_min() == 0) continue;
+    typed.back().takes_next_word = at + 1 == word.size();
+    if (at + 1 < word.size()) typed.back().value = word.substr(at + 1);
+    break;
   }
-  return false;
+  return typed;
 }
 
 // Marks words that CLI11 would misread, so that they arrive as they were typed. The mark is a NUL,
@@ -151,25 +110,35 @@ bool takes_next_word(const CLI::App& app, const std::string& word) {
 //   dropped.
 // - CLI11 takes the next word as the value of "--name=": it becomes two words, the second one
 //   empty.
-std::vector<std::string> with_marks(const CLI::App& app, const std::vector<std::string>& words) {
+// - A flag takes no next word: one that does so here (Option::takes_next_word_if()) becomes one word
+//   with it.
+std::vector<std::string> with_marks(const TypedLine& line) {
   std::vector<std::string> marked;
   bool behind_mark = false;
   bool is_value = false;
-  for (std::string word : words) {
+  for (size_t i = 0; i < line.words.size(); ++i) {
+    std::string word = line.words[i];
+    const bool may_be_option = !behind_mark && !is_value;
+    if (may_be_option) {
+      const auto typed = options_of_word(line, i);
+      is_value = !typed.empty() && typed.back().takes_next_word;
+      if (is_value && typed.back().option->get_items_expected_min() == 0) {
+        word += "=" + line.words[++i];
+        is_value = false;
+      }
+    } else {
+      is_value = false;
+    }
     if (word.ends_with(']')) word += '\0';
     if (behind_mark) {
       word.insert(0, 1, '\0');
-    } else if (is_value) {
-      is_value = false;
-    } else if (word == "--") {
+    } else if (may_be_option && word == "--") {
       behind_mark = true;
       continue;
-    } else if (word.starts_with("--") && word.find('=') == word.size() - 1) {
+    } else if (may_be_option && word.starts_with("--") && word.find('=') == word.size() - 1) {
       word.pop_back();
       marked.push_back(std::move(word));
       word.clear();
-    } else {
-      is_value = takes_next_word(app, word);
     }
     marked.push_back(std::move(word));
   }
@@ -181,103 +150,121 @@ void remove_marks(std::string& word) {
   if (word.starts_with('\0')) word.erase(0, 1);
 }
 
-// The message about the first negative number: CLI11 takes "-3", and the rest of "-n3", for a
-// positional word.
-std::string negative_number(const CLI::App& app, const std::vector<std::string>& words) {
-  const auto behind = std::ranges::find(words, "--");
-  for (const CLI::Option* option :
-       app.get_options([](const CLI::Option* one) { return one->get_positional(); })) {
-    for (const std::string& word : option->results()) {
-      if (word.size() < 2 || word[0] != '-' || word[1] < '0' || word[1] > '9') continue;
-      if (std::find(behind, words.end(), word) != words.end()) continue;
-      return fmt::format("no option {} (try: -- in front of a word that begins with -)", word);
-    }
+// Calls use(typed, next) for each option in front of "--". `next` is the word behind it, or nullptr.
+template <class Use>
+void for_each_typed(const TypedLine& line, Use use) {
+  for (size_t i = 0; i < line.words.size() && line.words[i] != "--"; ++i) {
+    const std::vector<Typed> typed = options_of_word(line, i);
+    for (const Typed& one : typed) use(one, line.next(i));
+    if (!typed.empty() && typed.back().takes_next_word) ++i;
   }
-  return {};
 }
 
-// The message about a flag's optional value that follows a blank instead of "=".
-std::string detached_value(const CLI::App& app, const Declarations& declarations,
-                           const std::vector<std::string>& words) {
-  for (size_t i = 0; i + 1 < words.size() && words[i] != "--"; ++i) {
-    const std::string& word = words[i];
-    const CLI::Option* option =
-        word.size() > 1 && word[0] == '-' && (word[1] == '-' || word.size() == 2)
-            ? find_option(app, word)
-            : nullptr;
-    const auto declared = declarations.find(option);
-    if (declared == declarations.end() || declared->second.looks_like_value == nullptr) continue;
-    if (!declared->second.looks_like_value(words[i + 1])) continue;
+// The message about a flag with a value that it does not take, or whose optional value follows a
+// blank instead of "=".
+std::string misplaced_value(const TypedLine& line) {
+  std::string message;
+  for_each_typed(line, [&](const Typed& typed, const std::string* next) {
+    if (!message.empty() || typed.option->get_items_expected_max() > 0 || typed.takes_next_word)
+      return;
+    const Declared* const declared = line.declared(typed.option);
+    const auto looks_like_value = declared == nullptr ? nullptr : declared->looks_like_value;
+    if (typed.value && (looks_like_value == nullptr || !typed.name.starts_with("--"))) {
+      message = fmt::format("{}={}: ", typed.name, *typed.value);
+      message += looks_like_value == nullptr
+                     ? fmt::format("{0} takes no value (try: {0})", typed.name)
+                     : fmt::format("a one-letter option takes no =VALUE (try: {}={})",
+                                   typed.option->get_name(), *typed.value);
+      return;
+    }
+    if (looks_like_value == nullptr) return;
     std::error_code ignored;
-    if (std::filesystem::exists(words[i + 1], ignored)) continue;
-    const std::string name = option->get_name();
-    return fmt::format("{}: its value must follow '=' (try: {}={}, or a file's name as ./{})", word,
-                       name, words[i + 1], words[i + 1]);
+    if (typed.value || next == nullptr || !looks_like_value(*next) ||
+        std::filesystem::exists(*next, ignored))
+      return;
+    message = fmt::format("{}: its value must follow '=' (try: {}={}, or a file's name as ./{})",
+                          typed.name, typed.option->get_name(), *next, *next);
+  });
+  return message;
+}
+
+// The message about a file that an option took for its value, so that the command has none.
+std::string file_as_value(const CLI::App& app, const Declarations& declarations) {
+  const auto positional = app.get_options([](const CLI::Option* one) {
+    return one->get_positional() && one->get_name(true) == "FILE";
+  });
+  const CLI::Option* const list = find_option(app, "--files0-from");
+  if (positional.empty() || positional.front()->count() > 0 || (list != nullptr && *list))
+    return {};
+  for (const CLI::Option* option : app.get_options()) {
+    const auto declared = declarations.options.find(option);
+    if (declared == declarations.options.end()) continue;
+    std::string value = declared->second.value_name;
+    if (value.empty()) value = value_of(*option);
+    if (std::ranges::find(values_that_are_no_files, value) == std::end(values_that_are_no_files))
+      continue;
+    if (value != "FORMAT" && value != "HOW" && value != "PROGRAM") value = "COLUMN";
+    for (const std::string& word : option->results()) {
+      std::error_code ignored;
+      if (!std::filesystem::is_regular_file(word, ignored) || ::access(word.c_str(), X_OK) == 0 ||
+          std::ranges::find(declared->second.choices, word) != declared->second.choices.end())
+        continue;
+      const std::string name = option->get_name();
+      return fmt::format("{0} {1}: its value is a file, and no other is named (try: {0} {2} {1})",
+                         name, word, value);
+    }
   }
   return {};
 }
 
-// Names that other programs use for our options.
-constexpr std::pair<std::string_view, std::string_view> other_names[] = {
-    {"--tmp", "temporary-directory"},
-    {"--temp", "temporary-directory"},
-    {"--tmpdir", "temporary-directory"},
-    {"--tempdir", "temporary-directory"},
-    {"--temp-dir", "temporary-directory"},
-    {"--tmp-dir", "temporary-directory"},
-    {"--mem", "buffer-size"},
-    {"--memory", "buffer-size"},
-    {"--threads", "parallel"},
-    {"--jobs", "parallel"},
-    {"--delimiter", "field-separator"},
-    {"--separator", "field-separator"},
-    {"--sep", "field-separator"},
-    {"--desc", "reverse"},
-    {"--descending", "reverse"}};
+// The message about a required option of the command `who`, from CLI11's "--name is required".
+std::string missing_option(const CLI::App& app, const Declarations& declarations,
+                           const std::string& who, const std::string& text) {
+  const std::string name = text.substr(0, text.find(" is required"));
+  const CLI::Option* const option = app.get_option_no_throw(name);
+  const auto declared = declarations.options.find(option);
+  if (declared == declarations.options.end() || declared->second.example == nullptr) return text;
+  // A short form is what people type.
+  const auto& letters = option->get_snames();
+  const std::string typed = letters.empty() ? name : "-" + letters.front();
+  return fmt::format("{} is missing (try: {} {})", typed, option->get_positional() ? who : typed,
+                     declared->second.example);
+}
 
-// The message about words that no option takes, `left`: it names the first of them in `words`.
-std::string unexpected(const CLI::App& app, bool is_program, const std::vector<std::string>& words,
-                       const std::vector<std::string>& left) {
-  const auto found = std::ranges::find_if(words, [&](const std::string& word) {
-    return std::ranges::find(left, word) != left.end() ||
-           std::ranges::find(left, word.substr(0, word.find('='))) != left.end();
+// The message about an option without its value, or with two, from CLI11's "--name: ...".
+std::string wrong_count(const CLI::App& app, const std::string& text) {
+  const std::string name = text.substr(0, text.find(": "));
+  if (text.contains("but received")) return name + ": given more than once, but takes one value";
+  const CLI::Option* const option = app.get_option_no_throw(name);
+  return fmt::format(
+      "{}: a value is missing{}", name,
+      option == nullptr ? std::string() : fmt::format(" (try: {} {})", name, value_of(*option)));
+}
+
+// Keeps the options that were typed, for messages that name them.
+void keep_typed(const TypedLine& line) {
+  std::vector<TypedOption> kept;
+  for_each_typed(line, [&](const Typed& typed, const std::string* next) {
+    TypedOption one{.name = typed.name, .value = typed.value.value_or("")};
+    if (typed.takes_next_word && next != nullptr) one.value = *next;
+    for (const std::string& name : typed.option->get_snames()) one.names.push_back("-" + name);
+    for (const std::string& name : typed.option->get_lnames()) one.names.push_back("--" + name);
+    const Declared* const declared = line.declared(typed.option);
+    if (declared != nullptr && declared->stands_for != nullptr)
+      one.names.emplace_back(declared->stands_for);
+    kept.push_back(std::move(one));
   });
-  const std::string word = found == words.end() ? (left.empty() ? "" : left.front()) : *found;
-  std::vector<std::string> names;
-  if (word.starts_with("-")) {
-    for (const CLI::Option* option : app.get_options()) {
-      if (option->get_group().empty()) continue;
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    }
-    const std::string name = word.substr(0, word.find('='));
-    if (name == "-") {
-      // The rest of "-Z=zstd".
-      for (const std::string& whole : words) {
-        if (whole.size() <= word.size() || !whole.ends_with(word.substr(1))) continue;
-        const CLI::Option* flag =
-            find_option(app, "-" + whole.substr(whole.size() - word.size(), 1));
-        if (flag != nullptr)
-          return fmt::format("{}: a one-letter option takes no =VALUE (try: {}{})", whole,
-                             flag->get_name(), word.substr(1));
-      }
-    }
-    for (const auto& [other, ours] : other_names) {
-      const CLI::Option* option = app.get_option_no_throw("--" + std::string(ours));
-      if (name == other && option != nullptr)
-        return fmt::format("no option {} (did you mean {}?)", name, option->get_name(false, true));
-    }
-    return fmt::format("no option {}{}", name, did_you_mean(name, names));
-  }
-  if (!is_program) return fmt::format("unexpected word {}", word);
-  for (const CLI::App* command : app.get_subcommands(is_shown))
-    names.push_back(command->get_name());
-  return fmt::format("no command {}{}", word, did_you_mean(word, names));
+  std::string text;
+  for (const std::string& word : line.words) text += (text.empty() ? "" : " ") + typed_word(word);
+  keep_typed(line.app.get_parent() == nullptr ? "" : line.app.get_name(), std::move(kept),
+             std::move(text));
 }
 
 }  // namespace
 
-Option Option::required() {
+Option Option::required(const char* example) {
   option_->required();
+  declared_->example = example;
   return *this;
 }
 
@@ -288,15 +275,26 @@ Option Option::in(unsigned modes) {
 
 Option Option::one_of(std::initializer_list<const char*> words) {
   const std::vector<std::string> choices(words.begin(), words.end());
-  CLI::Validator member = CLI::IsMember(choices);
-  member.name(choices_name);
-  member.description(fmt::format("{}", fmt::join(choices, "|")));
-  option_->check(member);
+  const auto what_is_wrong = [choices](const std::string& word) {
+    if (std::ranges::find(choices, word) != choices.end()) return std::string();
+    return fmt::format("cannot take {} (try: {})", word, fmt::join(choices, ", "));
+  };
+  option_->check(
+      CLI::Validator(what_is_wrong, fmt::format("{}", fmt::join(choices, "|")), choices_name));
   return *this;
 }
 
 Option Option::within(int64_t least, int64_t most) {
-  option_->check(CLI::Range(least, most));
+  option_->check(CLI::Validator(
+      [least, most](const std::string& word) {
+        int64_t number = 0;
+        const char* const end = word.data() + word.size();
+        const auto [at, error] = std::from_chars(word.data(), end, number);
+        if (error == std::errc{} && at == end && least <= number && number <= most)
+          return std::string();
+        return fmt::format("cannot take {} (try: {} to {})", word, least, most);
+      },
+      ""));
   return *this;
 }
 
@@ -310,8 +308,28 @@ Option Option::values_like(bool (*looks_like_one)(const std::string&)) {
   return *this;
 }
 
+Option Option::stands_for(const char* name) {
+  declared_->stands_for = name;
+  return *this;
+}
+
+Option Option::takes_next_word_if(bool (*it_does)(std::span<const std::string> words)) {
+  declared_->takes_next = it_does;
+  return *this;
+}
+
 Option Option::value_name(const char* name) {
   declared_->value_name = name;
+  return *this;
+}
+
+Option Option::offers(std::span<const char* const> values) {
+  declared_->choices.assign(values.begin(), values.end());
+  return *this;
+}
+
+Option Option::rare() {
+  declared_->is_rare = true;
   return *this;
 }
 
@@ -340,6 +358,22 @@ void remove_marks_of(CLI::Option& option) {
       ""));
 }
 
+// Adds an option to a command that seems to have no others. CLI11 compares a new option with each
+// option of the command by copies of their names, which takes a third of the instructions of a
+// sort of two lines. (words_test.cc finds a name that is declared twice.)
+template <class Add>
+CLI::Option* add_without_comparison(CLI::App& app, Add add) {
+  struct Opened : CLI::App {
+    using CLI::App::options_;
+  };
+  std::vector<CLI::Option_p>& options = app.*&Opened::options_;
+  std::vector<CLI::Option_p> others = std::exchange(options, {});
+  CLI::Option* const option = add();
+  others.push_back(std::move(options.back()));
+  options = std::move(others);
+  return option;
+}
+
 template <typename T>
 std::function<std::vector<std::string>()> words_in(const T& value) {
   using Words = std::vector<std::string>;
@@ -354,11 +388,21 @@ std::function<std::vector<std::string>()> words_in(const T& value) {
 
 template <typename T>
 Option Parser::add_option(const char* names, T& value, const std::string& help) {
-  CLI::Option* const option = app_->add_option(names, value, help);
+  CLI::Option* const option =
+      add_without_comparison(*app_, [&] { return app_->add_option(names, value, help); });
   remove_marks_of(*option);
+  // Otherwise "010" is 8.
+  if constexpr (std::is_integral_v<T> || std::is_same_v<T, std::optional<uint32_t>> ||
+                std::is_same_v<T, std::optional<uint64_t>>) {
+    option->transform([](std::string word) {
+      if (!word.empty() && word.find_first_not_of("0123456789") == word.npos)
+        word.erase(0, std::min(word.find_first_not_of('0'), word.size() - 1));
+      return word;
+    });
+  }
   // A list takes one word each time it is given; the next words are not its values.
   if (!option->get_positional()) option->allow_extra_args(false);
-  Declared& declared = (*declarations_)[option];
+  Declared& declared = declarations_->options[option];
   declared.words = words_in(value);
   declared.is_list = std::is_same_v<T, std::vector<std::string>>;
   return {option, &declared};
@@ -376,9 +420,10 @@ template Option Parser::add_option(const char*, double&, const std::string&);
 
 template <typename T>
 Option Parser::add_flag(const char* names, T& value, const char* help) {
-  CLI::Option* const option = app_->add_flag(names, value, help);
+  CLI::Option* const option =
+      add_without_comparison(*app_, [&] { return app_->add_flag(names, value, help); });
   remove_marks_of(*option);
-  Declared& declared = (*declarations_)[option];
+  Declared& declared = declarations_->options[option];
   declared.words = words_in(value);
   return {option, &declared};
 }
@@ -387,7 +432,14 @@ template Option Parser::add_flag(const char*, std::string&, const char*);
 
 Option Parser::add_flag_that_clears(const char* names, bool& value, const char* help) {
   CLI::Option* const option = app_->add_flag_callback(names, [&value] { value = false; }, help);
-  return {option, &(*declarations_)[option]};
+  return {option, &declarations_->options[option]};
+}
+
+Option Parser::add_flag_that_sets(const char* names, std::string& value, const char* word,
+                                  const char* help) {
+  CLI::Option* const option =
+      app_->add_flag_callback(names, [&value, word] { value = word; }, help);
+  return {option, &declarations_->options[option]};
 }
 
 void Parser::refuse(const char* names, bool takes_value, const std::string& message) {
@@ -399,13 +451,17 @@ void Parser::refuse(const char* names, bool takes_value, const std::string& mess
   option->group("");
 }
 
-void Parser::give_up_short_help() {
+void Parser::give_up_short_forms() {
   app_->set_help_flag("--help", "print this help and exit")->group(usual_group);
+  if (app_->get_parent() == nullptr)
+    app_->set_version_flag("--version", app_->version(), "print the version and exit")
+        ->group(usual_group);
 }
 
 void Parser::leave_out() {
   app_->group("");
   app_->set_help_flag();
+  app_->set_help_all_flag();
   app_->allow_extras();
 }
 
@@ -413,8 +469,12 @@ void Parser::group(const char* heading) {
   app_->option_defaults()->group(heading);
 }
 
-void Parser::footer(const std::string& text) {
-  app_->footer(text);
+void Parser::heading(const char* text) {
+  if (is_shown(app_)) app_->group(text);
+}
+
+void Parser::describe(CommandNotes notes) {
+  declarations_->commands[app_] = std::move(notes);
 }
 
 bool Parser::chosen() const {
@@ -422,17 +482,38 @@ bool Parser::chosen() const {
 }
 
 bool Parser::takes_next_word(const std::string& word) const {
-  return cli::takes_next_word(*app_, word);
+  const auto typed = options_of_word({*app_, *declarations_, {&word, 1}}, 0);
+  return !typed.empty() && typed.back().takes_next_word;
 }
 
 bool Parser::given(const char* name) const {
   return app_->count(name) > 0;
 }
 
+bool Parser::has_other_name(std::string_view beginning, std::string_view name) const {
+  return std::ranges::any_of(std::as_const(*app_).get_options(), [&](const CLI::Option* option) {
+    const auto& names = option->get_lnames();
+    return !option->get_group().empty() && std::ranges::find(names, name) == names.end() &&
+           std::ranges::any_of(names, [&](const auto& one) { return one.starts_with(beginning); });
+  });
+}
+
+std::vector<std::pair<std::string, std::string>> Parser::values_in_order(
+    std::span<const char* const> names) const {
+  std::vector<std::pair<std::string, std::string>> values;
+  std::unordered_map<const CLI::Option*, size_t> seen;
+  for (const CLI::Option* option : app_->parse_order()) {
+    const std::string name = option->get_name();
+    if (std::ranges::find(names, name) == names.end()) continue;
+    values.emplace_back(name, option->results()[seen[option]++]);
+  }
+  return values;
+}
+
 Status Parser::refuse_outside(const Mode& mode, unsigned also) const {
   for (const CLI::Option* option : std::as_const(*app_).get_options()) {
-    const auto declared = declarations_->find(option);
-    if (option->count() == 0 || declared == declarations_->end()) continue;
+    const auto declared = declarations_->options.find(option);
+    if (option->count() == 0 || declared == declarations_->options.end()) continue;
     if ((declared->second.modes & (mode.bit | also)) != 0) continue;
     const std::string name = option->get_name();
     return misuse(
@@ -445,8 +526,8 @@ Status Parser::refuse_outside(const Mode& mode, unsigned also) const {
 std::vector<TextOption> Parser::text_options() const {
   std::vector<TextOption> texts;
   for (const CLI::Option* option : std::as_const(*app_).get_options()) {
-    const auto found = declarations_->find(option);
-    if (found == declarations_->end() || !found->second.words) continue;
+    const auto found = declarations_->options.find(option);
+    if (found == declarations_->options.end() || !found->second.words) continue;
     TextOption text{.is_list = found->second.is_list,
                     .is_flag = option->get_items_expected_max() == 0,
                     .is_checked = choices_of(*option) != nullptr,
@@ -462,7 +543,8 @@ std::vector<TextOption> Parser::text_options() const {
 CommandLine::CommandLine(const char* name, const char* description, const char* version)
     : app_(std::make_unique<CLI::App>(description, name)) {
   app_->set_help_flag("-h,--help", "print this help and exit");
-  app_->set_version_flag("--version", version,
+  app_->set_help_all_flag(std::string("--") + help_all, "print all options and exit");
+  app_->set_version_flag("-V,--version", version,
                          "print the version and exit; with --json also how it was built");
 }
 
@@ -481,43 +563,39 @@ std::optional<int> CommandLine::parse(std::vector<std::string> words) {
   const CLI::App* app = words.empty() ? nullptr : find(words.front());
   const std::string who = app_->get_name() + (app != nullptr ? " " + words.front() : "");
   if (app == nullptr) app = app_.get();
-  std::string message;
+  const TypedLine line{*app, declarations_, words};
+  keep_typed(line);
+  std::string message = misplaced_value(line);
   try {
-    std::vector<std::string> marked = with_marks(*app, words);
-    std::ranges::reverse(marked);  // CLI11 takes the words in reverse order
-    app_->parse(std::move(marked));
-    message = negative_number(*app, words);
-    if (message.empty()) message = detached_value(*app, declarations_, words);
+    if (message.empty()) {
+      std::vector<std::string> marked = with_marks(line);
+      std::ranges::reverse(marked);  // CLI11 takes the words in reverse order
+      app_->parse(std::move(marked));
+      message = negative_number(*app, words);
+    }
+    if (message.empty()) message = detached_unit(*app, words);
+    if (message.empty() && app != app_.get()) message = file_as_value(*app, declarations_);
     if (message.empty()) return std::nullopt;
   } catch (const CLI::ExtrasError&) {
     std::vector<std::string> left = app_->remaining(true);
     for (std::string& word : left) remove_marks(word);
-    message = unexpected(*app, app == app_.get(), words, left);
+    message = unexpected_word(*app, app == app_.get(), words, left);
   } catch (const CLI::ConversionError& error) {
-    const std::string text = error.what();
-    const size_t is = text.find(" = ");
-    const size_t begin = text.find(": ");
-    message = is == text.npos || begin == text.npos
-                  ? text
-                  : fmt::format("{}: cannot read this value: {}",
-                                text.substr(begin + 2, is - begin - 2), text.substr(is + 3));
+    message = unreadable_value(*app, error.what());
   } catch (const CLI::ArgumentMismatch& error) {
-    const std::string text = error.what();
-    message = text.substr(0, text.find(": ")) + (text.find("but received") != text.npos
-                                                     ? ": given more than once, but takes one value"
-                                                     : ": a value is missing");
+    message = wrong_count(*app, error.what());
   } catch (const CLI::RequiredError& error) {
-    message = error.what();
-    if (message.ends_with(" is required"))
-      message = message.substr(0, message.size() - 12) + " is missing";
+    message = missing_option(*app, declarations_, who, error.what());
   } catch (const CLI::ParseError& error) {
-    if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) {
-      print("{}", help_text(texts(), app == app_.get() ? "" : app->get_name()).value_or(""));
+    const bool all = dynamic_cast<const CLI::CallForAllHelp*>(&error) != nullptr;
+    if (all || dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) {
+      print("{}", help_text(texts(), app == app_.get() ? "" : app->get_name(), all).value_or(""));
       return exit_ok;
     }
     if (error.get_exit_code() == 0) return app_->exit(error);  // --version
     message = error.what();
   }
+  message = as_typed(std::move(message));
   print_to(stderr, "{}: {}\n", who, printable(message, std::string::npos));
   if (message.find("(try:") == std::string::npos) print_to(stderr, "Try '{} --help'.\n", who);
   return exit_error;
@@ -525,25 +603,38 @@ std::optional<int> CommandLine::parse(std::vector<std::string> words) {
 
 namespace {
 
+// The values that `choices` allows.
+std::vector<std::string> words_of(const CLI::Validator& choices) {
+  std::vector<std::string> words;
+  const std::string all = choices.get_description();
+  for (size_t at = 0; at <= all.size();) {
+    const size_t end = std::min(all.find('|', at), all.size());
+    words.push_back(all.substr(at, end - at));
+    at = end + 1;
+  }
+  return words;
+}
+
 CommandText text_of(const CLI::App& app, const Declarations& declarations) {
-  CommandText text{
-      .name = app.get_name(), .help = app.get_description(), .footer = app.get_footer()};
+  CommandText text{.name = app.get_name(), .help = app.get_description(), .group = app.get_group()};
+  const auto described = declarations.commands.find(&app);
+  if (described != declarations.commands.end()) text.notes = described->second;
+  std::vector<OptionText> about_itself;  // --help, --version: the last ones
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;
-    const auto found = declarations.find(option);
-    const Declared declared = found == declarations.end() ? Declared() : found->second;
+    const auto found = declarations.options.find(option);
+    const bool is_ours = found != declarations.options.end();
+    const Declared declared = is_ours ? found->second : Declared();
     const std::string value = declared.value_name.empty() ? value_of(*option) : declared.value_name;
-    OptionText one{.help = option->get_description(), .group = option->get_group()};
+    OptionText one{.choices = declared.choices,
+                   .help = option->get_description(),
+                   .group = option->get_group(),
+                   .is_rare = declared.is_rare || option->check_lname(help_all),
+                   .is_list = declared.is_list,
+                   .is_required = option->get_required()};
     for (const std::string& name : option->get_snames()) one.names.push_back("-" + name);
     for (const std::string& name : option->get_lnames()) one.names.push_back("--" + name);
-    if (const CLI::Validator* choices = choices_of(*option)) {
-      const std::string all = choices->get_description();
-      for (size_t at = 0; at <= all.size();) {
-        const size_t end = std::min(all.find('|', at), all.size());
-        one.choices.push_back(all.substr(at, end - at));
-        at = end + 1;
-      }
-    }
+    if (const CLI::Validator* choices = choices_of(*option)) one.choices = words_of(*choices);
     if (option->get_positional()) {
       one.value = option->get_name(true);
       if (value != "WORD") one.value += " " + value;
@@ -552,8 +643,9 @@ CommandText text_of(const CLI::App& app, const Declarations& declarations) {
     }
     one.optional_value = declared.looks_like_value != nullptr;
     if (one.optional_value || option->get_items_expected_max() > 0) one.value = value;
-    text.options.push_back(std::move(one));
+    (is_ours ? text.options : about_itself).push_back(std::move(one));
   }
+  text.options.insert(text.options.end(), about_itself.begin(), about_itself.end());
   return text;
 }
 

@@ -39,14 +39,18 @@ std::string clock_time(double seconds) {
 
 std::string describe(const files::Progress& progress, double elapsed_seconds) {
   if (progress.total_bytes == 0) {
-    return fmt::format("{:<10}  {:.1f} GiB  {} so far", progress.phase,
-                       gibibytes(progress.done_bytes), clock_time(elapsed_seconds));
+    const std::string bytes =
+        progress.input_bytes > 0
+            ? fmt::format("{:.1f} GiB of input", gibibytes(progress.input_bytes))
+            : fmt::format("{:.1f} GiB read and written", gibibytes(progress.done_bytes));
+    return fmt::format("{:<10}  {}  {} so far", progress.phase, bytes, clock_time(elapsed_seconds));
   }
   uint64_t done_bytes = std::min(progress.done_bytes, progress.total_bytes);
   double share = static_cast<double>(done_bytes) / static_cast<double>(progress.total_bytes);
-  std::string text =
-      fmt::format("{:<10}  {:.1f} of {:.1f} GiB  {:.0f} %", progress.phase, gibibytes(done_bytes),
-                  gibibytes(progress.total_bytes), std::floor(share * 100));
+  const double whole =
+      gibibytes(progress.input_bytes > 0 ? progress.input_bytes : progress.total_bytes);
+  std::string text = fmt::format("{:<10}  {:.1f} of {:.1f} GiB  {:.0f} %", progress.phase,
+                                 share * whole, whole, std::floor(share * 100));
   // The remaining time is shown only once there is enough progress to estimate it.
   if (elapsed_seconds >= 1 && share > 0.01) {
     const double by_share = elapsed_seconds * (1 - share) / share;
@@ -58,12 +62,15 @@ std::string describe(const files::Progress& progress, double elapsed_seconds) {
 void add_telling_words(Parser& parser, TellingWords& words) {
   parser
       .add_option("--progress", words.progress,
-                  "show progress on stderr: always, never, or auto, if it is a terminal (default: "
+                  "show progress, and a summary at the end, on stderr: always, never, or auto, if "
+                  "it is a terminal (default: "
                   "auto)")
       .one_of({"auto", "always", "never"})
       .value_name("WHEN")
+      .rare()
       .in(modes::items | modes::keys_shown | modes::merging);
-  parser.add_flag("--quiet", words.quiet, "print errors only")
+  // GNU sort has no -q.
+  parser.add_flag(called("") == "sort" ? "--quiet" : "-q,--quiet", words.quiet, "print errors only")
       .in(modes::items | modes::keys_shown | modes::merging | modes::checking);
 }
 
@@ -79,8 +86,10 @@ ProgressLine::ProgressLine(const TellingWords& words)
       start_seconds_(now_seconds()),
       shown_seconds_(start_seconds_) {}
 
-ProgressLine::~ProgressLine() {
+void ProgressLine::clear() {
+  MutexLock lock(mutex_);
   if (shown_length_ != 0) print_to(stderr, "\r{:{}}\r", "", shown_length_);
+  shown_length_ = 0;
 }
 
 void ProgressLine::tell(const std::string& command, const std::string& sentence) const {

@@ -8,7 +8,8 @@
 
 namespace penstock::cli {
 
-// The progress of a run in one line: "distribute  3.2 of 32.0 GiB  10 %  1:05 left".
+// The progress of a run in one line: "distribute  0.8 of 8.0 GiB  10 %  1:05 left". Sizes are the
+// input's; the share is that of all reads and writes, several times as many.
 std::string describe(const files::Progress& progress, double elapsed_seconds);
 
 // The options --progress and --quiet.
@@ -29,12 +30,13 @@ void add_telling_words(Parser& parser, TellingWords& words);
 class ProgressLine {
  public:
   explicit ProgressLine(const TellingWords& words = {});
-  ~ProgressLine();  // erases the line
+  ~ProgressLine() { clear(); }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   bool wanted() const { return style_ != Style::off; }
   void show(const files::Progress& progress) EXCLUDES_LOCK(mutex_);
+  void clear() EXCLUDES_LOCK(mutex_);
   // Prints a sentence on stderr, over the progress line if there is one; prints nothing with
   // --quiet.
   void tell(const std::string& command, const std::string& sentence) const;

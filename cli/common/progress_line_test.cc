@@ -28,8 +28,20 @@ TEST(Describe, NeverExceedsTheWhole) {
             "sort        4.0 of 4.0 GiB  100 %  0:00 left");
 }
 
-TEST(Describe, TellsOnlyTheBytesDoneOfAPipe) {
-  EXPECT_EQ(describe({"distribute", 3 * GiB, 0}, 61), "distribute  3.0 GiB  1:01 so far");
+TEST(Describe, ShowsSizesOfTheInputNotOfAllReadsAndWrites) {
+  EXPECT_EQ(
+      describe(
+          {.phase = "sort", .done_bytes = 3 * GiB, .total_bytes = 4 * GiB, .input_bytes = 2 * GiB},
+          30),
+      "sort        1.5 of 2.0 GiB  75 %  0:10 left");
+}
+
+TEST(Describe, ShowsReadsAndWritesOfAPipe) {
+  EXPECT_EQ(describe({"distribute", 3 * GiB, 0}, 61),
+            "distribute  3.0 GiB read and written  1:01 so far");
+  // A sample of a file comes before the plan, which knows the total.
+  EXPECT_EQ(describe({.phase = "sample", .done_bytes = MiB, .input_bytes = 3 * GiB}, 1),
+            "sample      3.0 GiB of input  0:01 so far");
 }
 
 TEST(ProgressLine, IsSilentWithoutATerminal) {

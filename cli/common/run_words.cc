@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -13,14 +16,16 @@
 
 #include "base/amounts.h"
 #include "base/misuse.h"
-#include "cli/common/binary_input.h"
+#include "cli/common/column_numbers.h"
 #include "cli/common/command.h"
 #include "cli/common/compressed_word.h"
+#include "cli/common/input_notices.h"
 #include "cli/common/modes.h"
 #include "cli/common/option_words.h"
 #include "cli/common/output_words.h"
 #include "cli/common/size.h"
 #include "cli/common/stop_signals.h"
+#include "cli/common/table_guess.h"
 #include "files/run/file_run.h"
 #include "io/file.h"
 #include "io/shared_budget.h"
@@ -31,17 +36,42 @@ namespace {
 
 using api::option;
 
-// The default of -S; half of the machine's memory if that is less.
-constexpr uint64_t default_memory_bytes = 1 * GiB;
+// The default of -S with --memory-pool; half of the machine's memory if that is less. Half of the
+// available memory would depend on what the other runs of the pool hold.
+constexpr uint64_t default_pooled_bytes = 1 * GiB;
+
+// Cached, because it is read from files of the system.
+const os::MachineMemory& this_machine() {
+  static const os::MachineMemory machine = os::machine_memory();
+  return machine;
+}
 
 // The machine's memory, or its cgroup's limit if that is less. Percentages of -S refer to it.
 uint64_t machine_memory_bytes() {
-  // Cached, because it is read from files of the system.
-  static const uint64_t bytes = [] {
-    const os::MachineMemory machine = os::machine_memory();
-    return std::min(machine.memory_bytes, machine.cgroup_bytes_max.value_or(machine.memory_bytes));
-  }();
-  return bytes;
+  const os::MachineMemory& machine = this_machine();
+  return std::min(machine.memory_bytes, machine.cgroup_bytes_max.value_or(machine.memory_bytes));
+}
+
+// A memory limit in words, from -S or from the environment variable PENSTOCK_MEMORY.
+struct MemoryWord {
+  std::string text;
+  std::string subject;  // for messages: "-S 2G"
+  bool is_environment = false;
+};
+
+std::optional<MemoryWord> memory_word(const RunWords& words) {
+  if (!words.memory.empty()) return MemoryWord{words.memory, "-S " + words.memory};
+  const char* const text = std::getenv("PENSTOCK_MEMORY");
+  if (text == nullptr || *text == 0) return std::nullopt;
+  return MemoryWord{text, std::string("PENSTOCK_MEMORY=") + text, true};
+}
+
+uint64_t default_memory_bytes(const RunWords& words) {
+  if (!words.pool_of_memory.empty())
+    return std::min(default_pooled_bytes, machine_memory_bytes() / 2);
+  // Memory takes addresses, which `ulimit -v` may limit.
+  const uint64_t half_bytes = os::addresses_for_unknown(this_machine().usable_bytes / 2);
+  return std::max(half_bytes, files::files_memory_bytes_min);
 }
 
 // Waits for `bytes` of the named memory pool; returns nullopt if none was named.
@@ -66,14 +96,39 @@ Result<std::optional<io::SharedBudget>> take_of_memory_pool(
   return std::move(*share);
 }
 
-// The notice about an -S larger than the machine's memory; empty otherwise.
+// The notice about a memory limit larger than the machine's memory; empty otherwise.
 std::string memory_notice(const RunWords& words) {
-  if (words.memory.empty()) return {};
+  const auto word = memory_word(words);
+  if (!word) return {};
   const uint64_t there = machine_memory_bytes();
-  const auto bytes = parse_size("-S", words.memory, there, KiB);
+  const auto bytes = parse_size("-S", word->text, there, KiB);
   if (!bytes || *bytes <= there) return {};
-  return fmt::format("-S {}: this machine has {}, and nine tenths of them are used", words.memory,
-                     bytes_text(there));
+  return fmt::format("{}: taken as {}, nine tenths of the memory of this machine (try: -S 80%)",
+                     word->subject, bytes_text(there / 10 * 9));
+}
+
+// True if the output is a file, or standard output that is redirected to one. A summary would only
+// disturb the data on a terminal, or the next program of a pipeline.
+bool becomes_a_file(const std::string& output) {
+  const auto descriptor = io::output_descriptor(output);
+  struct stat there;
+  if (!descriptor) return io::names_a_file(output);
+  return ::fstat(*descriptor, &there) == 0 && S_ISREG(there.st_mode);
+}
+
+template <class Stats>
+RunSummary summary_of_items(const Stats& stats) {
+  return {.run = stats, .bytes = stats.bytes, .items = stats.items};
+}
+
+template <class Parts>
+RunSummary summary_of_parts(const Parts& result) {
+  RunSummary all{.run = result.stats};
+  for (const FilePart& part : result.parts) {
+    all.bytes += part.bytes;
+    all.items += part.items;
+  }
+  return all;
 }
 
 // Errors: a folder of -T does not exist, or cannot be written to. (Under the name of GNU sort there
@@ -82,6 +137,9 @@ Status check_temp_directories(const RunWords& words) {
   if (words.takes_any_memory) return {};
   for (const std::string& directory : words.temp_directories) {
     if (auto space = io::space_of(directory); !space) return std::unexpected(space.error());
+    if (std::error_code ignored; !std::filesystem::is_directory(directory, ignored))
+      return std::unexpected(Error{ErrorCode::invalid_argument, "use this directory", directory,
+                                   ENOTDIR, "-T with a directory"});
     if (::access(directory.c_str(), W_OK | X_OK) != 0)
       return std::unexpected(Error{ErrorCode::permission, "write to this directory", directory,
                                    errno, "-T with a directory that you may write to"});
@@ -97,12 +155,20 @@ void add_memory_words(Parser& parser, RunWords& words) {
 }
 
 Result<uint64_t> memory_bytes_of(const RunWords& words) {
+  const auto word = memory_word(words);
+  if (!word) return default_memory_bytes(words);
   const uint64_t there = machine_memory_bytes();
-  if (words.memory.empty()) return std::min(default_memory_bytes, there / 2);
-  auto bytes = parse_size("-S", words.memory, there, KiB);
+  auto bytes = parse_size("-S", word->text, there, KiB);
+  if (!bytes) {
+    bytes.error().subject = word->subject;
+    return bytes;
+  }
   // The rest is left to the system.
-  if (bytes && *bytes > there) return there / 10 * 9;
-  if (bytes && words.takes_any_memory) return std::max(*bytes, 2 * files::files_memory_bytes_min);
+  if (*bytes > there) return there / 10 * 9;
+  if (words.takes_any_memory) return std::max(*bytes, 2 * files::files_memory_bytes_min);
+  // The run refuses a small -S itself, but names only -S.
+  if (word->is_environment && *bytes < files::files_memory_bytes_min)
+    return misuse(fmt::format("work within {}", bytes_text(*bytes)), word->subject, "at least 32M");
   return bytes;
 }
 
@@ -113,28 +179,68 @@ void add_memory_pool_word(Parser& parser, RunWords& words) {
                   "it, and wait, first come, first served, until so much is free; the first run "
                   "sets its size")
       .value_name("NAME[:SIZE]")
+      .rare()
       .in(modes::items | modes::keys_shown | modes::merging);
 }
 
+void add_columns_word(Parser& parser, RunWords& words) {
+  add_option(parser, option<FilesOptions>("columns"), words.columns)
+      .offers(api::option_words<ColumnRule>);
+}
+
+void add_select_word(Parser& parser, RunWords& words) {
+  add_option(parser, option<FilesOptions>("select"), words.select);
+}
+
 Result<FilesOptions> files_options(const RunWords& words) {
-  auto items = words.format.items(words.descending);
+  const std::vector<std::string> inputs =
+      words.inputs.empty() ? std::vector<std::string>{"-"} : words.inputs;
+  FormatOptions format = words.format;
+  if (words.recognizes_tables) {
+    std::vector<std::string> columns = format.keys;
+    for (const NamedColumns& named : words.named_columns) {
+      if (!named.input) columns.insert(columns.end(), named.columns.begin(), named.columns.end());
+    }
+    columns.insert(columns.end(), words.select.begin(), words.select.end());
+    if (Status keys =
+            prepare_for_keys(columns, words.inputs, words.source, *words.beginnings, format);
+        !keys)
+      return std::unexpected(keys.error());
+  }
+  auto items = format.items(words.descending);
   if (!items) return std::unexpected(items.error());
+  std::vector<NamedColumns> named = words.named_columns;
+  named.insert(named.begin(), {"--key", items->keys});
+  named.push_back({"--select", words.select});
+  for (const auto& [option, columns, input] : named) {
+    const auto those = input ? std::vector{inputs[*input]} : inputs;
+    Status there =
+        check_column_numbers(*items, words.source, *words.beginnings, those, option, columns);
+    if (!there) return std::unexpected(there.error());
+  }
+  if (Status device = check_overwrite_device(words.output, words.output_rules); !device)
+    return std::unexpected(device.error());
   if (Status usable = check_temp_directories(words); !usable)
     return std::unexpected(usable.error());
   auto memory_bytes = memory_bytes_of(words);
   if (!memory_bytes) return std::unexpected(memory_bytes.error());
   auto compressed = compressed_format(words.compressed, words.output);
   if (!compressed) return std::unexpected(compressed.error());
-  FilesOptions options{
-      .inputs = words.inputs.empty() ? std::vector<std::string>{"-"} : words.inputs,
-      .output = words.output,
-      .compressed = *compressed,
-      .items = std::move(*items),
-      .memory_bytes = *memory_bytes,
-      .memory_scope = MemoryScope::process,
-      .temp_directories = words.temp_directories,
-      .output_rules = words.output_rules,
-      .source = words.source};
+  const auto columns =
+      api::value_of_word<ColumnRule>(words.columns, "combine columns in this way", "--columns ");
+  if (!columns) return std::unexpected(columns.error());
+  FilesOptions options{.inputs = inputs,
+                       .output = words.output,
+                       .compressed = *compressed,
+                       .items = std::move(*items),
+                       .columns = *columns,
+                       .select = words.select,
+                       .bad_rows = words.bad_rows,
+                       .memory_bytes = *memory_bytes,
+                       .memory_scope = MemoryScope::process,
+                       .temp_directories = words.temp_directories,
+                       .output_rules = words.output_rules,
+                       .source = words.source};
   if (!words.device.empty()) {
     auto loaded = load_profile(words.device);
     if (!loaded) return std::unexpected(loaded.error());
@@ -143,27 +249,94 @@ Result<FilesOptions> files_options(const RunWords& words) {
   return options;
 }
 
+RunSummary summary_of(const SortStats& stats) {
+  return summary_of_items(stats);
+}
+RunSummary summary_of(const MergeFilesStats& stats) {
+  return summary_of_items(stats);
+}
+RunSummary summary_of(const JoinFilesStats& stats) {
+  return summary_of_items(stats);
+}
+RunSummary summary_of(const JoinLinesStats& stats) {
+  return summary_of_items(stats);
+}
+RunSummary summary_of(const GroupFilesStats& stats) {
+  return {.run = stats, .bytes = stats.bytes, .items = stats.groups, .noun = "groups"};
+}
+RunSummary summary_of(const DrawFilesStats& stats) {
+  return summary_of_items(stats);
+}
+RunSummary summary_of(const PartitionFilesResult& result) {
+  return summary_of_parts(result);
+}
+RunSummary summary_of(const SplitFilesResult& result) {
+  return summary_of_parts(result);
+}
+
+std::string describe(const RunSummary& summary, const ItemFormat& items) {
+  const char* const noun = summary.noun != nullptr  ? summary.noun
+                           : items.csv              ? "rows"
+                           : items.name == "lines"  ? "lines"
+                           : items.name == "jsonl"  ? "lines"
+                           : items.name == "record" ? "records"
+                                                    : "items";
+  const uint64_t temporary_bytes = summary.run.temp_bytes;
+  return fmt::format(
+      "{}, {} {} in {}, {} of memory, {}", bytes_text(summary.bytes), grouped(summary.items), noun,
+      duration_text(summary.run.seconds), bytes_text(summary.run.peak_rss_bytes),
+      temporary_bytes == 0 ? "no temporaries" : bytes_text(temporary_bytes) + " of temporaries");
+}
+
 int carry_out(const std::string& command, const RunWords& words, FilesOptions& options,
-              const std::function<Status()>& work) {
+              const std::function<Result<RunSummary>()>& work) {
   StopOptions stop = stop_options(command, options.output, options.output_rules);
   stop.reads_stdin = std::ranges::find(options.inputs, "-") != options.inputs.end();
   StopSignals signals(stop);
   options.cancel = &signals.flag();
   const Status done = [&]() -> Status {
+    if (words.orders && words.output == "-" && ::isatty(STDOUT_FILENO) == 1 &&
+        words.format.name != "lines" && words.format.name != "record")
+      return misuse("print items of " + words.format.name + " on a terminal", "standard output",
+                    "-o FILE, or | od");
     ProgressLine line(words.telling);
-    for (const std::string& notice :
-         {memory_notice(words),
-          words.telling.quiet ? std::string()
-                              : binary_notice(options.inputs, options.items, options.source),
-          uncompressed_notice(words.compressed, words.output, words.can_compress)}) {
-      if (!notice.empty()) line.tell(command, notice);
+    std::vector<std::string> notices;
+    if (!words.telling.quiet) {
+      notices = input_notices(options, *words.beginnings,
+                              {.orders = words.orders,
+                               .groups = words.groups,
+                               .header = !words.format.text.no_header,
+                               .keys = words.takes_keys});
+      for (const NamedColumns& named : words.named_columns) {
+        const auto inputs =
+            named.input ? std::vector{options.inputs[*named.input]} : options.inputs;
+        std::string notice =
+            member_notice(options, *words.beginnings, inputs, named.option, named.columns);
+        if (notice.empty() && named.input)
+          notice = field_notice(options, *words.beginnings, inputs.front(), named.columns, true,
+                                words.field_hint);
+        if (notice.empty()) continue;
+        notices.push_back(std::move(notice));
+        break;  // one mistake
+      }
+    }
+    words.beginnings->clear();
+    notices.push_back(memory_notice(words));
+    notices.push_back(uncompressed_notice(words.compressed, words.output, words.can_compress));
+    for (const std::string& notice : notices) {
+      if (!notice.empty()) line.tell(command, as_typed(notice));
     }
     options.notice = [&](const std::string& text) { line.tell(command, text); };
     if (line.wanted()) options.progress = [&](const FilesProgress& now) { line.show(now); };
     const auto share =
         take_of_memory_pool(words, options.memory_bytes, options.cancel, options.notice);
     if (!share) return std::unexpected(share.error());
-    return work();
+    const auto summary = work();
+    if (!summary) return std::unexpected(summary.error());
+    line.clear();
+    if (line.wanted() && becomes_a_file(options.output))
+      line.tell(command, describe(*summary, options.items));
+    return {};
   }();
   if (done) return exit_ok;
   if (done.error().code == ErrorCode::interrupted && signals.caught() != 0) return signals.die();

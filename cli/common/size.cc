@@ -32,11 +32,15 @@ Result<uint64_t> parse_size(const char* option, std::string_view text, uint64_t 
   const char* const end = text.data() + text.size();
   double number = 0;
   const auto [rest, problem] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
-  if (problem != std::errc{} || !(number > 0)) return no_size;
+  if (problem != std::errc{} || number < 0) return no_size;
+  const auto refuse = [&](const char* hint) {
+    return misuse("use this size", std::string(option) + " " + std::string(text), hint);
+  };
+  if (number == 0) return refuse("more than 0, as in 512M");
   const std::string_view suffix(rest, end);
   double bytes = 0;
   if (suffix == "%") {
-    if (number > 100) return no_size;
+    if (number > 100) return refuse("at most 100%");
     bytes = static_cast<double>(memory_bytes) * number / 100;
   } else {
     const uint64_t unit = suffix.empty() ? unit_bytes : unit_of(suffix);

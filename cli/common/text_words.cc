@@ -1,9 +1,13 @@
 #include "cli/common/text_words.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <memory>
+#include <ranges>
 #include <string_view>
 #include <utility>
 
@@ -14,12 +18,19 @@
 namespace penstock::cli {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, char>, 6> sorts = {{{"general-numeric", 'g'},
-                                                                     {"human-numeric", 'h'},
-                                                                     {"month", 'M'},
-                                                                     {"numeric", 'n'},
-                                                                     {"random", 'R'},
-                                                                     {"version", 'V'}}};
+// The letter, or the word in place of one, that each --sort stands for.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> sorts = {
+    {{"general-numeric", "g"},
+     {"hex", ":hex"},
+     {"human-numeric", "h"},
+     {"ip", ":ip"},
+     {"month", "M"},
+     {"natural", ":natural"},
+     {"numeric", "n"},
+     {"random", "R"},
+     {"semver", ":semver"},
+     {"time", ":time"},
+     {"version", "V"}}};
 
 Result<std::optional<char>> separator_of(const TextWords& words) {
   if (!words.separator) return std::optional<char>();
@@ -43,35 +54,46 @@ Result<std::string> letters_of(const TextWords& words) {
   }
   if (words.sort.empty()) return letters;
   for (const auto& [word, letter] : sorts) {
-    if (word == words.sort) return letters + letter;
+    if (word == words.sort) return letters.append(letter);
   }
   return misuse("sort in this way", "--sort=" + words.sort,
-                "general-numeric, human-numeric, month, numeric, random or version");
+                fmt::format("one of {}", fmt::join(sorts | std::views::keys, ", ")));
 }
 
 }  // namespace
 
-void add_line_words(Parser& parser, TextWords& words) {
+void add_line_words(Parser& parser, TextWords& words, bool orders) {
   using api::option;
   parser.group("Input and output");
   add_option(parser, option<ItemFormat>("separator"), words.separator);
   add_flag(parser, option<ItemFormat>("csv"), words.csv);
   parser.add_flag("--tsv", words.tsv, "like --csv, but with tabs between fields")
       .in(modes::all_items & ~modes::keys_shown);
+  add_option(parser, option<ItemFormat>("quote"), words.quote);
+  add_option(parser, option<ItemFormat>("escape"), words.escape);
+  add_flag(parser, option<ItemFormat>("lenient"), words.lenient);
   add_flag(parser, option<ItemFormat>("header_lines"), words.header)
       .values_like([](const std::string& word) {
         return !word.empty() && word.find_first_not_of("0123456789") == word.npos;
       });
-  add_flag(parser, option<ItemFormat>("locale"), words.locale)
-      .values_like([](const std::string& word) {
-        return word == "C" || word == "POSIX" || word.find("_") == 2 ||
-               word.find(".UTF-8") != word.npos;
-      });
+  parser
+      .add_flag("--no-header", words.no_header,
+                "the first line is data; keys are numbers of columns")
+      .in(modes::all_items & ~modes::keys_shown & ~modes::cluster);
+  if (orders) {
+    add_flag(parser, option<ItemFormat>("locale"), words.locale)
+        .values_like([](const std::string& word) {
+          return word == "C" || word == "POSIX" || word.find("_") == 2 ||
+                 word.find(".UTF-8") != word.npos;
+        });
+    add_option(parser, option<ItemFormat>("time_format"), words.time_format);
+    add_option(parser, option<ItemFormat>("number_format"), words.number_format);
+  }
   add_flag(parser, option<ItemFormat>("zero_terminated"), words.zero);
 }
 
 void add_text_words(Parser& parser, TextWords& words, bool short_human) {
-  if (short_human) parser.give_up_short_help();
+  if (short_human) parser.give_up_short_forms();
   constexpr unsigned not_on_cluster = modes::all_items & ~modes::cluster;
   add_line_words(parser, words);
   parser.group("Order");
@@ -80,12 +102,14 @@ void add_text_words(Parser& parser, TextWords& words, bool short_human) {
   parser
       .add_flag("-g,--general-numeric-sort", words.general,
                 "lines: compare numbers such as 1e3, 0x1F, inf, nan")
+      .rare()
       .in(modes::all_items);
   parser
       .add_flag(short_human ? "-h,--human-numeric-sort" : "--human-numeric-sort", words.human,
                 "lines: compare sizes such as 2K, 1G")
       .in(not_on_cluster);
   parser.add_flag("-M,--month-sort", words.month, "lines: compare month names, JAN to DEC")
+      .rare()
       .in(not_on_cluster);
   parser
       .add_flag("-V,--version-sort", words.version,
@@ -96,17 +120,24 @@ void add_text_words(Parser& parser, TextWords& words, bool short_human) {
   parser
       .add_option("--sort", words.sort,
                   "lines: -g, -h, -M, -n, -R or -V by name: general-numeric, human-numeric, "
-                  "month, numeric, random or version")
+                  "month, numeric, random or version; or as a key's :time, :ip, :natural, :semver "
+                  "or :hex")
       .value_name("HOW")
+      .offers({"general-numeric", "hex", "human-numeric", "ip", "month", "natural", "numeric",
+               "random", "semver", "time", "version"})
+      .rare()
       .in(modes::all_items);
   parser.add_flag("-b,--ignore-leading-blanks", words.blanks, "ignore leading blanks")
+      .rare()
       .in(modes::all_items);
   parser
       .add_flag("-d,--dictionary-order", words.dictionary,
                 "compare only letters, digits and blanks")
+      .rare()
       .in(modes::all_items);
   parser.add_flag("-f,--ignore-case", words.ignore_case, "ignore case").in(modes::all_items);
   parser.add_flag("-i,--ignore-nonprinting", words.printable, "compare only printable characters")
+      .rare()
       .in(not_on_cluster);
 }
 
@@ -133,11 +164,18 @@ Status apply_text_words(const TextWords& words, ItemFormat& items) {
   auto header = header_lines(words);
   if (!header) return std::unexpected(header.error());
   if (words.csv && words.tsv) return misuse("be both", "--csv --tsv", "one of them");
+  if (*header > 0 && words.no_header)
+    return misuse("be both", "--header --no-header", "one of them");
   items.letters = *letters;
   items.separator = *separator;
   items.csv = words.rows();
+  items.quote = words.quote;
+  items.escape = words.escape;
+  items.lenient = words.lenient;
   if (words.tsv && !items.separator) items.separator = '\t';
   if (!words.locale.empty()) items.locale = words.locale == "true" ? "" : words.locale;
+  items.time_format = words.time_format;
+  items.number_format = words.number_format;
   items.header_lines = *header;
   items.zero_terminated = words.zero;
   return {};

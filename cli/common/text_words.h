@@ -17,8 +17,13 @@ struct TextWords {
   std::string sort;                      // --sort=WORD
   bool zero = false;
   bool csv = false, tsv = false;
+  std::string quote, escape;  // a character, or --quote none
+  bool lenient = false;
   std::string header;  // --header[=LINES]
+  bool no_header = false;
   std::string locale;  // --locale[=NAME]; "true": the environment's; empty: C
+  std::string time_format;
+  std::string number_format;
   bool blanks = false, dictionary = false, ignore_case = false, printable = false;
   bool general = false, human = false, month = false, numeric = false, random = false,
        version = false;
@@ -26,9 +31,9 @@ struct TextWords {
   bool rows() const { return csv || tsv; }
 };
 
-// Declares the options for the form of lines: -t, -z, --csv, --tsv, --header. `words` must outlive
-// the parsing.
-void add_line_words(Parser& parser, TextWords& words);
+// Declares the options for the form of lines: -t, -z, --csv, --tsv, --header, --no-header. `words`
+// must outlive the parsing. `orders`: --locale as well.
+void add_line_words(Parser& parser, TextWords& words, bool orders = true);
 // Declares those and the options for their order. `short_human`: -h is --human-numeric-sort, not
 // the help.
 void add_text_words(Parser& parser, TextWords& words, bool short_human);

@@ -1,7 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include "io/engine.h"
 #include "io/file.h"
@@ -22,6 +26,16 @@ inline Status write_file(const std::string& path, const std::string& text,
   auto file = io::File::create_output(path, {.caching = io::Caching::buffered, .rules = rules});
   if (!file) return std::unexpected(file.error());
   return write_file(*file, text);
+}
+
+// Returns whether a file is there that has bytes, but does not begin so.
+inline bool holds_something_else(const std::string& path, std::string_view beginning) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  std::string first(beginning.size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(first.data(), static_cast<std::streamsize>(first.size()));
+  return file.gcount() > 0 && first != beginning;
 }
 
 }  // namespace penstock::cli

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "base/wrapped.h"
 #include "cli/common/command.h"
 #include "cli/common/output_words.h"
 #include "cli/common/print.h"
@@ -63,15 +64,15 @@ double in_gib(uint64_t bytes) {
 }
 
 std::string place_text(const std::optional<FileDevice::ZoneExtent>& place) {
-  if (!place) return "the file system does not tell where";
+  if (!place) return "place unknown";
   if (place->pieces == 1) return fmt::format("in one piece, at {:.1f} GiB", in_gib(place->begin));
-  return fmt::format("not contiguous: {} pieces, the first at {:.1f} GiB", place->pieces,
-                     in_gib(place->begin));
+  return fmt::format("{} pieces, from {:.1f} GiB on", place->pieces, in_gib(place->begin));
 }
 
 std::string delay_text(const DelayFit& fit) {
-  return fmt::format("{:>10.1f}  {:>9.1f} to {:>9.1f}", fit.seconds * 1e6, fit.low_seconds * 1e6,
-                     fit.high_seconds * 1e6);
+  return fmt::format("{:>9.1f}  {:>9.1f} to {:>9.1f}   {:<11} {:>4.1f} %", fit.seconds * 1e6,
+                     fit.low_seconds * 1e6, fit.high_seconds * 1e6,
+                     fit.significant() ? "yes" : "no", fit.error * 100);
 }
 
 // The result in a sentence or two.
@@ -81,8 +82,8 @@ std::string verdict(const Measurement& measurement) {
   if (!measurement.any_delay()) {
     return fmt::format(
         "The switch delay is too small to measure: over all shapes it is at most {:.1f} us, "
-        "which costs\nruns of 2 MiB {:.1f} %. The profile says 0: on this disk, plan for few "
-        "passes, not for long runs.\n",
+        "which costs runs of 2 MiB {:.1f} %. The profile says 0: on this disk, plan for few "
+        "passes, not for long runs.",
         std::max(0.0, fit.high_seconds) * 1e6, std::max(0.0, lost) * 100);
   }
   size_t told = 0;
@@ -96,12 +97,12 @@ std::string verdict(const Measurement& measurement) {
                                  : "The others are too small to measure, and 0 in the profile. ";
   return fmt::format(
       "A switch delay was found in {} of {} shapes, {:.3g} ms at most. {}Runs of {:.2f} MiB lose "
-      "half of\nthe speed.\n",
+      "half of the speed.",
       told, measurement.shapes.size(), most * 1e3, others,
       most / fit.seconds_per_byte / static_cast<double>(MiB));
 }
 
-void print_table(const DiskArguments& arguments, const Found& found) {
+void print_speeds(const DiskArguments& arguments, const Found& found) {
   const Measurement& measured = found.measurement;
   if (!found.file.emulated.empty()) print("EMULATED, not the real disk: {}\n", found.file.emulated);
   print("{}: {:.2f} GiB in {} files, direct, random data\n\n", printable(arguments.directory),
@@ -118,21 +119,18 @@ void print_table(const DiskArguments& arguments, const Found& found) {
         gb(measured.write_bytes_per_s));
 
   print(
-      "switch delay in us: the slope of time per byte over 1 / run length, and its interval of "
-      "99.5 %\n"
-      "inputs  outputs      delay   from         to     told from 0   noise   reads and writes at "
-      "once\n");
+      "switch delay in us: the slope of time per byte over 1 / run length, and its\n"
+      "interval of 99.5 %; at once: reads and writes together\n"
+      "inputs  outputs     delay       from        to      is not 0  noise  at once\n");
   for (const Measurement::Shape& shape : measured.shapes) {
-    print("{:>6}  {:>7} {}     {:<11} {:>4.1f} %   {:.2f} x\n", shape.inputs, shape.outputs,
-          delay_text(shape.fit), shape.fit.significant() ? "yes" : "no", shape.fit.error * 100,
+    print("{:>6}  {:>7} {}   {:.2f} x\n", shape.inputs, shape.outputs, delay_text(shape.fit),
           shape.at_once);
   }
-  print("all together    {}     {:<11} {:>4.1f} %\n", delay_text(measured.together),
-        measured.together.significant() ? "yes" : "no", measured.together.error * 100);
-  print("{}", verdict(measured));
+  print("all together    {}\n", delay_text(measured.together));
+  print("{}\n", wrapped(verdict(measured), 0));
   if (measured.together.error > noise_max) {
     print(
-        "The times vary by {:.0f} %: other programs use the disk or the processors. Measure "
+        "The times vary by {:.0f} %: other programs use the disk or the processors.\nMeasure "
         "again.\n",
         measured.together.error * 100);
   }
@@ -209,7 +207,7 @@ Result<Found> measure_disk(const DiskArguments& arguments, const StopSignals& si
   return found;
 }
 
-int run(const DiskArguments& arguments) {
+int run_disk(const DiskArguments& arguments) {
   const StopSignals signals(
       {.command = "disk", .outcome = "its files are removed, and nothing was saved"});
   // The output is created first, so that a bad path fails before minutes of measuring. An output
@@ -237,7 +235,7 @@ int run(const DiskArguments& arguments) {
   if (arguments.json) {
     print("{}", json);
   } else {
-    print_table(arguments, *found);
+    print_speeds(arguments, *found);
   }
   return exit_ok;
 }
@@ -247,22 +245,26 @@ int run(const DiskArguments& arguments) {
 Command add_disk(Parser& program) {
   auto arguments = std::make_shared<DiskArguments>();
   DiskArguments& a = *arguments;
-  Parser parser = program.add_subcommand(
-      "disk", "measure a disk: its speeds, and the cost of switching between streams");
-  parser.footer(
-      "Writes random data to nameless files in DIR and reads them back, several times, past the\n"
-      "page cache. The files vanish when the program ends, even by a signal. Takes about a minute\n"
-      "on a fast disk, some minutes on a slow one. docs/disks.md explains the table and the file.");
-  parser.add_option("DIR", a.directory, "a directory on the disk").required();
+  Parser parser = program.add_subcommand("disk", "measure the speeds and the seeks of a disk");
+  parser.describe(
+      {.examples = {{"penstock disk . -o profile.json",
+                     "measure the disk of this directory, for penstock plan --device"},
+                    {"penstock disk . --quick", "a rough measurement: seconds on a fast disk"}},
+       .notes = {"Writes random data to nameless files in DIR and reads them back, several times, "
+                 "past the page cache. The files vanish when the program ends, even by a signal. "
+                 "Takes about a minute on a fast disk, some minutes on a slow one. docs/disks.md "
+                 "explains the table and the file."}});
+  parser.add_option("DIR", a.directory, "a directory on the disk").required("/tmp");
   parser.add_option(
       "--size", a.size,
       "space to use; should be several times the disk's caches (default 4G, with --quick 512M)");
   parser.add_option("-o,--output", a.output, "save the profile, for penstock plan --device");
   add_output_words(parser, a.output_rules);
   parser.add_option("--name", a.name, "name of the profile (default: \"disk of DIR\")");
-  parser.add_flag("--quick", a.quick, "measure only some seconds: fewer streams and repetitions");
+  parser.add_flag("--quick", a.quick,
+                  "measure roughly: fewer streams and repetitions, some 10 GB of traffic");
   parser.add_flag("--json", a.json, "print the profile and all measurements as JSON");
-  return {parser, [arguments] { return run(*arguments); }};
+  return {parser, [arguments] { return run_disk(*arguments); }};
 }
 
 }  // namespace penstock::cli

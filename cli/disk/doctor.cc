@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/amounts.h"
+#include "base/wrapped.h"
 #include "cli/common/command.h"
 #include "cli/common/print.h"
 #include "io/engine.h"
@@ -66,17 +67,17 @@ Fact limit_fact(const char* key, const char* label, const std::optional<uint64_t
 }
 
 Fact size_fact(const char* key, const char* label, const std::optional<uint64_t>& bytes) {
-  if (!bytes) return {key, label, nullptr, "not told by this system"};
+  if (!bytes) return {key, label, nullptr, "unknown on this system"};
   return bytes_fact(key, label, *bytes);
 }
 
 Fact number_fact(const char* key, const char* label, const std::optional<uint64_t>& number) {
-  if (!number) return {key, label, nullptr, "not told by this system"};
+  if (!number) return {key, label, nullptr, "unknown on this system"};
   return {key, label, *number, std::to_string(*number)};
 }
 
 Fact text_fact(const char* key, const char* label, const std::optional<std::string>& text) {
-  if (!text) return {key, label, nullptr, "not told by this system"};
+  if (!text) return {key, label, nullptr, "unknown on this system"};
   return {key, label, *text, *text};
 }
 
@@ -86,7 +87,7 @@ Fact ability_fact(const char* key, const char* label, bool works, const std::str
   return {key, label, {{"works", works}, {"detail", detail}}, text};
 }
 
-std::string words_of(const os::CpuFeatures& cpu) {
+std::string words_of_cpu(const os::CpuFeatures& cpu) {
   std::string words;
   auto add = [&](bool has, const char* word) {
     if (has) words += (words.empty() ? "" : " ") + std::string(word);
@@ -116,7 +117,7 @@ void examine_system(const os::Limits& limits, Diagnosis& diagnosis) {
        "System",
        {{"kernel", "kernel", limits.kernel_release, limits.kernel_release},
         number_fact("cores_usable", "cores for this process", limits.cores_usable),
-        text_fact("cpu_features", "processor features", words_of(limits.cpu)),
+        text_fact("cpu_features", "processor features", words_of_cpu(limits.cpu)),
         bytes_fact("memory_bytes", "memory", limits.memory_bytes),
         bytes_fact("memory_available_bytes", "memory available", limits.memory_available_bytes),
         limit_fact("cgroup_bytes_max", "memory cgroup's limit", limits.cgroup_bytes_max),
@@ -186,7 +187,7 @@ std::string why_chosen(pool::Use use, pool::Mechanism mechanism, bool small_bloc
                : "uffd_move would move small blocks faster, but cannot be used here";
   }
   if (use == pool::Use::same_thread) {
-    return "one thread moves its own blocks, huge pages whole; nothing is left mapped behind it";
+    return "one thread moves its own blocks, huge pages whole, and leaves nothing mapped";
   }
   return mechanism == pool::Mechanism::shared
              ? "both threads run on while blocks move"
@@ -303,7 +304,7 @@ Diagnosis examine(const std::string& directory) {
   return diagnosis;
 }
 
-void print_json(const Diagnosis& diagnosis) {
+void print_diagnosis_json(const Diagnosis& diagnosis) {
   Json object = {{"version", 1}};
   for (const Section& section : diagnosis.sections) {
     Json& facts = object[section.key] = Json::object();
@@ -318,7 +319,7 @@ void print_json(const Diagnosis& diagnosis) {
   print("{}\n", object.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
-void print_text(const Diagnosis& diagnosis) {
+void print_diagnosis(const Diagnosis& diagnosis) {
   // Width of the longest label and a blank.
   size_t width = 0;
   for (const Section& section : diagnosis.sections) {
@@ -329,12 +330,14 @@ void print_text(const Diagnosis& diagnosis) {
     width = std::max(width, std::string_view(choice.what).size() + 1);
   for (const Section& section : diagnosis.sections) {
     print("{}\n", section.title);
-    for (const Fact& fact : section.facts) print("  {:<{}}{}\n", fact.label, width, fact.text);
+    for (const Fact& fact : section.facts)
+      print("  {:<{}}{}\n", fact.label, width, wrapped(fact.text, width + 2));
     print("\n");
   }
   print("Chosen\n");
   for (const Choice& choice : diagnosis.choices) {
-    print("  {:<{}}{}: {}\n", choice.what, width, choice.chosen, choice.why);
+    print("  {:<{}}{}\n", choice.what, width,
+          wrapped(choice.chosen + ": " + choice.why, width + 2));
   }
   if (!diagnosis.blocks_move) {
     print(
@@ -344,7 +347,7 @@ void print_text(const Diagnosis& diagnosis) {
     return;
   }
   print("\nTo go faster\n");
-  for (const std::string& advice : diagnosis.advice) print("  {}\n", advice);
+  for (const std::string& advice : diagnosis.advice) print("  {}\n", wrapped(advice, 4, 2));
   if (diagnosis.advice.empty()) print("  nothing to change\n");
 }
 
@@ -356,14 +359,18 @@ Command add_doctor(Parser& program) {
     bool json = false;
   };
   auto arguments = std::make_shared<Arguments>();
-  Parser parser =
-      program.add_subcommand("doctor", "report what this machine supports, and how to go faster");
+  Parser parser = program.add_subcommand("doctor", "report what this machine supports");
+  parser.describe(
+      {.examples = {{"penstock doctor",
+                     "what works on this machine, and what would make it faster"},
+                    {"penstock doctor -T /var/tmp", "the same for temporaries on another disk"}},
+       .exit_codes = {{0, "Penstock works here"}, {1, "it does not"}, {2, "any error"}}});
   parser.add_option("-T,--temporary-directory", arguments->directory,
                     "the folder for temporaries to check (default: the one that sort uses)");
   parser.add_flag("--json", arguments->json, "print the report as JSON");
   return {parser, [arguments] {
             Diagnosis diagnosis = examine(arguments->directory);
-            arguments->json ? print_json(diagnosis) : print_text(diagnosis);
+            arguments->json ? print_diagnosis_json(diagnosis) : print_diagnosis(diagnosis);
             return diagnosis.blocks_move ? exit_ok : exit_incomplete;
           }};
 }

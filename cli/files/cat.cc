@@ -38,6 +38,8 @@ int report_output(const Error& error) {
 int run_cat(const CatArguments& arguments) {
   const auto compressed = compressed_format(arguments.compressed, arguments.output);
   if (!compressed) return report("cat", compressed.error());
+  if (Status device = check_overwrite_device(arguments.output, arguments.output_rules); !device)
+    return report("cat", device.error());
   auto sink =
       open_sink(arguments.output, {.sync = arguments.output_rules.sync,
                                    .overwrite_device = arguments.output_rules.overwrite_device,
@@ -90,10 +92,15 @@ Command add_cat(Parser& program) {
   add_compressed_word(parser, arguments->compressed);
   add_output_words(parser, arguments->output_rules);
   add_source_words(parser, arguments->source);
-  parser.footer("Compressed data (" + source::codec_names() +
-                ") are recognized by their first bytes.\n"
-                "The readable part of a damaged input is written; the next inputs follow.\n"
-                "Exit codes: 0 done, 1 an input could not be read in whole, 2 any other error.");
+  parser.describe(
+      {.examples = {{"penstock cat january.gz february.zst -o year.txt",
+                     "decompress two files into one"},
+                    {"penstock cat access.log.gz | wc -l", "count the lines of a compressed file"}},
+       .notes = {"Compressed data (" + source::codec_names() +
+                 ") are recognized by their first bytes. The readable part of a damaged input is "
+                 "written; the next inputs follow."},
+       .exit_codes = {
+           {0, "done"}, {1, "an input could not be read in whole"}, {2, "any other error"}}});
   return {parser, [arguments] {
             if (arguments->inputs.empty()) arguments->inputs = {"-"};
             return run_cat(*arguments);

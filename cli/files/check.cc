@@ -4,13 +4,16 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/printable.h"
-#include "cli/common/binary_input.h"
+#include "cli/common/column_numbers.h"
 #include "cli/common/command.h"
 #include "cli/common/format_options.h"
+#include "cli/common/input_notices.h"
 #include "cli/common/print.h"
 #include "cli/common/source_words.h"
+#include "cli/common/table_guess.h"
 #include "files/run/walk.h"
 #include "interfaces/api/item_format.h"
 #include "penstock/files.h"
@@ -34,7 +37,7 @@ std::string place_of_disorder(const FilesOptions& files, uint64_t item) {
   const auto format = api::format_of(files.items);
   if (!format) return fmt::format("item {}", item + 1);
   const uint64_t row = format->header_lines + item + 1;
-  if (!format->framing().quote) return items::Place{row, row}.text(*format);
+  if (!format->framing().spans_lines) return items::Place{row, row}.text(*format);
   const files::FilesOptions look{files, *format};
   uint64_t passed = 0;
   const auto found = files::find_row(look, files::named_files(look),
@@ -42,8 +45,8 @@ std::string place_of_disorder(const FilesOptions& files, uint64_t item) {
   return found ? found->place.text(*format) : fmt::format("row {}", row);
 }
 
-void print_text(const CheckArguments& arguments, const FilesOptions& files,
-                const FileCheck& result) {
+void print_result(const CheckArguments& arguments, const FilesOptions& files,
+                  const FileCheck& result) {
   std::string order = "sorted";
   std::string duplicates = fmt::format("{} duplicates", result.duplicates);
   if (!result.sorted()) {
@@ -56,22 +59,33 @@ void print_text(const CheckArguments& arguments, const FilesOptions& files,
 }
 
 int run_check(const CheckArguments& arguments) {
-  const auto items = arguments.format.items(arguments.descending);
+  const std::vector<std::string> inputs = {arguments.input};
+  FormatOptions format = arguments.format;
+  Beginnings beginnings;
+  if (Status keys = prepare_for_keys(format.keys, inputs, arguments.source, beginnings, format);
+      !keys)
+    return report("check", keys.error());
+  const auto items = format.items(arguments.descending);
   if (!items) return report("check", items.error());
-  const std::string notice =
-      arguments.quiet ? std::string() : binary_notice({arguments.input}, *items, arguments.source);
-  if (!notice.empty())
-    print_to(stderr, "{}: {}\n", called("check"), printable(notice, std::string::npos));
-  const FilesOptions files{.inputs = {arguments.input},
+  if (Status columns =
+          check_column_numbers(*items, arguments.source, beginnings, inputs, "--key", items->keys);
+      !columns)
+    return report("check", columns.error());
+  const FilesOptions files{.inputs = inputs,
                            .items = *items,
                            .memory_scope = MemoryScope::process,
                            .source = arguments.source};
+  if (!arguments.quiet) {
+    for (const std::string& notice :
+         input_notices(files, beginnings, {.header = !format.text.no_header}))
+      print_to(stderr, "{}: {}\n", called("check"), printable(as_typed(notice), std::string::npos));
+  }
   const auto result = check_file(files, arguments.threads);
   if (!result) return report("check", result.error());
   if (arguments.json) {
     print("{}\n", to_json(*result, arguments.input, *items));
   } else {
-    print_text(arguments, files, *result);
+    print_result(arguments, files, *result);
   }
   return result->sorted() ? exit_ok : exit_disorder;
 }
@@ -79,22 +93,27 @@ int run_check(const CheckArguments& arguments) {
 }  // namespace
 
 Command add_check(Parser& program) {
-  Parser parser = program.add_subcommand(
-      "check", "check whether a file is sorted; count its items and print a checksum");
+  Parser parser = program.add_subcommand("check", "check an order; print a count and a checksum");
   auto arguments = std::make_shared<CheckArguments>();
-  parser.add_option("file", arguments->input, "the file to read (default -: standard input)");
+  parser.add_option("FILE", arguments->input, "the file to read (default -: standard input)");
   add_format_options(parser, arguments->format);
   add_text_words(parser, arguments->format.text, false);
-  parser.add_flag("-r,--reverse", arguments->descending, "expect descending order");
+  parser.add_flag("-r,--reverse,--desc", arguments->descending, "expect descending order");
   parser.add_flag("--json", arguments->json, "print the result as JSON");
-  parser.add_flag("--quiet", arguments->quiet, "print only errors and the result");
-  parser.add_option("--parallel", arguments->threads, "threads (default 2)").within(1, 256);
+  parser.add_flag("-q,--quiet", arguments->quiet, "print only errors and the result");
+  parser.add_option("--parallel,--threads", arguments->threads, "threads (default 2)")
+      .within(1, 256)
+      .rare();
   add_source_words(parser, arguments->source);
-  parser.footer(
-      "Duplicates are items whose whole key equals that of the item before them; they are counted "
-      "only in sorted files (--json: else null). The checksum does not depend on the order: an "
-      "input and its sorted output have the same. For records of 100 bytes it is the Sort "
-      "Benchmark's. Exit codes: 0 sorted, 1 not sorted, 2 any error.");
+  parser.describe(
+      {.examples = {{"penstock check sorted.txt", "check the order of lines, and count them"},
+                    {"penstock check --format u64 --json sorted.u64", "check numbers"}},
+       .notes =
+           {"Duplicates are items whose whole key equals that of the item before them; they "
+            "are counted only in sorted files (--json: else null). The checksum does not "
+            "depend on the order: an input and its sorted output have the same. For records of "
+            "100 bytes it is the Sort Benchmark's."},
+       .exit_codes = {{0, "sorted"}, {1, "not sorted"}, {2, "any error"}}});
   return {parser, [arguments] { return run_check(*arguments); }};
 }
 

@@ -6,32 +6,56 @@
 
 #include "base/misuse.h"
 #include "cli/common/command.h"
+#include "cli/common/compressed_word.h"
+#include "cli/common/option_words.h"
 #include "cli/common/output_words.h"
 #include "cli/common/print.h"
 #include "cli/common/source_words.h"
 #include "io/file.h"
 
 namespace penstock::cli {
-const char* const files_words_footer =
-    "Sizes are as in penstock sort: K M G T for powers of 1024, b for bytes, % for a share of the\n"
-    "memory. The guide is docs/files.md. Exit codes: 0 done, 2 any error.";
-
-void add_files_words(Parser& parser, RunWords& words, const char* inputs_help) {
+void add_files_words(Parser& parser, RunWords& words, const char* inputs_help,
+                     std::vector<Example> examples) {
+  parser.describe({.examples = std::move(examples),
+                   .notes = {"Sizes are as in penstock sort: K M G T for powers of 1024, b for "
+                             "bytes, % for a share of the memory. The guide is docs/files.md."}});
   parser.add_option("FILE", words.inputs, inputs_help);
   add_format_options(parser, words.format);
   parser.group("Memory and disk");
   add_memory_words(parser, words);
   add_memory_pool_word(parser, words);
   parser.group("Advanced");
-  parser.add_option("--device", words.device,
-                    "the disk to plan passes for: array24, hdd, sata-ssd, nvme, or a profile of "
-                    "penstock disk (default: nvme)");
+  parser
+      .add_option("--device", words.device,
+                  "the disk to plan passes for: array24, hdd, sata-ssd, nvme, or a profile of "
+                  "penstock disk (default: nvme)")
+      .offers(disk_names)
+      .rare();
   add_output_words(parser, words.output_rules);
   add_source_words(parser, words.source);
+  add_option(parser, api::option<FilesOptions>("bad_rows"), words.bad_rows);
   parser.group("Input and output");
-  parser.add_flag("--json", words.json, "print the statistics as JSON");
+  parser.add_flag("--json", words.json, "print the statistics as JSON").rare();
   add_telling_words(parser, words.telling);
-  parser.footer(files_words_footer);
+}
+
+void add_items_words(Parser& parser, RunWords& words, const char* inputs_help) {
+  words.takes_keys = false;
+  parser.add_option("FILE", words.inputs, inputs_help);
+  add_format_options(parser, words.format, words.takes_keys);
+  add_line_words(parser, words.format.text, false);
+  parser.group("Memory and disk");
+  add_option(parser, api::option<FilesOptions>("memory_bytes"), words.memory);
+  parser.group("Input and output");
+  add_source_words(parser, words.source);
+  add_output_words(parser, words.output_rules);
+  add_telling_words(parser, words.telling);
+}
+
+void add_output_file(Parser& parser, RunWords& words) {
+  parser.add_option("-o,--output", words.output,
+                    "output file; may be an input (default: standard output)");
+  add_compressed_word(parser, words.compressed);
 }
 
 int run_files(const std::string& command, const RunWords& words, const FilesWork& work) {
@@ -42,11 +66,11 @@ int run_files(const std::string& command, const RunWords& words, const FilesWork
   auto options = files_options(words);
   if (!options) return report(command, options.error());
   std::string json;
-  const int code = carry_out(command, words, *options, [&]() -> Status {
+  const int code = carry_out(command, words, *options, [&]() -> Result<RunSummary> {
     auto done = work(*options);
     if (!done) return std::unexpected(done.error());
-    json = std::move(*done);
-    return {};
+    json = std::move(done->json);
+    return done->summary;
   });
   if (code != exit_ok) return code;
   if (words.json) print("{}\n", json);

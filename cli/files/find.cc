@@ -18,6 +18,7 @@
 #include "base/bits.h"
 #include "base/misuse.h"
 #include "base/printable.h"
+#include "base/shell_word.h"
 #include "cli/common/command.h"
 #include "cli/common/print.h"
 #include "cli/common/size.h"
@@ -159,7 +160,7 @@ class JsonPrinter final : public Printer {
 };
 
 // Refuses options that contradict each other.
-Status validate(const FindArguments& arguments) {
+Status check_arguments(const FindArguments& arguments) {
   if (arguments.expressions.size() > 1) {
     return misuse("look for several expressions", "-e " + arguments.expressions[1],
                   "one with both, as in -e 'this|that'");
@@ -208,7 +209,7 @@ std::string quoted_expression(const std::string& bytes) {
 }
 
 Result<Search> prepare(const FindArguments& arguments) {
-  if (Status valid = validate(arguments); !valid) return std::unexpected(valid.error());
+  if (Status valid = check_arguments(arguments); !valid) return std::unexpected(valid.error());
   const bool has_expression = !arguments.expressions.empty();
   Search search{.text = has_expression ? arguments.expressions.front() : arguments.words.front(),
                 .files = arguments.words};
@@ -285,6 +286,21 @@ Status find_lines_in(const std::string& path, Search& search, const FindArgument
   return {};
 }
 
+// Returns the exit code. A string that was not found, and that looks like an expression, causes a
+// notice.
+int exit_code_of(const FindArguments& arguments, const Search& search, uint64_t found,
+                 bool failed) {
+  if (failed) return exit_error;
+  if (found != 0) return exit_ok;
+  const bool is_string = arguments.expressions.empty() && !arguments.perl && !arguments.fixed;
+  if (is_string && search.text.find_first_of("*+?[|^") != std::string::npos &&
+      source::Pattern::regex(search.text, false))
+    print_to(
+        stderr, "{}: {} was searched for as a string (try: -P {}, or -F without this notice)\n",
+        called("find"), printable(typed_word(search.text)), printable(typed_word(search.text)));
+  return exit_none;
+}
+
 // Runs the modes that print lines or names of files, which use no Printer.
 int run_find_lines(const FindArguments& arguments, Search& search) {
   uint64_t total = 0;
@@ -317,7 +333,7 @@ int run_find_lines(const FindArguments& arguments, Search& search) {
     }
     if (std::ferror(stdout) != 0) break;  // main() says so
   }
-  return failed ? exit_error : total != 0 ? exit_ok : exit_none;
+  return exit_code_of(arguments, search, total, failed);
 }
 
 int run_find(const FindArguments& arguments) {
@@ -347,7 +363,7 @@ int run_find(const FindArguments& arguments) {
     if (std::ferror(stdout) != 0) break;  // main() says so
   }
   printer->end(total);
-  return failed ? exit_error : total != 0 ? exit_ok : exit_none;
+  return exit_code_of(arguments, *search, total, failed);
 }
 
 }  // namespace
@@ -372,18 +388,25 @@ Command add_find(Parser& program) {
   parser.add_flag("-c,--count", a.count, "print only the number of matches; with -n: of lines");
   parser.add_flag("-o,--only-matching", a.only_matching, "print OFFSET:MATCH; with -n: LINE:MATCH");
   parser.add_flag("--json", a.json, "print one JSON object");
-  parser.add_option("--window", a.window,
-                    "longest candidate of an expression in pipes and compressed data (default 8M; "
-                    "memory grows with it); plain files have no limit");
+  parser
+      .add_option("--window", a.window,
+                  "longest candidate of an expression in pipes and compressed data (default 8M; "
+                  "memory grows with it); plain files have no limit")
+      .rare();
   add_source_words(parser, a.source);
   parser.add_option("--block", a.block_bytes, "bytes of a block (a power of two; default 1M)")
       .hidden();
-  parser.footer(
-      "Matches are leftmost and do not overlap. With several files each line begins with FILE:.\n"
-      "Compressed data are decompressed; offsets count decompressed bytes. A candidate longer "
-      "than\n"
-      "--window is an error, never a missed match.\n"
-      "Exit codes: 0 found, 1 not found, 2 any error.");
+  parser.describe(
+      {.examples = {{"penstock find needle big.txt", "print the byte offsets of a string"},
+                    {"penstock find -n -P 'ERROR [0-9]+' server.log.gz",
+                     "print the lines of a compressed log that match an expression"},
+                    {"penstock find -c needle january.txt february.txt",
+                     "count the matches in each file"}},
+       .notes =
+           {"Matches are leftmost and do not overlap. With several files each line begins "
+            "with FILE:. Compressed data are decompressed; offsets count decompressed bytes. A "
+            "candidate longer than --window is an error, never a missed match."},
+       .exit_codes = {{0, "found"}, {1, "not found"}, {2, "any error"}}});
   return {parser, [arguments] { return run_find(*arguments); }};
 }
 

@@ -63,7 +63,7 @@ Result<uint64_t> parse_count(std::string_view text) {
 // The number of items: --count, or as many as fit in --bytes.
 Result<uint64_t> count_of(const GenArguments& arguments, const items::Format& format) {
   if (arguments.count.empty() == arguments.bytes.empty()) {
-    return misuse("tell how many items to generate", "--count", "either --count or --bytes");
+    return misuse("generate an unknown number of items", "--count", "either --count or --bytes");
   }
   if (!arguments.count.empty()) return parse_count(arguments.count);
   if (!format.fixed()) return misuse("make lines of so many bytes", "--bytes", "--count");
@@ -109,6 +109,8 @@ Result<generate::Generator> generator_of(const GenArguments& arguments) {
 int run_gen(const GenArguments& arguments) {
   auto generator = generator_of(arguments);
   if (!generator) return report("gen", generator.error());
+  if (Status device = check_overwrite_device(arguments.output, arguments.output_rules); !device)
+    return report("gen", device.error());
   StopOptions stop = stop_options("gen", arguments.output, arguments.output_rules);
   if (!stop.outcome_at_once.empty()) stop.outcome = "no output was written";  // there is no input
   const StopSignals signals(stop);
@@ -128,29 +130,47 @@ int run_gen(const GenArguments& arguments) {
 
 Command add_gen(Parser& program) {
   Parser parser = program.add_subcommand("gen", "generate an input for sorts");
+  parser.describe(
+      {.examples = {{"penstock gen --format lines --count 1e5 -o lines.txt", "random lines"},
+                    {"penstock gen --format u64 --dist zipf --count 1e6 -o keys.u64",
+                     "a million numbers by Zipf's law"},
+                    {"penstock gen --format record --ascii --count 1000 -o records.txt",
+                     "records of the Sort Benchmark"}}});
   auto arguments = std::make_shared<GenArguments>();
-  add_format_options(parser, arguments->format).required();
-  parser.add_option(
-      "--dist", arguments->distribution,
-      "uniform (default) sorted reverse all-equal almost-sorted sorted-tail rootdup twodup "
-      "eightdup zipf exponential bexp low-bits-only high-bit-zero one-bucket; f32 and f64: "
-      "nan-mix; lines: common-prefix empty-heavy");
+  add_format_options(parser, arguments->format);
+  parser
+      .add_option(
+          "--dist", arguments->distribution,
+          "uniform (default) sorted reverse all-equal almost-sorted sorted-tail rootdup twodup "
+          "eightdup zipf exponential bexp low-bits-only high-bit-zero one-bucket; f32 and f64: "
+          "nan-mix; lines: common-prefix empty-heavy")
+      .offers({"uniform", "sorted", "reverse", "all-equal", "almost-sorted", "sorted-tail",
+               "rootdup", "twodup", "eightdup", "zipf", "exponential", "bexp", "low-bits-only",
+               "high-bit-zero", "one-bucket", "nan-mix", "common-prefix", "empty-heavy"});
   parser.add_option("--count", arguments->count, "number of items, as 1000000 or 1e6");
   parser.add_option("--bytes", arguments->bytes, "instead of --count: size of the output, as 8G");
   parser.add_option("--seed", arguments->seed,
                     "seed of the random items (default 1); the Sort Benchmark's records have none");
   parser.add_option("-o,--output", arguments->output, "the file to write; - is standard output")
-      .required();
+      .required("items.bin");
   parser.add_flag("--ascii", arguments->ascii, "format record: the Sort Benchmark's ASCII records");
-  parser.add_option("--start", arguments->start,
-                    "format record: number of the first record (default 0)");
-  parser.add_option("--skew", arguments->skew,
-                    "exponent of Zipf's law: for --dist zipf (default 1), or for the first eight "
-                    "bytes of the key with --format record and no --dist");
-  parser.add_option("--t", arguments->t,
-                    "--dist bexp: a bit is zero with probability 1/t (default 100)");
+  parser
+      .add_option("--start", arguments->start,
+                  "format record: number of the first record (default 0)")
+      .rare();
+  parser
+      .add_option("--skew", arguments->skew,
+                  "exponent of Zipf's law: for --dist zipf (default 1), or for the first eight "
+                  "bytes of the key with --format record and no --dist")
+      .rare();
+  parser
+      .add_option("--t", arguments->t,
+                  "--dist bexp: a bit is zero with probability 1/t (default 100)")
+      .rare();
   add_output_words(parser, arguments->output_rules);
-  parser.add_option("--parallel", arguments->threads, "threads (default 2)").within(1, 256);
+  parser.add_option("--parallel,--threads", arguments->threads, "threads (default 2)")
+      .within(1, 256)
+      .rare();
   return {parser, [arguments] { return run_gen(*arguments); }};
 }
 

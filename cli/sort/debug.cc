@@ -36,15 +36,15 @@ bool spans_fields(const TextKey& key) {
 bool begins_with_blanks(const TextKey& key) {
   if (key.start_field == 0 && key.end_field == 0 && key.end_characters > 0)
     return false;  // columns of characters
-  const bool skips_them =
-      key.skips_blanks_at_start || is_number(key) || key.compare == TextCompare::month;
+  const bool skips_them = key.skips_blanks_at_start || is_number(key) ||
+                          key.compare == TextCompare::month || items::may_be_none(key.compare);
   return !skips_them || (key.start_character > 0 && !key.skips_blanks_at_start) ||
          (key.end_characters > 0 && !key.skips_blanks_at_end);
 }
 
 constexpr std::string_view all_letters = "bdfghiMnRrV";
 
-std::string letters_of(const TextKey& key) {
+std::string letters_shown(const TextKey& key) {
   std::string letters;
   auto add = [&](bool given, char letter) {
     if (given) letters += letter;
@@ -55,7 +55,7 @@ std::string letters_of(const TextKey& key) {
   add(key.compare == TextCompare::human, 'h');
   add(key.only_printable, 'i');
   add(key.compare == TextCompare::month, 'M');
-  add(key.compare == TextCompare::numeric, 'n');
+  add(key.compare == TextCompare::numeric || key.compare == TextCompare::number, 'n');
   add(key.compare == TextCompare::random, 'R');
   add(key.reverse, 'r');
   add(key.compare == TextCompare::version, 'V');
@@ -64,10 +64,11 @@ std::string letters_of(const TextKey& key) {
 
 // The global ordering letters that no key uses.
 std::string unused_letters(const ItemFormat& items, const std::vector<TextKey>& keys) {
-  std::string given = items.letters + (items.descending ? "r" : "");
+  std::string given =
+      items.letters.substr(0, items.letters.find(':')) + (items.descending ? "r" : "");
   if (given.contains('d')) std::erase(given, 'i');
   std::string used;
-  for (const TextKey& key : keys) used += letters_of(key);
+  for (const TextKey& key : keys) used += letters_shown(key);
   if (std::ranges::any_of(keys, &TextKey::skips_blanks_at_start) &&
       std::ranges::any_of(keys, &TextKey::skips_blanks_at_end))
     used += 'b';

@@ -8,6 +8,7 @@
 
 #include "base/misuse.h"
 #include "base/random.h"
+#include "cli/common/command.h"
 #include "cli/common/modes.h"
 #include "cli/common/option_words.h"
 #include "penstock/source.h"
@@ -46,8 +47,9 @@ constexpr std::string_view long_options[] = {"ignore-leading-blanks",
                                              "help",
                                              "version"};
 
-// Completes an unambiguous abbreviation: "--rev" to "--reverse".
-std::string completed(const std::string& word) {
+// Completes an unambiguous abbreviation of GNU sort's options: "--rev" to "--reverse". Our own
+// options make more of them ambiguous, but not under the name of GNU sort.
+std::string completed(const std::string& word, const Parser& sort) {
   const std::string_view name = std::string_view(word).substr(2, word.find('=') - 2);
   std::string_view found;
   for (const std::string_view option : long_options) {
@@ -57,6 +59,7 @@ std::string completed(const std::string& word) {
     found = option;
   }
   if (found.empty()) return word;
+  if (called("sort") != "sort" && sort.has_other_name(name, found)) return word;
   return "--" + std::string(found) + word.substr(2 + name.size());
 }
 
@@ -120,8 +123,8 @@ std::vector<std::string> with_gnu_forms(std::vector<std::string> words, const Pa
     }
     if (const auto from = old_position(words[i], '+')) {
       const auto to = i + 1 < words.size() ? old_position(words[i + 1], '-') : std::nullopt;
-      made.push_back("--key=" + key_of(*from, to));
-      made.push_back("--old-key=" + old_key_of(made.back().substr(6), *from, to));
+      made.push_back("-k" + key_of(*from, to));
+      made.push_back("--old-key=" + old_key_of(made.back().substr(2), *from, to));
       i += to ? 1 : 0;
       continue;
     }
@@ -131,7 +134,7 @@ std::vector<std::string> with_gnu_forms(std::vector<std::string> words, const Pa
       made.insert(made.end(), words.begin() + static_cast<ptrdiff_t>(i), words.end());
       break;
     }
-    made.push_back(words[i].starts_with("--") ? completed(words[i]) : words[i]);
+    made.push_back(words[i].starts_with("--") ? completed(words[i], sort) : words[i]);
     if (sort.takes_next_word(made.back()) && i + 1 < words.size()) made.push_back(words[++i]);
   }
   return made;
@@ -142,13 +145,16 @@ void add_gnu_options(Parser& sort, GnuOptions& options) {
   sort.add_option("--files0-from", options.files0_from,
                   "read the names of the inputs from this file, each followed by a NUL; - is "
                   "standard input")
+      .rare()
       .in(files);
   add_option(sort, api::option<ItemFormat>("random_seed"), options.random_source);
   sort.add_option("--batch-size", options.batch_size,
-                  "ignored: how many files are merged at once follows from -S")
+                  "accepted and ignored: -S decides how many files are merged at once")
+      .rare()
       .in((modes::sorts & ~modes::merging) | modes::as_gnu);
   sort.add_option("--compress-program", options.compress_program,
                   "compress temporaries, always with LZ4 (as --compress-temporaries always)")
+      .rare()
       .in((modes::sorts & ~modes::merging) | modes::as_gnu);
   sort.add_option("--old-key", options.old_keys, "").in(modes::all_items).hidden();
 }
@@ -182,11 +188,11 @@ Result<std::vector<std::string>> inputs_from(const std::string& path) {
     if (names.back().empty() || (names.back() == "-" && path == "-")) {
       return misuse("use file name " + std::to_string(names.size()) +
                         (names.back().empty() ? ", which is empty" : ", where the names come from"),
-                    path, "names, each with one NUL behind it");
+                    path, "names, each followed by one NUL");
     }
     at = end + 1;
   }
-  if (names.empty()) return misuse("find a file name", path, "names, each with a NUL behind it");
+  if (names.empty()) return misuse("find a file name", path, "names, each followed by a NUL");
   return names;
 }
 

@@ -9,25 +9,24 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/amounts.h"
 #include "base/misuse.h"
-#include "base/printable.h"
 #include "cli/common/command.h"
 #include "cli/common/modes.h"
 #include "cli/common/print.h"
 #include "cli/common/size.h"
+#include "cli/common/table_guess.h"
+#include "cli/sort/plan_text.h"
 #include "cli/sort/sort_words.h"
 #include "files/bowtie/planner.h"
+#include "files/run/file_run.h"
 #include "files/sort/external_sort.h"
 #include "files/sort/plan/probe.h"
-#include "interfaces/api/json.h"
 #include "interfaces/api/profile_json.h"
 #include "io/emulation.h"
 #include "io/temporaries.h"
@@ -35,11 +34,12 @@
 namespace penstock::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // The exact search takes time quadratic in the number of streams: about a second for this many.
 constexpr uint32_t exact_streams_max = 4096;
 constexpr uint32_t streams_max = 1 << 24;
+
+// The device of a plan of a size without --device.
+constexpr const char* usual_device = "nvme";
 
 struct PlanArguments : SortWords {
   explicit PlanArguments(Parser of) : parser(of) {}
@@ -51,63 +51,12 @@ struct PlanArguments : SortWords {
   bool verbose = false;
 };
 
-// A phase: a pass of the planner, or the sort of the buckets.
-struct Phase {
-  std::string name;
-  bowtie::Pass pass;
-  bool sorts_buckets = false;
-  std::vector<std::string> notes;  // conditions that the model does not cover
-};
-
-struct PartitioningChoice {
-  std::string name;
-  std::string factors;
-  size_t passes = 0;
-  double seconds = 0;
-  double switches = 0;
-  bool exceeds_memory = false;
-};
-
-struct DeviceView {
-  api::ProfileFile device;
-  std::string how_known;  // source of a profile that is not from a file
-  uint64_t memory_bytes = 0;
-  double bytes = 0;
-  uint32_t inputs = 0;
-  uint32_t outputs = 0;
-  bool coarse = false;
-  std::vector<Phase> phases;
-  PartitioningChoice best;
-  double disk_bytes_max = 0;
-  std::vector<PartitioningChoice> choices;
-};
-
-struct Plans {
-  std::optional<SortPlan> sort;
-  DeviceView view;
-};
-
-// --- Numbers for people. ---
-
-std::string in_time(double seconds) {
-  if (seconds < 100) return fmt::format("{:.{}f} s", seconds, seconds < 10 ? 2 : 1);
-  const auto whole = static_cast<uint64_t>(std::llround(seconds));
-  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
-}
-std::string in_words(double run_bytes, double pass_bytes) {
-  return run_bytes < pass_bytes ? bytes_text(run_bytes) : "all";
-}
-
 // --- The device's view. ---
-
-double bytes_of(const bowtie::Pass& pass) {
-  return pass.read_bytes + pass.written_bytes;
-}
 
 // The model's own notes on a pass that it does not fully cover.
 std::vector<std::string> notes_on(const bowtie::Pass& pass, const bowtie::DeviceProfile& device) {
   if (pass.schedule.bowtie.inputs + pass.schedule.bowtie.outputs == 0) return {};
-  const double bytes = bytes_of(pass) / static_cast<double>(pass.bowties);
+  const double bytes = (pass.read_bytes + pass.written_bytes) / static_cast<double>(pass.bowties);
   return bowtie::predict(pass.schedule, bytes, device).beyond_model();
 }
 
@@ -121,9 +70,9 @@ std::string name_of_pass(const bowtie::Pass& pass) {
 
 // The phase that moves all data from files to memory and back, in `pieces` pieces, each read and
 // written in one run.
-Phase through_memory(std::string name, double bytes, uint64_t pieces, uint64_t memory_bytes,
-                     const bowtie::DeviceProfile& device) {
-  Phase phase{.name = std::move(name), .sorts_buckets = true};
+PlanPhase through_memory(std::string name, double bytes, uint64_t pieces, uint64_t memory_bytes,
+                         const bowtie::DeviceProfile& device) {
+  PlanPhase phase{.name = std::move(name), .sorts_buckets = true};
   bowtie::Pass& pass = phase.pass;
   pass.fan_in = pass.fan_out = 1;
   pass.bowties = pass.files_in = pieces;
@@ -154,7 +103,7 @@ Status plan_on_device(const DeviceTask& task, DeviceView& view) {
   view.inputs = task.inputs;
   view.outputs = task.outputs;
   const bowtie::DeviceProfile& device = view.device.profile;
-  std::optional<Phase> sorting;
+  std::optional<PlanPhase> sorting;
   if (task.buckets > 0) {
     sorting = through_memory(task.distributes ? "sort the buckets" : "sort in memory", task.bytes,
                              task.buckets, task.memory_bytes, device);
@@ -219,9 +168,11 @@ Result<DeviceView> device_for(const PlanArguments& arguments, const FilesOptions
     return view;
   }
   if (options == nullptr) {
-    return misuse("plan for no device", "--size",
-                  "--device array24, hdd, sata-ssd, nvme, or a "
-                  "profile that penstock disk has saved");
+    auto device = api::load_device(usual_device);
+    if (!device) return std::unexpected(device.error());
+    view.device = std::move(*device);
+    view.how_known = "a usual disk: --device takes another, or a profile that penstock disk saved";
+    return view;
   }
   if (auto emulated = io::emulated()) view.device.emulated = emulated->describe();
   if (sort->device && !sort->device_is_assumed) {
@@ -257,11 +208,16 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
   auto request = sort_request(arguments);
   if (!request) return std::unexpected(request.error());
   const FilesOptions* const options = &request->files;
+  print_table_notice("plan", *options, *arguments.beginnings);
   auto sort = plan_sort_files(request->files, request->sort);
   if (!sort) return std::unexpected(sort.error());
   auto view = device_for(arguments, options, &*sort);
   if (!view) return std::unexpected(view.error());
-  Plans plans{*sort, std::move(*view)};
+  Plans plans{.sort = *sort,
+              .view = std::move(*view),
+              .temp_directory = temp_directory_of(*options),
+              .has_header = options->items.header_lines > 0,
+              .output_is_whole = !request->sort.top && !request->sort.unique};
   // The planner has choices only if all of the data move.
   if (sort->method == SortMethod::empty || sort->method == SortMethod::top) return plans;
 
@@ -308,9 +264,12 @@ Result<Plans> plan_size(const PlanArguments& arguments) {
   if (!bytes) return std::unexpected(bytes.error());
   auto memory_bytes = memory_bytes_of(arguments);
   if (!memory_bytes) return std::unexpected(memory_bytes.error());
+  if (*memory_bytes < files::files_memory_bytes_min)
+    return failure(ErrorCode::out_of_memory, fmt::format("sort within {} MiB", *memory_bytes / MiB),
+                   "-S", fmt::format("at least {}M", files::files_memory_bytes_min / MiB));
   auto view = device_for(arguments, nullptr, nullptr);
   if (!view) return std::unexpected(view.error());
-  Plans plans{{}, std::move(*view)};
+  Plans plans{.view = std::move(*view)};
 
   DeviceTask task{.bytes = static_cast<double>(*bytes), .memory_bytes = *memory_bytes};
   if (arguments.inputs_wanted || arguments.outputs_wanted) {
@@ -329,6 +288,7 @@ Result<Plans> plan_size(const PlanArguments& arguments) {
     task.outputs = static_cast<uint32_t>(buckets);
     task.buckets = buckets;
     task.distributes = buckets > 1;
+    plans.sorts_size = true;
   }
   if (auto planned = plan_on_device(task, plans.view); !planned) {
     return std::unexpected(planned.error());
@@ -346,216 +306,34 @@ Result<Plans> make_plans(const PlanArguments& arguments) {
   return plan_files(arguments);
 }
 
-// --- Output. ---
-
-std::string bytes_or_none(uint64_t bytes) {
-  return bytes > 0 ? bytes_text(bytes) : "-";
-}
-
-// A size in the form of -S's value.
-std::string memory_option(uint64_t bytes) {
-  return bytes % GiB == 0 ? fmt::format("{}G", bytes / GiB) : fmt::format("{}M", bytes / MiB);
-}
-
-void print_phases(const SortPlan& plan) {
-  const bool timed = plan.device && plan.seconds > 0;
-  print("\n{:<28} {:>10} {:>10} {:>10}  {}\n", "phase", "read", "written", timed ? "time" : "",
-        timed ? "limited by" : "");
-  for (const SortPhase& phase : plan.phases) {
-    const bool bound = timed && phase.bound != PhaseBound::unknown;
-    print("{:<28} {:>10} {:>10} {:>10}  {}\n", phase.name, bytes_or_none(phase.bytes_read),
-          bytes_or_none(phase.bytes_written), timed ? in_time(phase.seconds) : "",
-          bound ? name_of(phase.bound) : "");
-  }
-  if (!timed) return;
-  print("{:<28} {:>10} {:>10} {:>10}  {}\n", "together", bytes_text(plan.bytes_read),
-        bytes_text(plan.bytes_written), in_time(plan.seconds),
-        plan.device_is_assumed ? "for a typical disk: so little data is not worth a measurement"
-                               : fmt::format("likely {} to {}", in_time(plan.seconds_low),
-                                             in_time(plan.seconds_high)));
-}
-
-void print_alternatives(const SortPlan& plan) {
-  if (plan.alternatives.empty()) return;
-  print("\n{:<28} {:>10} {:>10} {:>10}\n", "with another budget", "passes", "disk space", "time");
-  for (const SortAlternative& other : plan.alternatives) {
-    print("{:<28} {:>10} {:>10} {:>10}\n", "-S " + memory_option(other.memory_bytes), other.passes,
-          bytes_or_none(other.temp_bytes), in_time(other.seconds));
-  }
-}
-
-void print_sort(const SortPlan& plan, bool verbose) {
-  print("sort: {}\n", plan.method == SortMethod::empty ? "nothing to do" : plan.why);
-  print("  method {}, {} of input, {} passes, {} buckets\n", name_of(plan.method),
-        bytes_text(plan.input_bytes), plan.passes, plan.buckets);
-  print("  {} of temporaries beside the output, {} of memory at the peak\n",
-        bytes_text(plan.temp_bytes), bytes_text(plan.memory_bytes));
-  if (plan.temp_memory_bytes > 0)
-    print("  of the temporaries {} lie in memory (tmpfs), beside -S\n",
-          bytes_text(plan.temp_memory_bytes));
-  if (plan.compresses)
-    print("  temporaries: {} before they are compressed\n", bytes_text(plan.spilled_bytes));
-  if (verbose) print("  {} seeks\n", plan.seeks);
-  if (!plan.phases.empty()) print_phases(plan);
-  print_alternatives(plan);
-}
-
-std::string memory_text(const Phase& phase) {
-  const bowtie::Schedule& schedule = phase.pass.schedule;
-  if (phase.sorts_buckets) return bytes_text(schedule.input_memory_bytes) + ", in place";
-  return fmt::format("{} in, {} out", bytes_text(schedule.input_memory_bytes),
-                     bytes_text(schedule.output_memory_bytes));
-}
-
-std::string streams_text(const bowtie::Pass& pass) {
-  std::string text = fmt::format("{} x {}", pass.fan_in, pass.fan_out);
-  if (pass.bowties > 1) text = fmt::format("{} of {}", pass.bowties, text);
-  return text;
-}
-
-std::string algorithm_text(const Phase& phase) {
-  if (phase.sorts_buckets) return "-";
-  const bowtie::Schedule& schedule = phase.pass.schedule;
-  std::string text = bowtie::name_of(schedule.algorithm);
-  if (schedule.groups.inputs > 1) text += fmt::format(", c_r = {}", schedule.groups.inputs);
-  if (schedule.groups.outputs > 1) text += fmt::format(", c_w = {}", schedule.groups.outputs);
-  return text;
-}
-
-void print_view(const DeviceView& view) {
-  const bowtie::DeviceProfile& device = view.device.profile;
-  if (!view.device.emulated.empty()) {
-    print("EMULATED, not a real disk: {}\n", view.device.emulated);
-  }
-  print("device: {}, {:.0f} MB/s read, {:.0f} MB/s write, a switch takes {:.3g} ms\n",
-        printable(device.name), device.read_bytes_per_s / 1e6, device.write_bytes_per_s / 1e6,
-        device.switch_seconds.at(view.inputs, view.outputs) * 1e3);
-  const std::string& source = view.how_known.empty() ? device.source : view.how_known;
-  if (!source.empty()) print("  ({})\n", source);
-  print("{} through {} of memory, {} x {} files", bytes_text(view.bytes),
-        bytes_text(view.memory_bytes), view.inputs, view.outputs);
-  if (!view.best.factors.empty()) print(", in the factors {}", view.best.factors);
-  print("{}\n\n", view.coarse ? " (coarse search)" : "");
-
-  print("{:<18} {:>16} {:>10} {:>10} {:>12} {:>10} {:>9}  {:<26} {}\n", "phase", "streams", "read",
-        "written", "time", "switches", "run", "memory", "schedule");
-  for (const Phase& phase : view.phases) {
-    const bowtie::Pass& pass = phase.pass;
-    print("{:<18} {:>16} {:>10} {:>10} {:>12} {:>10.0f} {:>9}  {:<26} {}\n", phase.name,
-          streams_text(pass), bytes_text(pass.read_bytes), bytes_text(pass.written_bytes),
-          in_time(pass.seconds), pass.switches, in_words(pass.schedule.run_bytes, bytes_of(pass)),
-          memory_text(phase), algorithm_text(phase));
-  }
-  print("{:<18} {:>16} {:>10} {:>10} {:>12} {:>10.0f}\n", "together", "", "", "",
-        in_time(view.best.seconds), view.best.switches);
-  print("{:.0f} MB/s of input; at most {} on disk beside the input\n",
-        view.bytes / view.best.seconds / 1e6, bytes_text(view.disk_bytes_max));
-  for (size_t i = 0; i < view.phases.size(); ++i) {
-    for (const std::string& note : view.phases[i].notes) {
-      print("note on phase {} ({}): {}\n", i + 1, view.phases[i].name, note);
-    }
-  }
-  if (view.choices.empty()) return;
-  print("\n{:<24} {:>7} {:>12} {:>12} {:>10}\n", "other choices", "passes", "switches", "time",
-        "of ours");
-  for (const PartitioningChoice& choice : view.choices) {
-    print("{:<24} {:>7} {:>12.0f} {:>12} {:>8.2f} x{}\n", choice.name, choice.passes,
-          choice.switches, in_time(choice.seconds), choice.seconds / view.best.seconds,
-          choice.exceeds_memory ? "  (more streams than fit the memory)" : "");
-  }
-}
-
-Json phase_json(const Phase& phase) {
-  const bowtie::Pass& pass = phase.pass;
-  const bowtie::Schedule& schedule = pass.schedule;
-  const bool endless = !(schedule.run_bytes < bytes_of(pass));
-  return {{"phase", phase.name},
-          {"bowties", pass.bowties},
-          {"fan_in", pass.fan_in},
-          {"fan_out", pass.fan_out},
-          {"files_in", pass.files_in},
-          {"files_out", pass.files_out},
-          {"bytes_read", pass.read_bytes},
-          {"bytes_written", pass.written_bytes},
-          {"seconds", pass.seconds},
-          {"switches", pass.switches},
-          // null: every stream is read or written in one go.
-          {"run_bytes", endless ? Json(nullptr) : Json(schedule.run_bytes)},
-          {"input_memory_bytes", schedule.input_memory_bytes},
-          {"output_memory_bytes", schedule.output_memory_bytes},
-          {"algorithm",
-           phase.sorts_buckets ? Json(nullptr) : Json(bowtie::name_of(schedule.algorithm))},
-          {"group_inputs", schedule.groups.inputs},
-          {"group_outputs", schedule.groups.outputs},
-          {"notes", phase.notes}};
-}
-
-Json choice_json(const PartitioningChoice& choice, double best_seconds) {
-  return {{"name", choice.name},
-          {"factors", choice.factors},
-          {"passes", choice.passes},
-          {"switches", choice.switches},
-          {"seconds", choice.seconds},
-          {"over_best", best_seconds > 0 ? choice.seconds / best_seconds : 1},
-          {"exceeds_memory", choice.exceeds_memory}};
-}
-
-Json plans_json(const Plans& plans) {
-  const DeviceView& view = plans.view;
-  Json device = api::profile_json(view.device, nullptr);
-  device["delay_known"] = view.how_known.empty();
-  Json json = {{"version", 2},
-               {"command", "plan"},
-               {"sort", plans.sort ? api::plan_object(*plans.sort) : Json(nullptr)},
-               {"device", std::move(device)},
-               {"inputs", view.inputs},
-               {"outputs", view.outputs},
-               {"bytes", view.bytes},
-               {"memory_bytes", view.memory_bytes},
-               {"search", view.coarse ? "coarse" : "exact"},
-               {"factors", view.best.factors},
-               {"seconds", view.best.seconds},
-               {"switches", view.best.switches},
-               {"bytes_per_s", view.best.seconds > 0 ? view.bytes / view.best.seconds : 0},
-               {"disk_bytes_max", view.disk_bytes_max},
-               {"phases", Json::array()},
-               {"alternatives", Json::array()}};
-  for (const Phase& phase : view.phases) json["phases"].push_back(phase_json(phase));
-  for (const PartitioningChoice& choice : view.choices) {
-    json["alternatives"].push_back(choice_json(choice, view.best.seconds));
-  }
-  return json;
-}
-
-int run(const PlanArguments& arguments) {
+int run_plan(const PlanArguments& arguments) {
   Result<Plans> plans = make_plans(arguments);
   if (!plans) return report("plan", plans.error());
   if (arguments.json) {
-    // A path need not be UTF-8.
-    print("{}\n", plans_json(*plans).dump(2, ' ', false, Json::error_handler_t::replace));
-    return exit_ok;
+    print("{}\n", plans_json(*plans));
+  } else {
+    print_plans(*plans, arguments.verbose);
   }
-  if (plans->sort) print_sort(*plans->sort, arguments.verbose);
-  const bool has_view = !plans->view.phases.empty();
-  if (plans->sort && arguments.verbose && has_view) print("\n");
-  if (has_view && (!plans->sort || arguments.verbose)) print_view(plans->view);
   return exit_ok;
 }
 
 }  // namespace
 
 Command add_plan(Parser& program) {
-  Parser parser = program.add_subcommand(
-      "plan", "show the work and cost of a sort, merge or distribution, without doing it");
+  Parser parser =
+      program.add_subcommand("plan", "show the cost of a sort or merge without doing it");
   auto arguments = std::make_shared<PlanArguments>(parser);
   PlanArguments& a = *arguments;
-  parser.footer(std::string(sort_words_footer) +
-                "\n"
-                "Examples:\n"
-                "  penstock plan big.u64 --format u64 -S 1G --device profile.json\n"
-                "  penstock plan --size 8T -S 2G --device array24              a sort of 8 TiB\n"
-                "  penstock plan --size 64T --inputs 8000 -S 8G --device hdd   a merge\n"
-                "  penstock plan --size 1T --inputs 3 --outputs 100 -S 4G --device array24");
+  parser.describe(
+      {.examples =
+           {{"penstock plan big.txt -S 1G", "how a sort of this file would go, and how long"},
+            {"penstock plan big.u64 --format u64 --device profile.json",
+             "the same on a disk that penstock disk has measured"},
+            {"penstock plan --size 8T -S 2G --device array24", "a sort of 8 TiB on a disk array"},
+            {"penstock plan --size 64T --inputs 8000 -S 8G --device hdd", "a merge of 8000 files"},
+            {"penstock plan --size 1T --inputs 3 --outputs 100 -S 4G --device array24",
+             "a distribution of three files to a hundred"}},
+       .notes = {note_on_sizes}});
   add_sort_words(parser, a);
   constexpr unsigned files = modes::plan | modes::merging;
   parser.add_option("--size", a.size, "plan for an input of this size instead of files")
@@ -575,7 +353,7 @@ Command add_plan(Parser& program) {
       .add_flag("--verbose", a.verbose,
                 "also show the schedules, runs and switches on the device (docs/bowtie.md)")
       .in(files | modes::plan_of_size);
-  return {parser, [arguments] { return run(*arguments); }};
+  return {parser, [arguments] { return run_plan(*arguments); }};
 }
 
 }  // namespace penstock::cli

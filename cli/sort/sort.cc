@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,21 +15,25 @@
 
 #include "base/misuse.h"
 #include "base/printable.h"
+#include "base/shell_word.h"
 #include "cli/common/command.h"
 #include "cli/common/compressed_word.h"
 #include "cli/common/modes.h"
 #include "cli/common/output_words.h"
 #include "cli/common/print.h"
+#include "cli/common/table_guess.h"
 #include "cli/common/write_file.h"
 #include "cli/sort/debug.h"
 #include "cli/sort/sort_words.h"
 #include "cli/sort/tables.h"
 #include "cli/trace/sort_page.h"
 #include "files/ops/merge/merge_files.h"
+#include "files/run/walk.h"
 #include "interfaces/api/item_format.h"
 #include "interfaces/api/options.h"
 #include "io/file.h"
 #include "io/input_guard.h"
+#include "io/names.h"
 #include "items/keys/text/text_order.h"
 
 namespace penstock::cli {
@@ -72,14 +77,13 @@ Status validate(const SortArguments& arguments) {
     }
     bool known = arguments.check.empty() || arguments.check == "true" ||
                  arguments.check == "diagnose-first" || arguments.quiet();
-    if (!known) return misuse("check in this way", arguments.check, "--check=quiet");
+    if (!known)
+      return misuse("check in this way", "--check=" + arguments.check,
+                    "--check, --check=diagnose-first or --check=quiet");
   }
   if (arguments.sort.resume && !arguments.output_rules.sync)
     return misuse("resume from data that --no-sync leaves in memory", "--resume --no-sync",
                   "one of the two");
-  if (!arguments.report_path.empty()) {
-    if (Status built = check_pages_built(); !built) return built;
-  }
   if (arguments.json && io::output_descriptor(arguments.output) == STDOUT_FILENO) {
     return misuse("print statistics to the same place as the output", "--json",
                   "-o FILE, or --stats FILE");
@@ -87,25 +91,42 @@ Status validate(const SortArguments& arguments) {
   return {};
 }
 
-// Refuses a --stats or --report file that is an input or the output.
+// Refuses a --stats or --report file that is an input or the output, or that holds something else:
+// the word behind the option may have been meant for an input.
 Status check_report_paths(const SortArguments& arguments, const FilesOptions& options) {
   io::InputGuard taken;
   for (const std::string& input : options.inputs) taken.add(input);
   if (io::names_a_file(options.output)) taken.add(options.output);
-  for (const std::string& path : {arguments.stats_path, arguments.report_path}) {
+  struct Report {
+    const std::string& path;
+    std::string option;
+    std::string_view beginning;  // all such files have it; check_page() knows more about pages
+    std::string_view example;
+  };
+  const Report reports[] = {{arguments.stats_path, "--stats", "{\n  \"version\": ", "run.json"},
+                            {arguments.report_path, "--report", "<", "run.html"}};
+  for (const auto& [path, option, beginning, example] : reports) {
     if (path.empty() || path == "-") continue;
     struct stat there;
-    if (path == options.output || (::stat(path.c_str(), &there) == 0 && taken.contains(there)))
+    const auto is_there = [&](const std::string& other) { return io::name_one_file(path, other); };
+    const bool is_other_report = &path == &arguments.report_path && is_there(arguments.stats_path);
+    if (is_there(options.output) || is_there(options.bad_rows) || is_other_report ||
+        (::stat(path.c_str(), &there) == 0 && taken.contains(there)))
       return misuse("overwrite an input or the output with a report", path, "another name");
+    if (holds_something_else(path, beginning))
+      return misuse("overwrite a file that is no report", option + " " + path,
+                    fmt::format("{} {} {}", option, example, typed_word(path)));
   }
-  return {};
+  return arguments.report_path.empty() ? Status{} : check_page(arguments.report_path);
 }
 
 int check_order(const SortArguments& arguments, const SortRequest& request) {
   const auto options = api::sort_options(request.files, request.sort);
   if (!options) return report("sort", options.error());
+  if (!arguments.quiet() && !arguments.telling.quiet)
+    print_table_notice("sort", request.files, *arguments.beginnings);
   Result<std::optional<files::Disorder>> found = files::find_disorder({*options, options->unique});
-  if (!found) return report("sort", found.error());
+  if (!found) return report("sort", files::with_place(found.error(), *options));
   if (!found->has_value()) return exit_ok;
   if (!arguments.quiet()) {
     const files::Disorder& disorder = **found;
@@ -114,10 +135,11 @@ int check_order(const SortArguments& arguments, const SortRequest& request) {
       print_to(stderr, "sort: {}:{}: disorder: {}{}", disorder.path, disorder.place.line,
                disorder.item_text, arguments.format.text.zero ? '\0' : '\n');
     } else {
-      print_to(stderr, "penstock sort: {}:{}: disorder: {}{}\n", printable(disorder.path),
-               disorder.place.line,
-               options->format.framing().quote ? fmt::format("row {}: ", disorder.place.row) : "",
-               disorder.text);
+      print_to(
+          stderr, "penstock sort: {}:{}: disorder: {}{}\n", printable(disorder.path),
+          disorder.place.line,
+          options->format.framing().spans_lines ? fmt::format("row {}: ", disorder.place.row) : "",
+          disorder.text);
     }
   }
   return exit_disorder;
@@ -142,11 +164,11 @@ int write_statistics(const SortArguments& arguments, const FilesOptions& options
 
 int sort(const SortArguments& arguments, SortRequest& request) {
   std::optional<SortStats> stats;
-  const int code = carry_out("sort", arguments, request.files, [&]() -> Status {
+  const int code = carry_out("sort", arguments, request.files, [&]() -> Result<RunSummary> {
     auto done = sort_files(request.files, request.sort);
     if (!done) return std::unexpected(done.error());
     stats = std::move(*done);
-    return {};
+    return summary_of(*stats);
   });
   return code == exit_ok ? write_statistics(arguments, request.files, *stats) : code;
 }
@@ -161,6 +183,7 @@ void be_gnu_sort(SortArguments& arguments) {
   arguments.telling.quiet = true;
   arguments.output_rules.sync = arguments.sort.resume;
   arguments.takes_any_memory = true;
+  arguments.recognizes_tables = false;
 }
 
 // Prints remarks on the keys, and makes the request's output the lines with their keys underlined.
@@ -195,6 +218,12 @@ int run(const Parser& parser, SortArguments& arguments) {
   if (Status obeyed = check_modes(parser, arguments); !obeyed)
     return report("sort", obeyed.error());
   if (Status valid = validate(arguments); !valid) return report("sort", valid.error());
+  if (arguments.debug) {
+    arguments.recognizes_tables = false;
+    const auto& keys = arguments.format.keys;
+    if (Status none = arguments.is_program ? Status() : refuse_names(keys, "--debug"); !none)
+      return report("sort", none.error());
+  }
   Result<SortRequest> request = sort_request(arguments);
   if (!request) return report("sort", request.error());
   if (Status apart = check_report_paths(arguments, request->files); !apart)
@@ -211,13 +240,32 @@ int run(const Parser& parser, SortArguments& arguments) {
 
 namespace {
 
+std::vector<Example> sort_examples() {
+  return {
+      {"penstock sort big.txt -o sorted.txt -S 2G", "sort lines within 2 GiB of memory"},
+      {"penstock sort --key price:n:desc orders.csv -o sorted.csv",
+       "sort a CSV file by a column of numbers, the largest first"},
+      {"penstock sort -t, -k2,2n -k1,1 table.txt", "sort by fields, with the options of GNU sort"},
+      {"penstock sort -u names.txt.gz -o names.txt", "sort a compressed file, without duplicates"},
+      {"penstock sort --top 10 -n -r sizes.txt", "print the ten largest numbers"},
+      {"penstock sort --format u64 keys.u64 -o sorted.u64", "sort binary numbers of 64 bits"}};
+}
+
 Command declare_sort(Parser parser, bool is_program) {
   auto arguments = std::make_shared<SortArguments>();
   SortArguments& a = *arguments;
   a.is_program = is_program;
-  parser.footer(std::string(sort_words_footer) +
-                "\nExit codes: 0 done, 1 not sorted (-c, -C), 2 any error.");
+  parser.describe(
+      {.examples = is_program ? std::vector<Example>() : sort_examples(),
+       .notes =
+           {"The output appears when it is complete, and inputs stay as they are. Memory stays "
+            "within -S; what does not fit goes to temporaries, which vanish with the program.",
+            note_on_sizes},
+       .exit_codes = {{0, "done"}, {1, "not sorted (-c, -C)"}, {2, "any error"}}});
   add_sort_words(parser, a);
+  parser.group("Input and output");
+  add_columns_word(parser, a);
+  add_select_word(parser, a);
   add_memory_pool_word(parser, a);
   add_compressed_word(parser, a.compressed);
   add_output_words(parser, a.output_rules);
@@ -225,24 +273,31 @@ Command declare_sort(Parser parser, bool is_program) {
   add_telling_words(parser, a.telling);
   constexpr unsigned told = modes::items | modes::keys_shown | modes::merging;
   parser
-      .add_flag("-c,--check", a.check,
-                "check whether the input is sorted; do not sort (=quiet: as -C)")
+      .add_flag(
+          "-c,--check", a.check,
+          "check whether the input is sorted, and do not sort: diagnose-first (default), quiet "
+          "or silent (both as -C)")
       .value_name("HOW")
       .values_like([](const std::string& word) {
         return word == "quiet" || word == "silent" || word == "diagnose-first";
       })
+      .offers({"quiet", "silent", "diagnose-first"})
       .in(modes::checking | modes::merging);
   parser.add_flag("-C", a.check_quietly, "like -c, but do not report the first unsorted item")
+      .rare()
       .in(modes::checking | modes::merging);
   parser.add_option("--stats", a.stats_path, "write the plan and measurements to this file as JSON")
+      .rare()
       .in(told);
   parser.add_option("--report", a.report_path, "write the plan and measurements as an HTML page")
       .in(told);
   parser
       .add_flag("--debug", a.debug,
                 "lines: underline the keys of each, and warn of likely mistakes in them")
+      .rare()
       .in(modes::keys_shown | modes::merging);
   parser.add_flag("--json", a.json, "print the plan and measurements as JSON (needs -o FILE)")
+      .rare()
       .in(modes::items | modes::merging);
   if (!is_program) {
     constexpr unsigned packages = modes::tables | modes::cluster | modes::cluster_tables;
@@ -261,6 +316,8 @@ Command declare_sort(Parser parser, bool is_program) {
                     "local, or ray: on a Ray cluster (RAY_ADDRESS; without it, on this machine), "
                     "by the Python package; -o is the folder of the parts, -S the memory of a "
                     "task")
+        .offers({"local", "ray"})
+        .rare()
         .in(packages | modes::items);
   }
   return {parser, [arguments, parser] {
@@ -273,8 +330,7 @@ Command declare_sort(Parser parser, bool is_program) {
 }  // namespace
 
 Command add_sort(Parser& program) {
-  return declare_sort(
-      program.add_subcommand("sort", "sort, merge or check files within a memory budget"), false);
+  return declare_sort(program.add_subcommand("sort", "sort files larger than memory"), false);
 }
 
 Command make_sort(Parser& program) {

@@ -16,13 +16,15 @@ struct SortWords : RunWords {
   SortFilesOptions sort;  // `threads`: the cores, at most 8
   std::string pool = "automatic";
   std::string compression = "auto";
+  std::string keep;
 
   SortWords();
 };
 
 // `words` must outlive the parsing.
 void add_sort_words(Parser& parser, SortWords& words);
-extern const char* const sort_words_footer;
+// A note on the sizes that options take, for CommandNotes.
+extern const char* const note_on_sizes;
 
 // Converts the words to the library's options. Errors: a word is wrong.
 struct SortRequest {

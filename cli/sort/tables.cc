@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "base/misuse.h"
+#include "base/shell_word.h"
 #include "cli/common/command.h"
 #include "cli/common/modes.h"
 #include "interfaces/api/option_table.h"
@@ -61,9 +62,9 @@ void add_words(const Parser& parser, const Mode& mode, const Options& options,
                std::vector<std::string>& words) {
   const Options defaults;
   api::for_each_option<Options>([&](const api::OptionText& text, auto field) {
-    const std::string names = text.words;
+    const std::string_view names = text.words;
     const std::string name =
-        names.empty() ? std::string("--") + text.name : names.substr(names.rfind(',') + 1);
+        names.empty() ? std::string("--") + text.name : std::string(api::long_name(names));
     if ((text.scope & mode.bit) == 0 || !name.starts_with("--")) return;
     auto add = [&]<class Value>(const Value& value) {
       if constexpr (fmt::is_formattable<Value>::value)
@@ -84,6 +85,21 @@ void add_words(const Parser& parser, const Mode& mode, const Options& options,
   });
 }
 
+// Refuses --by together with the options of rows of text, which people who mean columns combine with it.
+Status check_columns_given_once(const Parser& parser, const PackageWords& package) {
+  if (package.by.empty()) return {};
+  for (const char* const option : {"--csv", "--tsv", "--header", "--field-separator"}) {
+    if (!parser.given(option)) continue;
+    return misuse(fmt::format("take this option with {}", option), "--by",
+                  fmt::format("--key {} in place of --by, or --by alone, which sorts tables",
+                              package.by.front()));
+  }
+  if (parser.given("--key"))
+    return misuse("take this option with --by", "--key",
+                  "--by alone for tables, or --csv --header --key for rows of text");
+  return {};
+}
+
 }  // namespace
 
 int sort_by_package(const Parser& parser, const SortWords& words, const PackageWords& package) {
@@ -94,14 +110,20 @@ int sort_by_package(const Parser& parser, const SortWords& words, const PackageW
   const Mode& mode = !cluster             ? modes::sorts_tables
                      : package.by.empty() ? modes::sorts_on_cluster
                                           : modes::sorts_tables_on_cluster;
+  if (Status columns = check_columns_given_once(parser, package); !columns)
+    return report("sort", columns.error());
   if (Status obeyed = parser.refuse_outside(mode); !obeyed) return report("sort", obeyed.error());
   if (words.inputs.empty() || words.output == "-") {
-    return report("sort", cluster ? misuse("sort from or to a pipe on a cluster", "--engine ray",
-                                           "penstock sort --engine ray FILE... -o FOLDER")
-                                        .error()
-                                  : misuse("sort tables from or to a pipe", "--by",
-                                           "penstock sort --by COLUMN TABLE -o TABLE")
-                                        .error());
+    return report("sort",
+                  cluster ? misuse("sort from or to a pipe on a cluster", "--engine ray",
+                                   "penstock sort --engine ray FILE... -o FOLDER")
+                                .error()
+                          : misuse("sort tables from or to a pipe", "--by",
+                                   "penstock sort --by COLUMN TABLE -o TABLE" +
+                                       (package.by.empty()
+                                            ? ""
+                                            : "; for CSV --key " + typed_word(package.by.front())))
+                                .error());
   }
   const auto memory = memory_bytes_of(words);
   if (!memory) return report("sort", memory.error());

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/wrapped.h"
 #include "cli/common/command.h"
 #include "cli/common/print.h"
 #include "cli/common/size.h"
@@ -28,6 +29,7 @@
 #include "cli/common/write_file.h"
 #include "cli/trace/compare_programs.h"
 #include "cli/trace/replay_stage.h"
+#include "cli/trace/sort_page.h"
 #include "io/temporaries.h"
 #include "os/limits.h"
 #include "os/memory_group.h"
@@ -37,6 +39,7 @@
 #include "trace/replay/replay.h"
 #include "trace/report/page.h"
 #include "trace/report/summary.h"
+#include "trace/report/terminal_text.h"
 #include "trace/report/text.h"
 
 namespace penstock::cli {
@@ -45,6 +48,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using report::bytes_text;
+using report::counted;
 using report::duration_text;
 using report::grouped;
 using report::printable;
@@ -159,8 +163,8 @@ std::string last_line(const std::string& path) {
 
 // Returns the command of a shell that joins the memory group, redirects its output to a file, and
 // becomes the program. Files that the program creates are readable by their owner alone.
-std::vector<std::string> wrapped(const std::vector<std::string>& words, const std::string& log,
-                                 const std::string& processes_file) {
+std::vector<std::string> with_log(const std::vector<std::string>& words, const std::string& log,
+                                  const std::string& processes_file) {
   constexpr const char* script =
       "umask 077; log=$1; group=$2; shift 2; [ -z \"$group\" ] || echo 0 >\"$group\" || exit 97; "
       "exec \"$@\" >\"$log\" 2>&1 </dev/null";
@@ -186,7 +190,7 @@ Status run_program(Row& row, const CompareArguments& arguments, uint64_t memory_
   if (!row.program.prepare.empty()) {
     const auto prepared = trace::capture({.output = "/dev/null",
                                           .backend = trace::Backend::ptrace,
-                                          .command = wrapped(row.program.prepare, log, "")});
+                                          .command = with_log(row.program.prepare, log, "")});
     if (!prepared) return fail(prepared.error().message());
     stopped_by = stopping_signal(*prepared);
     if (stopped_by != 0) return failure(ErrorCode::interrupted, "compare", row.program.name);
@@ -203,7 +207,7 @@ Status run_program(Row& row, const CompareArguments& arguments, uint64_t memory_
   const auto captured = trace::capture(
       {.output = row.trace,
        .backend = trace::Backend::ptrace,  // loses no events, even on a busy machine
-       .command = wrapped(row.program.words, log, group ? group->processes_file() : "")});
+       .command = with_log(row.program.words, log, group ? group->processes_file() : "")});
   row.run_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!captured) return fail(captured.error().message());
   if (group) {
@@ -215,8 +219,10 @@ Status run_program(Row& row, const CompareArguments& arguments, uint64_t memory_
   if (captured->totals.exit_code != 0) return fail(exit_text(captured->totals.exit_code));
   std::error_code error;
   row.input_bytes = fs::file_size(row.program.input, error);
+  const uint64_t output_bytes = fs::file_size(row.program.output, error);
+  if (!row.program.same_bytes && (error || output_bytes == 0))
+    row.notes.push_back("it wrote nothing to {output}: its figures are those of reading alone");
   if (row.program.same_bytes) {
-    const uint64_t output_bytes = fs::file_size(row.program.output, error);
     if (error || output_bytes != row.input_bytes) {
       return fail(error ? "it wrote no output"
                         : fmt::format("its output has {} bytes, its input {}",
@@ -257,7 +263,8 @@ Status plan_row(Row& row, bool phases) {
         what == trace::Unseen::stream_calls || what == trace::Unseen::mapped_files) {
       continue;
     }
-    row.notes.push_back(fmt::format("{} {}", plan->conversion.unseen[i], trace::name_of(what)));
+    const uint64_t number = plan->conversion.unseen[i];
+    row.notes.push_back(fmt::format("{} {}", grouped(number), trace::name_of(what, number)));
   }
   const uint64_t requests = plan->requests;
   row.phases.push_back({.options = row.options, .plan = std::move(*plan)});
@@ -316,25 +323,27 @@ std::string limit_text(const std::vector<Row>& rows, uint64_t memory_bytes) {
   return fmt::format("their own options; {} of {} also by {}", groups, runs, group);
 }
 
-// Returns a ratio as text: "1.084 x", "14,066 x".
+// Returns a ratio as text: "1.08 x", "14,066 x".
 std::string times_text(double ratio) {
-  return ratio < 1000 ? fmt::format("{:.4g} x", ratio)
+  return ratio < 1000 ? fmt::format("{:.3g} x", ratio)
                       : grouped(static_cast<uint64_t>(ratio)) + " x";
 }
 
 void print_table(const CompareArguments& arguments, const std::vector<Row>& rows,
                  const Stage& stage, uint64_t memory_bytes) {
   std::error_code error;
-  print("{} ({}), {} of memory, {} threads\n", printable(arguments.input),
-        bytes_text(fs::file_size(arguments.input, error)), bytes_text(memory_bytes),
-        arguments.threads);
-  print("memory limited by {}\n", limit_text(rows, memory_bytes));
+  report::Text text;
+  const auto line = [&](const std::string& sentence) { text.line("{}", wrapped(sentence, 2, 0)); };
+  line(fmt::format("{} ({}), {} of memory, {}", printable(arguments.input),
+                   bytes_text(fs::file_size(arguments.input, error)), bytes_text(memory_bytes),
+                   counted(arguments.threads, "thread")));
+  line("memory limited by " + limit_text(rows, memory_bytes));
   for (const Row& row : rows) {
     if (row.phases.empty()) continue;
-    print("replayed on {}\n", row.phases.front().result->device);
+    line("replayed on " + row.phases.front().result->device);
     break;
   }
-  if (const std::string where = stage.description(); !where.empty()) print("{}\n", where);
+  if (const std::string where = stage.description(); !where.empty()) line(where);
 
   // The smallest number of seeks of all programs.
   uint64_t fewest = ~uint64_t{0};
@@ -342,28 +351,33 @@ void print_table(const CompareArguments& arguments, const std::vector<Row>& rows
     if (row.phases.empty()) continue;
     fewest = std::min(fewest, std::max<uint64_t>(1, row.phases.front().result->totals.seeks));
   }
-  print("\n{:<16}{:>11}{:>8}{:>12}{:>9}{:>12}{:>13}{:>12}{:>14}\n", "program", "moved", "passes",
-        "seeks", "", "mean run", "rate", "replay", "run (traced)");
+  text.line("\n{:<14}{:>7}{:>11}{:>8}{:>10}{:>11}{:>9}{:>10}", "program", "passes", "seeks", "",
+            "mean run", "rate", "replay", "traced");
   for (const Row& row : rows) {
-    if (!row.problem.empty()) print("{:<16}{}\n", printable(row.program.name, 15), row.problem);
+    if (!row.problem.empty())
+      text.line("{:<14}{}", printable(row.program.name, 12), wrapped(row.problem, 14));
     for (const PhaseReplay& phase : row.phases) {
       const bool whole = phase.name.empty();
       const ReplayFigures& all = phase.result->totals;
-      print("{:<16}{:>11}{:>8.2f}{:>12}{:>9}{:>12}{:>13}{:>12}{:>14}\n",
-            whole ? printable(row.program.name, 15) : "  " + phase.name,
-            bytes_text(phase.plan.bytes), row.passes(phase), grouped(all.seeks),
-            whole ? times_text(static_cast<double>(all.seeks) / static_cast<double>(fewest)) : "",
-            bytes_text(all.mean_run_bytes()), rate_text(row.rate(phase)),
-            duration_text(phase.result->seconds), whole ? duration_text(row.run_seconds) : "");
+      text.line(
+          "{:<14}{:>7.2f}{:>11}{:>8}{:>10}{:>11}{:>9}{:>10}",
+          whole ? printable(row.program.name, 12) : "  " + phase.name, row.passes(phase),
+          grouped(all.seeks),
+          whole ? times_text(static_cast<double>(all.seeks) / static_cast<double>(fewest)) : "",
+          bytes_text(all.mean_run_bytes()), rate_text(row.rate(phase)),
+          duration_text(phase.result->seconds), whole ? duration_text(row.run_seconds) : "");
     }
   }
-  print(
-      "\npasses: bytes moved over those of input and output. seeks: where the device had to go "
-      "elsewhere (x: of the\nfewest). rate: bytes of input and output over the time of the "
-      "replay.\n");
+  text.line("\n{}",
+            wrapped("passes: bytes moved over those of input and output. seeks: where the "
+                    "device had to go elsewhere (x: of the fewest). rate: bytes of input and "
+                    "output over the time of the replay. traced: the time of the traced run.",
+                    0));
   for (const Row& row : rows) {
-    for (const std::string& note : row.notes) print("note: {}: {}\n", row.program.name, note);
+    for (const std::string& note : row.notes)
+      line("note: " + printable(row.program.name) + ": " + note);
   }
+  print("{}", text.take());
 }
 
 // Returns the common start of the paths of the input and the program's own folder. Libraries are
@@ -401,6 +415,9 @@ Result<int> compare(const CompareArguments& arguments, const StopSignals& signal
     return failure(ErrorCode::invalid_argument, "compare nothing", "PROGRAM",
                    fmt::format("{}; or --run 'NAME=COMMAND {{input}} {{output}}'",
                                fmt::join(preset_names(), ", ")));
+  }
+  if (!arguments.page.empty()) {
+    if (Status good = check_page(arguments.page); !good) return std::unexpected(good.error());
   }
   auto memory = parse_size("--memory", arguments.memory, os::machine_memory().memory_bytes);
   if (!memory) return std::unexpected(memory.error());
@@ -547,16 +564,16 @@ int run_compare(const CompareArguments& arguments) {
 Command add_compare(Parser& program) {
   auto arguments = std::make_shared<CompareArguments>();
   CompareArguments& a = *arguments;
-  Parser parser = program.add_subcommand(
-      "compare", "run programs under trace, and replay their requests on one device");
+  Parser parser =
+      program.add_subcommand("compare", "trace several programs, and replay them on one disk");
   parser.add_option("PROGRAM", a.names,
                     fmt::format("programs to compare: {}", fmt::join(preset_names(), ", ")));
   parser.add_option(
       "--run", a.commands,
       "a program of your own: 'NAME=COMMAND {input} {output} {memory} {threads} {tmp}', "
       "a line for the shell (may be given again)");
-  parser.add_option("--input", a.input, "the input file of all programs").required();
-  parser.add_option("--memory", a.memory, "the memory of each program, as 512M").required();
+  parser.add_option("--input", a.input, "the input file of all programs").required("big.txt");
+  parser.add_option("--memory", a.memory, "the memory of each program, as 512M").required("512M");
   parser.add_option("--format", a.format, "format of the input: lines (default) or u64")
       .one_of({"lines", "u64"});
   parser.add_option("--threads", a.threads, "threads of each program (default 2)").within(1, 1024);
@@ -576,11 +593,13 @@ Command add_compare(Parser& program) {
   parser.add_option("--traces", a.traces, "keep the traces in this folder");
   parser.add_option("--report", a.page, "a page with all traces side by side");
   parser.add_flag("--json", a.json, "print the table as JSON");
-  parser.footer(
-      "penstock compare --input in.txt --memory 256M --on /data gnu-sort penstock\n"
-      "Programs that are missing, or fail, have rows with the reason; the exit code is then 1. "
-      "Numbers count a program's requests to the input and to its own folder, and not to its "
-      "libraries. docs/replay.md explains the table.");
+  parser.describe(
+      {.examples = {{"penstock compare --input big.txt --memory 256M --on . gnu-sort penstock",
+                     "run two sorts, and replay their requests on this disk"}},
+       .notes = {"Programs that are missing, or fail, have rows with the reason. Numbers count a "
+                 "program's requests to the input and to its own folder, and not to its libraries. "
+                 "docs/replay.md explains the table."},
+       .exit_codes = {{0, "done"}, {1, "a program is missing or failed"}, {2, "any error"}}});
   return {parser, [arguments] { return run_compare(*arguments); }};
 }
 

@@ -14,6 +14,7 @@
 #include "cli/common/output_words.h"
 #include "cli/common/print.h"
 #include "cli/common/stop_signals.h"
+#include "cli/trace/request_range.h"
 #include "cli/trace/trace_summary.h"
 #include "trace/export/export.h"
 #include "trace/import/import.h"
@@ -42,6 +43,10 @@ bool is_pipe(const std::string& path) {
 }
 
 int run_convert(const ConvertArguments& arguments) {
+  if (!arguments.format.empty()) {
+    if (const auto known = trace::export_format_named(arguments.format); !known)
+      return report("convert", known.error());
+  }
   if (arguments.output.empty() && (!arguments.format.empty() || arguments.quiet)) {
     return report("convert", {ErrorCode::invalid_argument, "convert to nothing",
                               arguments.quiet ? "--quiet" : "--format", 0, "-o FILE"});
@@ -53,7 +58,8 @@ int run_convert(const ConvertArguments& arguments) {
     stop.may_wait = is_pipe(arguments.input) || is_pipe(arguments.output);
     return stop;
   }());
-  const trace::ConvertOptions options{.under = arguments.under, .cancel = &signals.flag()};
+  const trace::ConvertOptions options{.under = absolute_under(arguments.under),
+                                      .cancel = &signals.flag()};
   Result<trace::Conversion> converted;
   auto kind = trace::LogKind::detect;
   if (!arguments.from.empty()) {
@@ -80,6 +86,10 @@ int run_convert(const ConvertArguments& arguments) {
   // The reader of our output has closed it: end by SIGPIPE, as other filters do.
   if (!converted && converted.error().system_errno == EPIPE) return die_by(SIGPIPE);
   if (!converted) return report("convert", converted.error());
+  if (arguments.output.empty()) {
+    Status part = check_part(converted->requests, arguments.under, "", arguments.input);
+    if (!part) return report("convert", part.error());
+  }
   if (!arguments.files.empty()) {
     if (Status made = trace::make_iolog_files(*converted, arguments.files); !made) {
       return report("convert", made.error());
@@ -100,32 +110,41 @@ int run_convert(const ConvertArguments& arguments) {
 Command add_convert(Parser& program) {
   auto arguments = std::make_shared<ConvertArguments>();
   ConvertArguments& a = *arguments;
-  Parser parser = program.add_subcommand(
-      "convert", "convert a trace, or another program's log, to other formats");
+  Parser parser = program.add_subcommand("convert", "convert a trace to and from other formats");
   parser
       .add_option("TRACE", a.input,
                   "a file of penstock trace, fio --write_iolog, or strace -f -ttt -T -yy -o; - is "
                   "standard input")
-      .required();
-  parser.add_option("--from", a.from,
-                    "format of TRACE, if its beginning does not show it: trace, iolog or strace");
+      .required("run.trace");
+  parser
+      .add_option("--from", a.from,
+                  "format of TRACE, if its beginning does not show it: trace, iolog or strace")
+      .offers({"trace", "iolog", "strace"});
   parser.add_option("-o,--output", a.output,
                     "x.csv, x.iolog (fio --read_iolog), x.json (ui.perfetto.dev) or x.trace; none: "
                     "a summary on standard output");
-  parser.add_option("--format", a.format, "csv, iolog, json or trace, regardless of the name");
-  parser.add_option("--under", a.under,
-                    "only files whose path begins with this: a folder, with its /");
+  parser.add_option("--format", a.format, "csv, iolog, json or trace, regardless of the name")
+      .offers({"csv", "iolog", "json", "trace"});
+  parser.add_option(
+      "--under", a.under,
+      "only files whose path begins with this: a folder, with its /; the relative name of a "
+      "file or folder will do");
   parser.add_option("--files", a.files,
                     "also make the files that fio needs, sparse and of their largest size, in this "
                     "folder");
   parser.add_flag("-q,--quiet", a.quiet, "no summary on standard error");
-  parser.footer(
-      "A request reads or writes bytes [offset, offset + bytes) of a file; requests are listed in "
-      "the order in which they started. file_seek: the request does not begin where the last "
-      "access to its file ended; device_seek: nor where the last access to any file ended. The "
-      "summary counts device seeks.\n"
-      "Exit codes: 0 done, 1 the trace was cut off (the part before the cut was written), 2 any "
-      "error.");
+  parser.describe(
+      {.examples = {{"penstock convert run.trace -o requests.csv", "a table of all requests"},
+                    {"penstock convert run.trace -o run.json", "a time line for ui.perfetto.dev"},
+                    {"penstock convert strace.log -o run.trace",
+                     "a trace of what strace -f -ttt -T -yy -o strace.log recorded"}},
+       .notes = {"A request reads or writes bytes [offset, offset + bytes) of a file; requests are "
+                 "listed in the order in which they started. file_seek: the request does not begin "
+                 "where the last access to its file ended; device_seek: nor where the last access "
+                 "to any file ended. The summary counts device seeks."},
+       .exit_codes = {{0, "done"},
+                      {1, "the trace was cut off (the part before the cut was written)"},
+                      {2, "any error"}}});
   return {parser, [arguments] { return run_convert(*arguments); }};
 }
 

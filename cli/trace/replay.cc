@@ -13,12 +13,14 @@
 #include <string>
 #include <vector>
 
+#include "base/wrapped.h"
 #include "cli/common/command.h"
 #include "cli/common/print.h"
 #include "cli/common/stop_signals.h"
 #include "cli/trace/replay_stage.h"
 #include "cli/trace/request_range.h"
 #include "cli/trace/trace_summary.h"
+#include "trace/report/terminal_text.h"
 #include "trace/report/text.h"
 
 namespace penstock::cli {
@@ -26,6 +28,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using report::bytes_text;
+using report::counted;
 using report::duration_text;
 using report::grouped;
 using report::printable;
@@ -37,6 +40,7 @@ using trace::ReplayPlan;
 using trace::ReplayResult;
 
 constexpr size_t replay_files_shown = 12;
+constexpr size_t replay_name_columns = 26;
 
 struct ReplayArguments {
   std::string trace;
@@ -52,12 +56,13 @@ struct ReplayArguments {
 
 Result<ReplayOptions> options_of(const ReplayArguments& arguments, const Stage& stage) {
   ReplayOptions options{
-      .under = arguments.under,
+      .under = {},
       .room = stage.room(),
       .pace = arguments.pace == "original" ? trace::Pace::original : trace::Pace::fast,
       .join = arguments.join,
       .sync = stage.sync(),
       .buffered = stage.buffered()};
+  for (const std::string& path : arguments.under) options.under.push_back(absolute_under(path));
   if (arguments.serial && arguments.ahead) {
     return failure(ErrorCode::invalid_argument, "use both", "--serial and --ahead",
                    "one of them; --ahead 1 is serial, too");
@@ -107,10 +112,14 @@ void print_row(const char* what, const std::string& read, const std::string& wri
 void print_text(const ReplayArguments& arguments, const ReplayPlan& plan,
                 const ReplayResult& result, const ReplayOptions& options, const Stage& stage) {
   const ReplayFigures& all = result.totals;
-  print("{}: {} requests on {} files, {}\n", printable(arguments.trace), grouped(all.requests()),
-        grouped(plan.layout.files), how_text(options, stage));
-  print("on {}\n", result.device);
-  if (const std::string where = stage.description(); !where.empty()) print("{}\n", where);
+  const auto line = [](const std::string& sentence, size_t indent = 2) {
+    print("{}\n", wrapped(sentence, indent, 0));
+  };
+  line(fmt::format("{}: {} on {}, {}", printable(arguments.trace),
+                   counted(all.requests(), "request"), counted(plan.layout.files, "file"),
+                   how_text(options, stage)));
+  line("on " + result.device);
+  if (const std::string where = stage.description(); !where.empty()) line(where);
   print("\n  {:<12}{:>14}{:>14}{:>14}\n", "", "read", "written", "all");
   print_row("requests", grouped(all.reads), grouped(all.writes), grouped(all.requests()));
   print_row("asked", bytes_text(all.read_bytes), bytes_text(all.written_bytes),
@@ -118,31 +127,37 @@ void print_text(const ReplayArguments& arguments, const ReplayPlan& plan,
   print_row("moved", bytes_text(all.moved_read_bytes), bytes_text(all.moved_written_bytes),
             bytes_text(all.moved_bytes()));
   print("\n  {}, {}\n", duration_text(result.seconds), rate_text(result.bytes_per_s()));
-  print("  {} seeks ({} in the trace), {} in a run between two of them\n", grouped(all.seeks),
-        grouped(all.trace_seeks), bytes_text(all.mean_run_bytes()));
-  print("  runs from these lengths up: {}\n", runs_text(result.runs));
+  line(fmt::format("  {} ({} in the trace), {} in a run between two of them",
+                   counted(all.seeks, "seek"), grouped(all.trace_seeks),
+                   bytes_text(all.mean_run_bytes())),
+       4);
+  if (const std::string runs = runs_text(result.runs); !runs.empty()) line("  " + runs, 4);
   if (all.syncs != 0) {
-    print("  {} sync{}, {} each in the mean, the slowest {}\n", grouped(all.syncs),
-          all.syncs == 1 ? "" : "s",
-          duration_text(all.sync_seconds / static_cast<double>(all.syncs)),
-          duration_text(all.slowest_sync_seconds));
+    if (all.syncs == 1)
+      line("  1 sync of " + duration_text(all.sync_seconds));
+    else
+      print("  {}, {} each in the mean, the slowest {}\n", counted(all.syncs, "sync"),
+            duration_text(all.sync_seconds / static_cast<double>(all.syncs)),
+            duration_text(all.slowest_sync_seconds));
   }
 
   const std::vector<size_t> files = busiest(result);
-  print("\n  {:>10} {:>10} {:>10} {:>10} {:>11}\n", "read", "written", "seeks", "run", "busy at");
+  print("\n  {:>9} {:>9} {:>10} {:>9} {:>9}\n", "read", "written", "seeks", "run", "busy at");
   for (size_t i = 0; i < std::min(files.size(), replay_files_shown); ++i) {
     const ReplayFigures& file = result.files[files[i]];
     const double rate =
         file.busy_seconds > 0 ? static_cast<double>(file.moved_bytes()) / file.busy_seconds : 0;
-    print("  {:>10} {:>10} {:>10} {:>10} {:>11}  {}\n", bytes_text(file.read_bytes),
+    print("  {:>9} {:>9} {:>10} {:>9} {:>9}  {}\n", bytes_text(file.read_bytes),
           bytes_text(file.written_bytes), grouped(file.seeks), bytes_text(file.mean_run_bytes()),
-          rate_text(rate), printable(plan.conversion.files[files[i]].path, path_shown_characters));
+          rate_text(rate),
+          report::fitted(plan.conversion.files[files[i]].path, replay_name_columns,
+                         terminal_has_unicode()));
   }
   if (files.size() > replay_files_shown) {
-    print("  ... and {} files more (all of them: --json)\n",
-          grouped(files.size() - replay_files_shown));
+    print("  ... and {} (all of them: --json)\n",
+          counted(files.size() - replay_files_shown, "more file"));
   }
-  for (const std::string& note : replay_notes(plan, result, options)) print("note: {}\n", note);
+  for (const std::string& note : replay_notes(plan, result, options)) line("note: " + note);
 }
 
 void print_json(const ReplayArguments& arguments, const ReplayPlan& plan,
@@ -213,9 +228,9 @@ int run_replay(const ReplayArguments& arguments) {
 Command add_replay(Parser& program) {
   auto arguments = std::make_shared<ReplayArguments>();
   ReplayArguments& a = *arguments;
-  Parser parser = program.add_subcommand(
-      "replay", "make the requests of a trace once more, on a disk or on a model of one");
-  parser.add_option("TRACE", a.trace, "a file of penstock trace").required();
+  Parser parser =
+      program.add_subcommand("replay", "repeat the requests of a trace on a disk or a model");
+  parser.add_option("TRACE", a.trace, "a file of penstock trace").required("run.trace");
   add_stage_options(parser, a.stage);
   parser
       .add_option("--pace", a.pace,
@@ -228,17 +243,24 @@ Command add_replay(Parser& program) {
   parser.add_flag("--join", a.join,
                   "join requests that begin where the last one ended, up to 2 MiB, as the page "
                   "cache does");
-  parser.add_option("--under", a.under,
-                    "only files whose path begins with this (may be given again)");
+  parser.add_option(
+      "--under", a.under,
+      "only files whose path begins with this (may be given again); the relative name "
+      "of a file or folder will do");
   parser.add_option("--requests", a.requests,
                     "only this part of the trace: FROM..TO, counted from 0");
   parser.add_flag("--json", a.json, "print the result as JSON, with all files");
-  parser.footer(
-      "The files that the trace names are never opened. Their requests go to one region, reserved "
-      "in a directory, which has space for the peak size of each file. It is written completely "
-      "first. docs/replay.md explains the figures.\n"
-      "Exit codes: 0 done, 1 the trace was cut off (the part before the cut was replayed), 2 any "
-      "error.");
+  parser.describe(
+      {.examples = {{"penstock replay run.trace --simulate hdd",
+                     "how long the requests would take on a hard disk"},
+                    {"penstock replay run.trace --on .", "repeat the requests on this disk"}},
+       .notes =
+           {"The files that the trace names are never opened. Their requests go to one region, "
+            "reserved in a directory, which has space for the peak size of each file. It is "
+            "written completely first. docs/replay.md explains the figures."},
+       .exit_codes = {{0, "done"},
+                      {1, "the trace was cut off (the part before the cut was replayed)"},
+                      {2, "any error"}}});
   return {parser, [arguments] { return run_replay(*arguments); }};
 }
 

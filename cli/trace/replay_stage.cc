@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/misuse.h"
+#include "cli/common/option_words.h"
 #include "cli/common/progress_line.h"
 #include "interfaces/api/profile_json.h"
 #include "io/file.h"
@@ -20,6 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using report::bytes_text;
+using report::counted;
 using report::grouped;
 using trace::ReplayFigures;
 using trace::ReplayPlan;
@@ -32,30 +33,42 @@ void add_stage_options(Parser& parser, StageWords& words) {
       "--on", words.on,
       "replay here: a directory on the disk (one file without a name is made in it, and "
       "vanishes), or a block device, with --overwrite-device");
-  parser.add_flag("--overwrite-device", words.overwrite_device,
-                  "--on names a block device, and EVERYTHING ON IT MAY BE LOST");
-  parser.add_option("--simulate", words.simulate,
-                    "use a model instead of a disk: array24, hdd, sata-ssd, nvme, or a file of "
-                    "penstock disk");
-  parser.add_option("--emulate", words.emulate,
-                    "slow the disk down to another one: the same names, or "
-                    "read=BYTES_PER_S,write=BYTES_PER_S,switch=SECONDS");
+  parser
+      .add_flag("--overwrite-device", words.overwrite_device,
+                "--on names a block device, and EVERYTHING ON IT MAY BE LOST")
+      .rare();
+  parser
+      .add_option("--simulate", words.simulate,
+                  "use a model instead of a disk: array24, hdd, sata-ssd, nvme, or a file of "
+                  "penstock disk")
+      .offers(disk_names);
+  parser
+      .add_option("--emulate", words.emulate,
+                  "slow the disk down to another one: the same names, or "
+                  "read=BYTES_PER_S,write=BYTES_PER_S,switch=SECONDS")
+      .offers(disk_names)
+      .rare();
   parser.add_flag("--buffered", words.buffered,
                   "through the page cache, with every offset and length exactly as in the trace");
-  parser.add_flag(
-      "--no-fill", words.no_fill,
-      "do not write the whole region first: on most file systems, reads of unwritten space "
-      "do not use the disk");
-  parser.add_flag(
-      "--no-sync", words.no_sync,
-      "leave fsync and fdatasync out (default: each in its place, behind all earlier writes "
-      "to its file)");
+  parser
+      .add_flag(
+          "--no-fill", words.no_fill,
+          "do not write the whole region first: on most file systems, reads of unwritten space "
+          "do not use the disk")
+      .rare();
+  parser
+      .add_flag(
+          "--no-sync", words.no_sync,
+          "leave fsync and fdatasync out (default: each in its place, after all earlier writes "
+          "to its file)")
+      .rare();
   parser
       .add_option(
           "--room", words.room,
           "peak (default): each file as long as its data became; touched: only from its first "
           "to its last accessed byte")
-      .one_of({"peak", "touched"});
+      .one_of({"peak", "touched"})
+      .rare();
 }
 
 std::string StageWords::profile() const {
@@ -65,9 +78,9 @@ std::string StageWords::profile() const {
 
 Result<Stage> Stage::choose(const StageWords& words) {
   if (words.on.empty() == words.simulate.empty()) {
-    return misuse(words.on.empty() ? "replay nowhere" : "replay in two places",
-                  words.on.empty() ? "--on" : "--on and --simulate",
-                  "--on DIRECTORY, or --simulate hdd");
+    return words.on.empty() ? misuse("replay without a disk", "",
+                                     "--on . for this one, or --simulate hdd for a model")
+                            : misuse("replay in two places", "--on and --simulate", "one of them");
   }
   Stage stage;
   stage.on_ = words.on;
@@ -191,11 +204,11 @@ std::string Stage::description() const {
           : fmt::format("region of {} on {}", bytes_text(region_->bytes()), region_->place());
   if (!region_->is_device()) {
     if (const auto& pieces = region_->pieces(); !pieces) {
-      text += ", where on the disk the file system does not tell";
+      text += ", at an unknown place of the disk";
     } else if (pieces->count == 1) {
       text += ", in one piece at " + bytes_text(pieces->begin);
     } else {
-      text += fmt::format(", NOT CONTIGUOUS: {} pieces, the first at {}", grouped(pieces->count),
+      text += fmt::format(", NOT CONTIGUOUS: {}, the first at {}", counted(pieces->count, "piece"),
                           bytes_text(pieces->begin));
     }
   }
@@ -253,16 +266,6 @@ Json result_json(const ReplayResult& result) {
   return json;
 }
 
-std::string runs_text(const trace::RunHistogram& runs) {
-  std::string text;
-  for (size_t k = 0; k < runs.size(); ++k) {
-    if (runs[k] == 0) continue;
-    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ",
-                        bytes_text(std::ldexp(1.0, static_cast<int>(k))), grouped(runs[k]));
-  }
-  return text.empty() ? "-" : text;
-}
-
 std::vector<std::string> replay_notes(const ReplayPlan& plan, const ReplayResult& result,
                                       const trace::ReplayOptions& options) {
   std::vector<std::string> notes = plan.conversion.caveats();
@@ -271,25 +274,26 @@ std::vector<std::string> replay_notes(const ReplayPlan& plan, const ReplayResult
   if (syncs > result.totals.syncs) {
     const uint64_t left_out = syncs - result.totals.syncs;
     const bool one = left_out == 1;
-    std::string note = fmt::format("{} sync{} of the trace {} not replayed", grouped(left_out),
-                                   one ? "" : "s", one ? "is" : "are");
+    std::string note = fmt::format(
+        "{} not replayed", counted(left_out, "sync of the trace is", "syncs of the trace are"));
     if (options.sync) {
       note += fmt::format(": nothing of {} is, or {} before the first request or in another part",
-                          one ? "its file" : "their files", one ? "it stands" : "they stand");
+                          one ? "its file" : "their files", one ? "it is" : "they are");
     }
     notes.push_back(note + ".");
   }
   const uint64_t asked = result.totals.bytes(), moved = result.totals.moved_bytes();
   if (result.widened + result.shared_sector != 0) {
     notes.push_back(fmt::format(
-        "{} transfers were widened to whole sectors, {} requests lay in a sector that had just "
-        "been moved: {} moved for {} asked.",
-        grouped(result.widened), grouped(result.shared_sector), bytes_text(moved),
+        "{} widened to whole sectors, {} in a sector that had just been moved: {} moved for {} "
+        "asked.",
+        counted(result.widened, "transfer was", "transfers were"),
+        counted(result.shared_sector, "request lay", "requests lay"), bytes_text(moved),
         bytes_text(asked)));
   }
   if (result.joined != 0) {
-    notes.push_back(
-        fmt::format("{} requests were joined to the one before.", grouped(result.joined)));
+    notes.push_back(counted(result.joined, "request was", "requests were") +
+                    " joined to the one before.");
   }
   if (options.pace == trace::Pace::original && result.late_seconds_max > 0.001) {
     notes.push_back(fmt::format(

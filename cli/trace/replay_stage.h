@@ -88,8 +88,6 @@ class Stage {
 
 nlohmann::ordered_json figures_json(const trace::ReplayFigures& figures);
 nlohmann::ordered_json result_json(const trace::ReplayResult& result);
-// Returns a histogram by minimal lengths, "1.00 MiB: 12, 2.00 MiB: 7"; "-" without runs.
-std::string runs_text(const trace::RunHistogram& runs);
 // Returns notes that a reader of the figures needs, a sentence each.
 std::vector<std::string> replay_notes(const trace::ReplayPlan& plan,
                                       const trace::ReplayResult& result,

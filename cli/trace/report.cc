@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/misuse.h"
@@ -19,7 +17,9 @@
 #include "cli/common/print.h"
 #include "cli/common/write_file.h"
 #include "cli/trace/request_range.h"
+#include "cli/trace/sort_page.h"
 #include "cli/trace/sort_report.h"
+#include "cli/trace/trace_summary.h"
 #include "trace/report/page.h"
 #include "trace/report/summary.h"
 #include "trace/report/terminal.h"
@@ -40,18 +40,6 @@ struct ReportArguments {
   OutputRules output_rules;
 };
 
-// Returns whether the locale is UTF-8.
-bool terminal_has_unicode() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* value = std::getenv(name);
-    if (value == nullptr || *value == 0) continue;
-    const std::string_view locale = value;
-    return locale.find("UTF-8") != locale.npos || locale.find("utf8") != locale.npos ||
-           locale.find("utf-8") != locale.npos || locale.find("UTF8") != locale.npos;
-  }
-  return false;
-}
-
 Result<std::vector<SortRun>> read_stats(const std::vector<std::string>& paths) {
   std::vector<SortRun> runs;
   for (const std::string& path : paths) {
@@ -65,7 +53,7 @@ Result<std::vector<SortRun>> read_stats(const std::vector<std::string>& paths) {
   return runs;
 }
 
-Status validate(const ReportArguments& arguments) {
+Status check_report_arguments(const ReportArguments& arguments) {
   if (arguments.traces.empty() && arguments.stats.empty()) {
     return misuse("report on nothing", "TRACE", "penstock trace -o run.trace -- PROGRAM");
   }
@@ -88,12 +76,13 @@ Status validate(const ReportArguments& arguments) {
   if (arguments.width && !arguments.output.empty()) {
     return misuse("give a page a width", "--width", "no -o");
   }
-  return {};
+  return arguments.output.empty() ? Status{} : check_page(arguments.output);
 }
 
 Result<int> make_report(const ReportArguments& arguments) {
-  if (Status valid = validate(arguments); !valid) return std::unexpected(valid.error());
-  report::SummaryOptions options{.convert = {.under = arguments.under}};
+  if (Status valid = check_report_arguments(arguments); !valid)
+    return std::unexpected(valid.error());
+  report::SummaryOptions options{.convert = {.under = absolute_under(arguments.under)}};
   if (!arguments.requests.empty()) {
     const auto part = parse_request_range(arguments.requests);
     if (!part) return std::unexpected(part.error());
@@ -113,6 +102,8 @@ Result<int> make_report(const ReportArguments& arguments) {
   for (const std::string& path : arguments.traces) {
     auto summary = report::summarize(path, options);
     if (!summary) return std::unexpected(summary.error());
+    Status part = check_part(summary->totals.requests(), arguments.under, arguments.requests, path);
+    if (!part) return std::unexpected(part.error());
     if (!summary->conversion.complete) code = exit_incomplete;
     if (page) {
       summaries.push_back(std::move(*summary));
@@ -149,8 +140,7 @@ int run_report(const ReportArguments& arguments) {
 Command add_report(Parser& program) {
   auto arguments = std::make_shared<ReportArguments>();
   ReportArguments& a = *arguments;
-  Parser parser = program.add_subcommand(
-      "report", "show where a program's requests went: on a page, or on the terminal");
+  Parser parser = program.add_subcommand("report", "show a trace on a page or in the terminal");
   parser.add_option("TRACE", a.traces,
                     "a file of penstock trace, strace -o or fio --write_iolog; several are "
                     "shown side by side");
@@ -161,15 +151,23 @@ Command add_report(Parser& program) {
       "--stats", a.stats,
       "statistics of penstock sort --stats: adds predicted and measured figures, the use of "
       "the memory, and how full buckets were");
-  parser.add_option("--under", a.under, "only files whose path begins with this");
+  parser.add_option(
+      "--under", a.under,
+      "only files whose path begins with this; the relative name of a file or folder will do");
   parser.add_option("--requests", a.requests,
                     "only this part of the trace: FROM..TO, counted from 0");
   parser.add_option("--width", a.width, "columns of the terminal (default 80)").within(40, 240);
-  parser.footer(
-      "A page shows up to 200,000 requests one by one. For a longer trace it has a picture of the "
-      "whole, and single requests at some places; --requests FROM..TO shows any other part.\n"
-      "Exit codes: 0 done, 1 a trace was cut off (the report shows the part before the cut), 2 any "
-      "error.");
+  parser.describe(
+      {.examples = {{"penstock report run.trace", "a summary in the terminal"},
+                    {"penstock report run.trace -o page.html", "a page for the browser"},
+                    {"penstock report before.trace after.trace -o page.html",
+                     "two runs side by side"}},
+       .notes = {"A page shows up to 200,000 requests one by one. For a longer trace it has a "
+                 "picture of the whole, and single requests at some places; --requests FROM..TO "
+                 "shows any other part."},
+       .exit_codes = {{0, "done"},
+                      {1, "a trace was cut off (the report shows the part before the cut)"},
+                      {2, "any error"}}});
   return {parser, [arguments] { return run_report(*arguments); }};
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The page of a sort: `penstock sort --report`. cli/no_trace.cc stands in for it in a build without
-// report pages.
+// The page of a sort, `penstock sort --report`, and the names of all pages. cli/no_trace.cc stands in
+// for it in a build without report pages.
 
 #include <string>
 
@@ -9,10 +9,13 @@
 
 namespace penstock::cli {
 
-// Fails with `unsupported` if this build has no report pages.
-Status check_pages_built();
+// Fails with `unsupported` if this build has no report pages, and with `invalid_argument` if a page
+// of this name would take the place of another file: its name ends otherwise than in .html or .htm,
+// or it exists and does not begin as a page.
+Status check_page(const std::string& path);
 
-// Returns the HTML page of a sort's statistics (to_json()). The page calls the sort `name`.
+// Returns the HTML page of a sort's statistics (to_json()). The page calls the sort `name`, and has
+// the command line and the time now.
 Result<std::string> sort_page(const std::string& json, const std::string& name);
 
 }  // namespace penstock::cli

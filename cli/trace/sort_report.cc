@@ -32,7 +32,7 @@ std::optional<double> number_of(const Statistics& object, const char* key) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-std::string text_of(const Statistics& object, const char* key) {
+std::string text_in(const Statistics& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
@@ -66,7 +66,7 @@ void add_phases(const Statistics& object, const Statistics& predicted, SortRun& 
     if (phases == nullptr) continue;
     for (const Statistics& one : *phases) {
       if (!one.is_object()) continue;
-      if (SortRun::Phase* phase = named(text_of(one, "phase")))
+      if (SortRun::Phase* phase = named(text_in(one, "phase")))
         (planned ? phase->predicted : phase->measured) = figures_of(one);
     }
   }
@@ -124,7 +124,7 @@ std::vector<Staircase> staircases_of(const Statistics& object) {
   if (told == nullptr) return staircases;
   for (const Statistics& one : *told) {
     if (!one.is_object() || staircases.size() == staircases_max) continue;
-    staircases.push_back({.title = text_of(one, "title"),
+    staircases.push_back({.title = text_in(one, "title"),
                           .streams = static_cast<uint64_t>(drawable_of(one, "streams")),
                           .steps = static_cast<uint64_t>(drawable_of(one, "steps")),
                           .measured_bytes = numbers_of(one, "measured_bytes"),
@@ -172,11 +172,11 @@ Result<SortRun> sort_run_of(const std::string& json, const std::string& name) {
   const auto version = number_of(object, "version");
   if (version != 1.0 && version != 2.0) return refuse("it is not version 1 or 2 of them");
 
-  SortRun run{.name = name, .method = text_of(object, "method")};
+  SortRun run{.name = name, .method = text_in(object, "method")};
   const auto found = object.find("predicted");
   static const Statistics none = Statistics::object();
   const Statistics& predicted = found != object.end() && found->is_object() ? *found : none;
-  run.why = text_of(predicted, "why");
+  run.why = text_in(predicted, "why");
 
   // The names of a figure; the peak of memory has two.
   struct Field {
@@ -184,16 +184,17 @@ Result<SortRun> sort_run_of(const std::string& json, const std::string& name) {
     SortRun::Unit unit;
     const char* predicted;
     const char* measured;
+    bool of_seeks = false;
   };
   static constexpr std::array<Field, 9> fields = {{
       {"Time", SortRun::Unit::seconds, "seconds", "seconds"},
       {"Passes", SortRun::Unit::count, "passes", "passes"},
-      {"Seeks", SortRun::Unit::count, "seeks", "seeks"},
-      {"Bytes between two seeks", SortRun::Unit::bytes, "run_bytes", "run_bytes"},
+      {"Seeks", SortRun::Unit::count, "seeks", "seeks", true},
+      {"Bytes between two seeks", SortRun::Unit::bytes, "run_bytes", "run_bytes", true},
       {"Read", SortRun::Unit::bytes, "bytes_read", "bytes_read"},
       {"Written", SortRun::Unit::bytes, "bytes_written", "bytes_written"},
       {"Temporary disk space", SortRun::Unit::bytes, "temp_bytes", "temp_bytes"},
-      {"Of it in memory (tmpfs), beside the budget", SortRun::Unit::bytes, "temp_memory_bytes",
+      {"Of it in memory (tmpfs), besides the budget", SortRun::Unit::bytes, "temp_memory_bytes",
        "temp_memory_bytes"},
       {"Memory", SortRun::Unit::bytes, "memory_bytes", "peak_rss_bytes"},
   }};
@@ -204,10 +205,11 @@ Result<SortRun> sort_run_of(const std::string& json, const std::string& name) {
     run.rows.push_back({.what = field.what,
                         .unit = field.unit,
                         .predicted = number_of(predicted, field.predicted),
-                        .measured = number_of(object, field.measured)});
+                        .measured = number_of(object, field.measured),
+                        .of_seeks = field.of_seeks});
   }
   add_phases(object, predicted, run);
-  run.emulated = text_of(object, "emulated");
+  run.emulated = text_in(object, "emulated");
   run.items = number_of(object, "items");
   run.bytes = number_of(object, "bytes");
   run.seconds = number_of(object, "seconds");
@@ -226,7 +228,11 @@ Result<SortRun> sort_run_of(const std::string& json, const std::string& name) {
   }
   if (const auto device = predicted.find("device");
       device != predicted.end() && device->is_object()) {
-    run.device_source = text_of(*device, "source");
+    run.device_source = text_in(*device, "source");
+    run.seek_s = number_of(*device, "switch_seconds");
+  }
+  if (!run.seeks_cost()) {
+    std::erase_if(run.rows, [](const SortRun::Row& row) { return row.of_seeks; });
   }
   run.occupancy = occupancy_of(object);
   run.staircases = staircases_of(object);

@@ -64,25 +64,44 @@ struct RowHead {
 // The format of files and the order of their items, in the words of the command line.
 struct ItemFormat {
   // Numbers, little-endian: u32, u64, i32, i64, f32, f64; kv64, 8 bytes of key (as u64) and 8 of
-  // value; record, of a fixed length; lines of text; rows, with their lengths in front (RowHead).
+  // value; record, of a fixed length; lines of text; rows, with their lengths in front (RowHead);
+  // jsonl, lines that are objects of JSON, or blank.
   std::string name = "lines";
   std::optional<uint32_t> record_bytes = {};  // record length; nullopt: 100, or by `dtype`
   std::string dtype = {};                     // fields of a record in NumPy's notation
   // Keys. For records OFFSET:LENGTH, compared byte by byte (if there are none: 0:10), with :TYPE as
   // a number, with :r descending. For lines the argument of GNU sort's -k. For rows of CSV:
-  // columns, NUMBER or NAME, optionally followed by :LETTERS.
+  // columns, NUMBER or NAME, optionally followed by :LETTERS, with commas between several. For
+  // jsonl: members, .NAME[.NAME...], followed by the same; without letters missing < null < false <
+  // true < numbers < strings. All take :desc and :asc; those of text also :time, :ip, :natural,
+  // :semver and :hex, in whose orders texts that are no such value come first.
   std::vector<std::string> keys = {};
-  // GNU sort's letters for keys of lines that have none of their own, out of bdfghiMnRV.
+  // GNU sort's letters out of bdfghiMnRV, for whole lines and for keys: of lines those without
+  // letters (and without `descending`), of columns those without a comparison of their own. A word
+  // may follow them, as in ":time".
   std::string letters = {};
   std::optional<char> separator = {};  // nullopt: blanks before each field, in CSV a comma
   bool csv = false;                    // CSV: quotes may hold separators and ends of lines
+  // CSV: the character around fields that may hold separators and ends of lines; "none": quotes are
+  // text. Empty: ".
+  std::string quote = {};
+  std::string escape = {};       // CSV: the character that makes the next one text; empty: none
+  bool lenient = false;          // CSV: stray quotes, and text behind a closing one, are text
   uint32_t header_lines = 0;     // header lines of each file; those of the first file are kept
+  bool rows_fit_header = false;  // CSV: a row with another number of fields is an error
   bool zero_terminated = false;  // lines end with a NUL
   // The C library's locale that orders lines: text, numbers and months by its rules, and strings by
   // strcoll(). Empty: the environment's locale. nullopt: byte by byte, as in the locale C.
   std::optional<std::string> locale = {};
+  // Form of the times of keys with :time, as of strptime(3), "%d/%m/%Y". Empty: ISO 8601, or seconds
+  // since 1970.
+  std::string time_format = {};
+  // Form of the numbers of keys with n, and of the columns that group adds up, by an example:
+  // "1,234.50" or "1.234,50". They may have a currency sign, an exponent or a percent sign. Empty:
+  // as in GNU sort, and decimal digits alone.
+  std::string number_format = {};
   std::optional<uint64_t> random_seed = {};  // for the letter R; nullopt: by chance
-  bool descending = false;
+  bool descending = false;  // also of each key, unless it has a direction of its own
 };
 
 struct FilesProgress {
@@ -91,6 +110,7 @@ struct FilesProgress {
   uint64_t total_bytes;  // at least done_bytes; 0: unknown
   // By the plan, corrected by the time that the finished part took; nullopt: unknown.
   std::optional<double> seconds_left = {};
+  uint64_t input_bytes = 0;  // the inputs' size; 0: unknown
 };
 
 // The memory that a budget limits.
@@ -104,6 +124,13 @@ enum class MemoryScope {
   call,
 };
 const char* name_of(MemoryScope scope);
+
+// The columns of tables that are inputs of one run (rows of CSV with a header).
+enum class ColumnRule {
+  equal,  // equal names in each input, in the same order
+  same,   // equal names in any order; the first input's order is the output's
+  all,    // all names of all inputs; fields that an input lacks are empty
+};
 
 struct FilesOptions {
   // Paths; "-" is stdin, "/dev/fd/N" is this process's descriptor N (a pipe from its current
@@ -125,6 +152,15 @@ struct FilesOptions {
   // (penstock/source.h: compress()) or a sort that can be resumed.
   std::optional<CompressedFormat> compressed = {};
   ItemFormat items = {};
+  // Inputs whose headers differ are read in order (`same`, `all`). Not for partition_files()
+  // and for joins.
+  ColumnRule columns = ColumnRule::equal;
+  // Columns of the output, by name or number: each a list with commas between them. Empty: all. Not
+  // for groups, joins and parts.
+  std::vector<std::string> select = {};
+  // Blank rows of CSV, and rows that break its rules: "skip" leaves them out, "fail" or an empty word
+  // makes them errors (blank rows are rows then), any other word names the file that gets them.
+  std::string bad_rows = {};
   // Budget of the call, or of the process; at least 32 MiB.
   uint64_t memory_bytes = 1 * GiB;
   // The default is `call`, because a library does not know what else its process does: a budget
@@ -197,10 +233,20 @@ enum class Compression {
   always,  // if the block shrinks; records and lines: by an eighth
 };
 
+// The items that `unique` keeps of those with equal keys.
+enum class Keep {
+  first,     // the first in the order of the inputs
+  last,      // the last
+  none,      // none: only items whose key no other has
+  repeated,  // all of them, and no item whose key no other has
+};
+
 struct SortFilesOptions {
   unsigned threads = 2;
-  bool stable = false;               // items with equal keys keep their order
-  bool unique = false;               // keeps only the first of items with equal keys
+  bool stable = false;  // items with equal keys keep their order
+  bool unique = false;  // keeps only the first of items with equal keys
+  // Other values than `first` imply `unique`, and exclude `resume` and `verify`.
+  Keep keep = Keep::first;
   bool merge_only = false;           // the inputs are already sorted
   std::optional<uint64_t> top = {};  // writes only the first items of the output
   // Keeps finished work on the disk until the whole sort is done, so that a later run with the same
@@ -404,8 +450,9 @@ struct MergeFilesStats : RunStats {
 };
 
 struct MergeFilesOptions {
-  bool unique = false;  // keeps only the first of items with equal keys
-  bool stable = false;  // keeps the files' order of lines with equal keys, which may be any
+  bool unique = false;      // keeps only the first of items with equal keys
+  Keep keep = Keep::first;  // other values imply `unique`
+  bool stable = false;      // keeps the files' order of lines with equal keys, which may be any
 };
 
 // Merges any number of sorted files, in as many passes as the planner finds best. Items with equal
@@ -513,15 +560,19 @@ struct ValueField {
   bool big_endian = false;
 };
 
+// The groups that have a result, by the number of their items.
+enum class GroupsKept { all, once, repeated };
+
 struct Aggregates {
   bool count = false;
   bool sum = false;
   bool min = false;
   bool max = false;
-  // Keeps the first item of each key, whole. Excludes the other aggregates.
+  // Keeps the first item of each key, whole. Excludes the other aggregates, but for `like_uniq`.
   bool distinct = false;
   // Formats results as uniq(1) does, "      3 line". For lines with a count.
   bool like_uniq = false;
+  GroupsKept kept = GroupsKept::all;  // for lines, rows and JSON lines
   // The field for sum, min and max. nullopt: the value of kv64, the number itself for integers.
   std::optional<ValueField> value = {};
 };
@@ -529,28 +580,40 @@ struct Aggregates {
 struct GroupFilesOptions {
   Aggregates aggregates = {};
   bool sorted = false;  // by key; otherwise the results come in any order
+  // Results come in the order in which their keys came first. For lines, rows and JSON lines, with
+  // `count` or `distinct` alone; one thread works.
+  bool in_order = false;
   // Keeps only this many results with the highest counts, descending; equal counts are ordered by
   // key. Needs `count`, and not `sorted`.
   std::optional<uint64_t> top = {};
-  // Fields or columns of lines and rows for sum, min and max: "3", "price". They hold decimal
-  // numbers of up to 38 digits; empty ones are skipped.
+  // Fields, columns or members of lines, rows and JSON lines for the flags sum, min and max: "3", "price". They hold
+  // decimal numbers of up to 38 digits; empty ones are skipped, and so are null and missing members.
   std::vector<std::string> columns = {};
+  // Results of single columns, in the order of their fields: "sum=price", "quantile=0.9:price". The
+  // functions are sum, mean, min, max, stddev (of a sample), median and quantile, of numbers; and
+  // first, last and count-distinct, of texts. They are exact; a quotient or root is rounded once.
+  // Without keys they are of all rows. Different members are those that would be different keys.
+  std::vector<std::string> results = {};
   // The most threads; more than 8 count as 8. Several work if results have an order, and input and
   // budget are large enough.
   unsigned threads = 2;
 };
 
 struct GroupFilesStats : RunStats {
-  uint64_t items = 0;    // in the inputs
-  uint64_t groups = 0;   // in the output
-  uint64_t bytes = 0;    // in the output
+  uint64_t items = 0;   // in the inputs
+  uint64_t groups = 0;  // in the output
+  uint64_t bytes = 0;   // in the output
+  // Fields of the columns in `columns` and `results` that were empty, and so skipped.
+  uint64_t empty_values = 0;
   uint32_t buckets = 0;  // buckets of the first split, or sorted runs; 0: all groups fitted
 };
 
 // Writes one result for each key: the key, and 8 bytes for each requested aggregate, in the order
 // count, sum, min, max. For lines it is the count in decimal digits, a tab, and the line. Results
 // of lines with keys and of rows come in the order of their keys: for lines the count, the keys and
-// the values of columns, for rows the keys, the count and the values, under a header. Errors:
+// the values of columns, for rows the keys, the count and the values, under a header. A result of JSON
+// lines is an object of the same. Rows and JSON lines without keys are one group, and lines without
+// keys if there are `results`. Errors:
 // unsupported with the key if a sum exceeds 64 bits; out_of_memory if an eighth of the memory
 // cannot hold the `top` results.
 Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesOptions& options);
@@ -576,13 +639,16 @@ Result<JoinFilesStats> join_files(const FilesOptions& files, const JoinFilesOpti
 // ---- Join of lines, like join(1) of POSIX and GNU.
 
 struct JoinLinesOptions {
-  // The fields or columns of each side to join by, as many on both sides: "2", and for columns
-  // "price", "price:n".
+  // The fields or columns to join by, of the left side, which is the first one, and of all others,
+  // as many on both: "2", and for columns "price", "price:n".
   std::array<std::vector<std::string>, 2> keys = {{{"1"}, {"1"}}};
   bool ignore_case = false;
   bool pairs = true;               // writes pairs
-  std::array<bool, 2> alone = {};  // also writes unpaired lines of this side
-  // The output's fields: "0" is the key, "1.2" the left side's second field, "2.price" the right
+  std::array<bool, 2> alone = {};  // also writes unpaired lines of the left side, and of the others
+  // Writes each chosen line of the left side once, as it is: those with a pair if `pairs`, and those
+  // without if alone[0]. `list` may choose fields of the left side.
+  bool first_only = false;
+  // The output's fields: "0" is the key, "1.2" the left side's second field, "2.price" the second
   // side's column. Empty: the key and all other fields. "auto": the same, with as many fields as
   // the first line of each side has.
   std::string list = {};
@@ -596,11 +662,55 @@ struct JoinLinesStats : RunStats {
   uint32_t sorted_inputs = 0;  // inputs that had to be sorted
 };
 
-// Joins two inputs of lines, or of rows of CSV with a header of at most one line, in any order, by
-// fields. ItemFormat::separator separates fields; if it is the end of lines, a line is one field.
-// Lines with equal keys come in the order of their files, each left one with all right ones.
-// Errors: as join_files().
+// Joins two or more inputs of lines, or of rows of CSV with a header of at most one line, in any
+// order, by fields. ItemFormat::separator separates fields; if it is the end of lines, a line is
+// one field. Lines with equal keys come in the order of their files, each left one with all others.
+// More than two are joined from left to right; then `pairs` are lines that all sides have, and
+// alone[1] needs alone[0]. Errors: as join_files().
 Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOptions& options = {});
+
+// ---- Items taken as they are: the first ones, a sample, all in random order, or in parts.
+
+struct DrawFilesOptions {
+  // The most items of the output; nullopt: 10 for head_files(), all for shuffle_files().
+  std::optional<uint64_t> count = {};
+  // Chooses the items and their order, whatever the memory and the threads; nullopt: by chance.
+  std::optional<uint64_t> seed = {};
+  unsigned threads = 2;  // shuffle_files()
+};
+
+struct DrawFilesStats : RunStats {
+  uint64_t items = 0;  // in the output, without its header
+  uint64_t bytes = 0;
+};
+
+// Writes the first items of the inputs together, after the header, and reads little more.
+Result<DrawFilesStats> head_files(const FilesOptions& files, const DrawFilesOptions& options = {});
+
+// Writes a random sample of the items, in their order: each set of `count` items is equally likely.
+// Reads the inputs once. Errors: out_of_memory if the budget does not hold the sample.
+Result<DrawFilesStats> sample_files(const FilesOptions& files, const DrawFilesOptions& options);
+
+// Writes the items in random order, by a sort that puts a random key in front of each; `count`: only
+// so many of them.
+Result<DrawFilesStats> shuffle_files(const FilesOptions& files,
+                                     const DrawFilesOptions& options = {});
+
+// Exactly one is set.
+struct SplitFilesOptions {
+  std::optional<uint64_t> items = {};  // items of a part
+  std::optional<uint64_t> bytes = {};  // the most bytes of a part, unless one item has more
+};
+
+struct SplitFilesResult {
+  RunStats stats;
+  std::vector<FilePart> parts;  // without checksums
+};
+
+// Writes the items in their order to files named by `output` with the part's number, of five digits,
+// for {}: "part-{}.csv". Each part begins with the header. No part has its name before all are
+// complete and on the disk. An input without items makes no part, unless it has a header.
+Result<SplitFilesResult> split_files(const FilesOptions& files, const SplitFilesOptions& options);
 
 // ---- Results as JSON: one object, as --json prints it. Fields never change their meaning while
 // its "version" stays.

@@ -314,7 +314,7 @@ struct penstock_files_options {
   size_t sources_count;
   const char* output;               /* "-", stdout; for partition_files "part-{}" */
   const struct penstock_sink* sink; /* instead of `output` */
-  const char* format;               /* "lines"; u32 u64 i32 i64 f32 f64 kv64 record rows */
+  const char* format;               /* "lines"; u32 u64 i32 i64 f32 f64 kv64 record rows jsonl */
   uint32_t record_bytes;
   const char* dtype;
   const char* const* keys;
@@ -421,6 +421,8 @@ struct penstock_group_files_options {
   uint64_t top;
   const char* const* columns; /* lines and rows: the columns for sum, min and max */
   size_t columns_count;
+  const char* const* results; /* "sum=price", "quantile=0.9:price" (files.h) */
+  size_t results_count;
 };
 PENSTOCK_API int penstock_group_files(const struct penstock_files_options* files,
                                       const struct penstock_group_files_options* options,
@@ -433,7 +435,7 @@ struct penstock_join_files_options {
 PENSTOCK_API int penstock_join_files(const struct penstock_files_options* files,
                                      const struct penstock_join_files_options* options,
                                      char** json);
-/* Joins lines by fields, rows of CSV by columns, like join(1). */
+/* Joins two or more inputs of lines by fields, of rows of CSV by columns, like join(1). */
 struct penstock_join_lines_options {
   size_t size;
   const char* const* left_keys; /* "1" */
@@ -445,8 +447,9 @@ struct penstock_join_lines_options {
   int ignore_case;
   int no_pairs;    /* does not write pairs */
   int left_alone;  /* writes unpaired lines of the left side */
-  int right_alone; /* writes unpaired lines of the right side */
+  int right_alone; /* writes unpaired lines of the right side, or of all but the left one */
   int inputs_sorted;
+  int first_only; /* writes the chosen lines of the left side once, as they are */
 };
 PENSTOCK_API int penstock_join_lines(const struct penstock_files_options* files,
                                      const struct penstock_join_lines_options* options,

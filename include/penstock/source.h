@@ -50,6 +50,14 @@ class Sink {
   virtual void cancel() {}
 };
 
+// Leaves out parts of the text of an input, after decompression.
+class SourceFilter {
+ public:
+  virtual ~SourceFilter() = default;
+  // Returns the rest of the text. `name` is that of the input. Thread safety: any thread.
+  virtual std::unique_ptr<Source> filtered(std::unique_ptr<Source> text, std::string name) = 0;
+};
+
 struct SourceOptions {
   // Decompresses gzip, zstd, lz4, xz, lzip and bzip2, which are recognized by their first bytes (a
   // magic number and a plausible header), not by the file's name; other data stay as they are.
@@ -61,6 +69,7 @@ struct SourceOptions {
   // Decompression uses what the frame's window and the data need; gzip 64 KiB, bzip2 4 MiB, lz4 8
   // MiB.
   uint64_t window_bytes_max = 2 * GiB;
+  std::shared_ptr<SourceFilter> filter = {};  // its inputs are read in order, like pipes
 };
 
 // Opens a file, pipe or device by its path; "-" is stdin from its current position. Bad compressed

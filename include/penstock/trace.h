@@ -49,7 +49,8 @@ std::string_view name_of(Backend backend);
 // start_ns and latency_ns, which are always set). "descriptor" is the call's argument, or result.
 enum class Call : uint8_t {
   // Descriptors.
-  open = 1,      // descriptor, file, flags; result: the file's size after it
+  open = 1,      // descriptor, file, flags; result: the file's size after it. If it failed (flag
+                 // failed; so for stat): path, the name (0: not kept); result: errno
   describe = 2,  // a descriptor that was there before the trace, or came unseen: descriptor, file,
                  // flags; offset: its position; result: the file's size. With child != 0 it
                  // shares its position with descriptor2 of process `child`.
@@ -68,12 +69,13 @@ enum class Call : uint8_t {
   truncate = 20,  // file; result: the new size
   allocate = 21,  // descriptor, file, offset, bytes; flags keep_size, punch;
                   // result: the file's size after it
-  sync = 22,      // descriptor, file
+  sync = 22,      // descriptor, file. Without either: of more than one file (sync, syncfs, msync)
   rename = 23,    // file (0: not known), path: its new name
   unlink = 24,    // file (0: not known), path
   map = 25,       // descriptor, file, offset, bytes, flags read, write. Touches: not seen
   size = 26,      // file; result: its size, as a call returned it (fstat, a seek to the end).
                   // Only in foreign logs, whose opens do not tell the size
+  stat = 27,      // file (0: not known). stat, access and their like
   // Processes.
   fork = 30,  // child. Flag shares_descriptors: one table for both (CLONE_FILES)
   exec = 33,  // path: the program. Descriptors that close on exec are closed
@@ -108,7 +110,8 @@ inline constexpr uint32_t splice = 1u << 17;     // copy: by splice()
 inline constexpr uint32_t data_only = 1u << 18;  // sync: fdatasync
 // open, describe, allocate: the source log does not tell the size; `result` is 0.
 inline constexpr uint32_t size_unknown = 1u << 19;
-inline constexpr uint32_t all = (1u << 20) - 1;
+inline constexpr uint32_t failed = 1u << 20;  // open, stat: the call failed. From version 2 on
+inline constexpr uint32_t all = (1u << 21) - 1;
 }  // namespace flag
 
 inline constexpr uint64_t no_offset = ~uint64_t{0};
@@ -179,7 +182,7 @@ struct Header {
 // Counts of things that the capture did not see, for reports. The order is that on disk.
 enum class Unseen : uint8_t {
   dropped_events,       // lost for lack of room (BPF), or in a process that was killed
-  failed_calls,         // left out because they failed
+  failed_calls,         // left out because they failed (from version 2 on: not opens and stats)
   stream_calls,         // reads and writes of pipes, sockets, terminals
   mapped_files,         // maps of files: later touches are not seen
   polled_rings,         // io_urings whose requests cannot be seen
@@ -192,7 +195,8 @@ enum class Unseen : uint8_t {
   untimed_lines,        // lines of an strace log without a time
   count
 };
-std::string_view name_of(Unseen unseen);  // "calls that failed, left out"
+// Returns "calls that failed, left out", in the form that follows a number.
+std::string_view name_of(Unseen unseen, uint64_t number = 2);
 using UnseenCounts = std::array<uint64_t, static_cast<size_t>(Unseen::count)>;
 
 // The end of a complete trace.
@@ -259,6 +263,8 @@ struct CaptureOptions {
   Backend backend = Backend::unknown;  // unknown: bpf if available, else ptrace
   std::vector<std::string> command;    // the program and its arguments, found as by a shell; or
   int32_t attach = 0;                  // a running process
+  // Renames a trace that `output` replaces to OUTPUT.old, in place of one of that name.
+  bool keeps_old = false;
   // Ends the capture of an attached process, which continues to run. Checked ten times a second.
   const std::atomic<bool>* stop = nullptr;
   // Called once when the attached process is being watched.
@@ -274,6 +280,7 @@ struct Captured {
   std::string reason;  // why it is not bpf, if the backend was left open
   Totals totals;       // exit_code is the program's, or 128 + the signal that ended it
   uint64_t trace_bytes = 0;
+  bool kept_old = false;  // OUTPUT.old is the trace that was replaced
   int handed_signal = 0;  // last SIGTERM or SIGHUP forwarded to the program; 0: none
 };
 
@@ -328,6 +335,40 @@ struct Request {
   bool operator==(const Request&) const = default;
 };
 
+// Kinds of calls, whose number and time are summed up.
+enum class CallKind : uint8_t {
+  read,
+  write,
+  copy,  // sendfile, copy_file_range, splice
+  sync,  // fsync, fdatasync, msync and their like
+  open,
+  stat,    // stat, access and their like
+  failed,  // opens and stats that failed: mostly, the file was not there
+  other,   // truncations, mappings, changes of names
+  count
+};
+std::string_view name_of(CallKind kind);  // "read"
+
+// Calls, and their time from request to answer, summed up over all threads. 0 if a log has no
+// latencies.
+struct CallSum {
+  uint64_t calls = 0;
+  uint64_t ns = 0;
+  bool operator==(const CallSum&) const = default;
+};
+struct CallSums : std::array<CallSum, static_cast<size_t>(CallKind::count)> {
+  CallSum& of(CallKind kind) { return (*this)[static_cast<size_t>(kind)]; }
+  const CallSum& of(CallKind kind) const { return (*this)[static_cast<size_t>(kind)]; }
+  CallSum all() const {
+    CallSum sum;
+    for (const CallSum& one : *this) {
+      sum.calls += one.calls;
+      sum.ns += one.ns;
+    }
+    return sum;
+  }
+};
+
 struct ConvertedFile {
   std::string path;        // last known name
   std::string first_path;  // at first sight
@@ -345,10 +386,23 @@ struct ConvertedFile {
   uint64_t seeks = 0;     // requests with file_seek
   uint64_t switches = 0;  // requests with device_seek
   uint64_t syncs = 0;
+  CallSums calls{};                    // number and time of the calls on it
   uint64_t mapped_bytes = 0;           // mapped; touched bytes are not seen
   uint64_t first_ns = 0, last_ns = 0;  // start of its first request, end of the last
   bool unlinked = false;
+
+  // Returns the part of the file that was mapped at most, however often it was.
+  uint64_t mapped_part_bytes() const {
+    return mapped_bytes < peak_bytes ? mapped_bytes : peak_bytes;
+  }
 };
+
+// A name of opens and stats that failed.
+struct FailedName {
+  std::string path;
+  uint64_t calls = 0;
+};
+inline constexpr size_t failed_names_max = 16;
 
 // Lengths of runs: bucket k counts runs of [2^k, 2^(k+1)) bytes.
 using RunHistogram = std::array<uint64_t, 64>;
@@ -363,7 +417,12 @@ struct Conversion {
   uint64_t device_seeks = 0;  // seeks of a single disk: changes of file as well
   RunHistogram runs{};        // bytes between device seeks
   uint64_t end_ns = 0;        // end of the last request
-  uint64_t late = 0;          // requests out of order: see reorder_requests
+  CallSums calls{};           // sums over all threads; a copy counts once, though it has two files
+  uint64_t busy_ns = 0;       // time in which at least one of these calls was under way
+  uint64_t whole_ns = 0;      // time from the beginning of the trace to its end
+  // Names of opens and stats that failed, the most frequent first; at most failed_names_max.
+  std::vector<FailedName> failed_names;
+  uint64_t late = 0;  // requests out of order: see reorder_requests
   uint64_t events = 0;
   uint64_t processes = 0;  // processes that made requests
   UnseenCounts unseen{};

@@ -20,13 +20,6 @@ double square(double x) {
   return x * x;
 }
 
-std::vector<double> overlapped_staircase(double memory_bytes, uint32_t streams) {
-  std::vector<double> stairs(streams, memory_bytes);
-  for (uint32_t i = 0; streams > 1 && i < streams; ++i)
-    stairs[i] = 2 * memory_bytes / streams * (1 - i / (streams - 1.0));
-  return stairs;
-}
-
 std::vector<double> grouped_staircase(double memory_bytes, uint32_t streams, uint32_t group) {
   PENSTOCK_CHECK(group > 0 && streams % group == 0, "equations 5 and 10 want groups that divide");
   const uint32_t groups = streams / group;

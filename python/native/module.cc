@@ -18,7 +18,7 @@ void raise(const Error& error) {
       nb::module_::import_("penstock._errors")
           .attr("exception")(static_cast<int>(error.code), text(error.message()),
                              text(error.attempted), text(error.subject), error.system_errno,
-                             text(error.hint));
+                             text(error.hint), error.is_fault);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
   throw nb::python_error();
 }

@@ -12,7 +12,7 @@ namespace penstock::python {
 namespace {
 
 using Vector = RewiredVector<uint8_t>;
-using Input = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using NewBytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // An array of bytes that `owner` keeps alive. REQUIRES: bytes > 0.
 template <class T>
@@ -30,7 +30,7 @@ void bind_rewire(nb::module_& module) {
   nb::class_<Vector>(module, "Vector")
       .def_prop_ro("size", &Vector::size)
       .def("append",
-           [](Vector& vector, Input items) {
+           [](Vector& vector, NewBytes items) {
              Status status;
              {
                const nb::gil_scoped_release released;

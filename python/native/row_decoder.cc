@@ -15,7 +15,7 @@
 namespace penstock::python {
 namespace {
 
-constexpr size_t rows_at_once = 1024;
+constexpr size_t rows_decoded_at_once = 1024;
 
 uint64_t read_length(const uint8_t*& from) {
   uint64_t length = 0;
@@ -350,7 +350,8 @@ Result<size_t> RowDecoder::add(std::span<const std::byte> data) {
   size_t done = 0;
   for (;;) {
     at_hand_.clear();
-    while (at_hand_.size() < rows_at_once && !full_ && data.size() - done >= RowHead::bytes) {
+    while (at_hand_.size() < rows_decoded_at_once && !full_ &&
+           data.size() - done >= RowHead::bytes) {
       const RowHead head = RowHead::at(begin + done);
       if (head.row_bytes < RowHead::bytes + bits_bytes ||
           head.key_bytes > head.row_bytes - RowHead::bytes - bits_bytes)

@@ -16,7 +16,7 @@
 namespace penstock::python {
 namespace {
 
-constexpr size_t rows_at_once = 1024;
+constexpr size_t rows_encoded_at_once = 1024;
 
 // The values of a column, or of a list's items, in a batch.
 struct Values {
@@ -403,7 +403,7 @@ Result<RowEncoder::Encoded> RowEncoder::encode(const ArrowArray& batch, size_t f
   const size_t bits_bytes = bytes_of_bits(payload_.size());
   if (first == 0 || first - measured_ >= row_bytes_.size()) {
     measured_ = first;
-    const size_t rows = std::min(rows_at_once, static_cast<size_t>(batch.length) - first);
+    const size_t rows = std::min(rows_encoded_at_once, static_cast<size_t>(batch.length) - first);
     key_bytes_.assign(rows, 0);
     for (const Key& key : keys) add_key_bytes(key, first, key_bytes_);
     row_bytes_.assign(rows, RowHead::bytes + bits_bytes);

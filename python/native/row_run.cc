@@ -13,7 +13,7 @@ namespace {
 constexpr size_t given_max = 2;  // batches that wait for Python
 constexpr std::chrono::milliseconds signals_every{50};
 
-std::unexpected<Error> cancelled() {
+std::unexpected<Error> stopped_rows() {
   return std::unexpected(Error{.code = ErrorCode::cancelled, .attempted = "pass rows on"});
 }
 
@@ -31,7 +31,7 @@ class RowRun::RowSource final : public Source {
       if (batch_ == nullptr || next_ == static_cast<size_t>(batch_->length)) {
         batch_ = run_.wait_for_batch(number_, batch_ != nullptr);
         next_ = 0;
-        if (batch_ == nullptr) return run_.is_stopped(number_) ? Result<size_t>(cancelled()) : 0;
+        if (batch_ == nullptr) return run_.is_stopped(number_) ? Result<size_t>(stopped_rows()) : 0;
         continue;
       }
       auto encoded = encoder_.encode(*batch_, next_, into);
@@ -223,7 +223,7 @@ const ArrowArray* RowRun::wait_for_batch(size_t source, bool done_with_first) {
 Status RowRun::deliver(Batch batch) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return sink_stopped_ || given_.size() < given_max; });
-  if (sink_stopped_) return cancelled();
+  if (sink_stopped_) return stopped_rows();
   given_.push_back(std::move(batch));
   changed_.notify_all();
   return {};

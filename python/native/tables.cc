@@ -81,9 +81,9 @@ nb::list keys_of_rows(const Rows& rows, const nb::object& capsule) {
 // Defines a Python function of the files, the operation's own options, the rows, and the number of
 // tables. `sink`: it returns batches; `checks`: it checks them.
 template <class Statistics, class Options>
-void bind_operation(nb::module_& module, const char* name,
-                    Result<Statistics> (*operation)(const FilesOptions&, const Options&), bool sink,
-                    bool checks = false) {
+void bind_table_operation(nb::module_& module, const char* name,
+                          Result<Statistics> (*operation)(const FilesOptions&, const Options&),
+                          bool sink, bool checks = false) {
   module.def(
       name,
       [=](const FilesOptions& files, const Options& options, const Rows& rows, size_t sources) {
@@ -126,11 +126,11 @@ void bind_tables(nb::module_& module) {
       .def("cancel", &RowRun::cancel)
       .def_prop_ro("report", &RowRun::report);
   module.def("keys_of_rows", keys_of_rows, nb::arg("rows"), nb::arg("batch"));
-  bind_operation(module, "sort_rows", sort_files, true);
-  bind_operation(module, "sort_rows_checked", sort_files, true, true);
-  bind_operation(module, "merge_rows", merge_files, true);
-  bind_operation(module, "partition_rows", partition_files, false);
-  bind_operation(module, "slice_rows", slice_files, false);
+  bind_table_operation(module, "sort_rows", sort_files, true);
+  bind_table_operation(module, "sort_rows_checked", sort_files, true, true);
+  bind_table_operation(module, "merge_rows", merge_files, true);
+  bind_table_operation(module, "partition_rows", partition_files, false);
+  bind_table_operation(module, "slice_rows", slice_files, false);
   module.def(
       "read_rows",
       [](const FilesOptions& files, const Rows& rows) {

@@ -15,7 +15,7 @@ from ._penstock import CLUSTER, CLUSTER_TABLES, TABLES
 ROWS = [row for owner in ("ItemFormat", "FilesOptions", "SortFilesOptions") for row in _files.ROWS[owner]]
 MODES = {TABLES: "of tables", CLUSTER: "on a cluster", CLUSTER_TABLES: "of tables on a cluster"}
 
-WORDS = {"asc": "ascending", "desc": "descending", "nulls-first": "nulls first", "nulls-last": "nulls last"}
+WORDS = {"asc": "ascending", "desc": "descending", "r": "descending", "nulls-first": "nulls first", "nulls-last": "nulls last"}
 
 
 def keys_of(words: list[str]) -> list[tuple[str, ...]]:
@@ -65,7 +65,8 @@ def sort(given: argparse.Namespace) -> None:
     said = {row["name"]: value for row in ROWS if (value := getattr(given, row["name"], None)) is not None}
     for row in ROWS:
         if row["name"] in said and not row["scope"] & mode:
-            raise ValueError(f"{names_of(row)[-1]}: a sort {MODES[mode]} does not take this option")
+            name = next(name for name in names_of(row) if name.startswith("--"))
+            raise ValueError(f"{name}: a sort {MODES[mode]} does not take this option")
     values: dict[str, Any] = {row["name"]: row.get("default") for row in ROWS} | said
     if mode == TABLES:
         sort_table(given.inputs, given.output, by=keys or (), memory=left_of(values["memory_bytes"]), temp=values["temp_directories"],

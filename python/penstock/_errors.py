@@ -99,15 +99,17 @@ def in_python(text: str) -> str:
             return _FLAGS[option].replace("True", number) if number is not None else _FLAGS[option] + rest
         return option + rest
 
-    text = text.replace("penstock sort --by COLUMN -o FILE", "sort_table(FILE, OUTPUT, by=COLUMN)")
+    text = re.sub(r"penstock sort --by COLUMN ('.*?'|FILE) -o OUTPUT", r"sort_table(\1, OUTPUT, by=COLUMN)", text)
     return _OPTION.sub(word, re.sub(r"\bpenstock sort\b", "sort_file()", text))
 
 
-def exception(code: int, message: str, attempted: str, subject: str, errno: int, hint: str) -> Error:
-    """Makes the exception that the extension raises."""
+def exception(code: int, message: str, attempted: str, subject: str, errno: int, hint: str,
+              is_fault: bool = False) -> Error:
+    """Makes the exception that the extension raises. `is_fault`: as in penstock::Error."""
     kind = _CLASSES[code]
     of_command = message
-    begin, end = f"cannot {attempted}", f" (try: {hint})" if hint else ""
+    cannot = "" if is_fault else "cannot "
+    begin, end = f"{cannot}{attempted}", f" (try: {hint})" if hint else ""
     said = f": {os.strerror(errno)}" if errno else ""
     shown = message.removesuffix(begin + said + end)  # the subject as shown, unless characters of other parts are escaped
     attempted, hint = in_python(attempted), in_python(hint)
@@ -115,7 +117,7 @@ def exception(code: int, message: str, attempted: str, subject: str, errno: int,
         shown = shown.replace(subject, in_python(subject), 1)
         subject = in_python(subject)
     if shown != message:
-        message = f"{shown}cannot {attempted}{said}" + (f" (try: {hint})" if hint else "")
+        message = f"{shown}{cannot}{attempted}{said}" + (f" (try: {hint})" if hint else "")
     if issubclass(kind, OSError):
         error: Error = kind(errno, os.strerror(errno) if errno else attempted, subject or None)
     else:

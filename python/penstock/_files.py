@@ -32,16 +32,21 @@ _FORMATS = {"<u4": "u32", "<u8": "u64", "<i4": "i32", "<i8": "i64", "<f4": "f32"
 class FileOptions(TypedDict, total=False):
     """The keyword options of all operations on files."""
 
-    format: str  # "lines", "u32", "u64", "i32", "i64", "f32", "f64", "kv64", "record"
+    format: str  # "lines", "u32", "u64", "i32", "i64", "f32", "f64", "kv64", "record", "jsonl"
     record: int  # bytes of a record
     dtype: DTypeLike  # instead of format: a type of numbers, or the fields of a record
     key: str | Iterable[str]  # in the form of --key
-    letters: str  # GNU sort's orders of lines: "n", "fd"
+    letters: str  # GNU sort's orders of lines: "n", "fd"; or a word: ":time"
     separator: str  # between fields
     csv: bool
+    quote: str  # CSV: around fields; "none": quotes are text
+    escape: str  # CSV: makes the next character text
+    lenient: bool  # CSV: stray quotes are text
     header: int | bool  # lines in front of each file
     zero_terminated: bool
     locale: str  # order of text: a locale of the C library, "" for the environment's
+    time_format: str  # the form of keys with :time, as in "%d/%m/%Y"; "": ISO 8601, or seconds since 1970
+    number_format: str  # the form of keys with n, and of columns that are added up, as in "1,234.50"
     descending: bool
     seed: int  # for the order R
     memory: int | str  # "1G": the memory of this call
@@ -52,6 +57,7 @@ class FileOptions(TypedDict, total=False):
     sync: bool  # the finished output is on the disk
     overwrite_device: bool
     decompress: bool
+    bad_rows: str  # CSV: "skip", or the name of a file for blank and faulty rows
     progress: Progress  # True: a bar; or called as progress(phase, done_bytes, total_bytes), with 0 for an unknown total
 
 
@@ -288,24 +294,25 @@ def _sort_options(**values: Any) -> _penstock.SortFilesOptions:
 
 
 def sort_file(inputs: Path | Iterable[Path], output: Path, *, threads: int = 2, stable: bool = False, unique: bool = False,
-              top: int | None = None, resume: bool = False, compression: str = "auto", verify: bool = False,
+              keep: str = "first", top: int | None = None, resume: bool = False, compression: str = "auto", verify: bool = False,
               **options: Unpack[FileOptions]) -> Report:
     """Sorts files into one, within `memory`.
 
     The output may be an input, and appears when it is complete. With `resume`, finished work stays on the disk if the run ends early,
     and a run with the same options continues it. `compression` of temporaries is "auto" (if it pays), "never" or "always". `verify`
-    reads the output back before it appears.
+    reads the output back before it appears. `keep` chooses among items with equal keys: "first" (if `unique`), "last", "none" or
+    "repeated" (all of them, and nothing else).
     """
-    own = _sort_options(threads=threads, stable=stable, unique=unique, top=top, resume=resume, compression=compression,
+    own = _sort_options(threads=threads, stable=stable, unique=unique, keep=keep, top=top, resume=resume, compression=compression,
                         verify=verify)
     return _run(_penstock.sort_files, inputs, output, own, dict(options))
 
 
 def plan(inputs: Path | Iterable[Path], output: Path = "-", *, threads: int = 2, stable: bool = False, unique: bool = False,
-         top: int | None = None, resume: bool = False, compression: str = "auto", verify: bool = False,
+         keep: str = "first", top: int | None = None, resume: bool = False, compression: str = "auto", verify: bool = False,
          **options: Unpack[FileOptions]) -> Report:
     """Plans a run of sort_file(): method, passes, bytes, seeks, seconds of the disk. It samples the inputs and probes the disk."""
-    own = _sort_options(threads=threads, stable=stable, unique=unique, top=top, resume=resume, compression=compression,
+    own = _sort_options(threads=threads, stable=stable, unique=unique, keep=keep, top=top, resume=resume, compression=compression,
                         verify=verify)
     return _run(_penstock.plan_sort_files, inputs, output, own, dict(options))
 
@@ -315,11 +322,11 @@ def check(path: Path, *, threads: int = 2, **options: Unpack[FileOptions]) -> Re
     return _run(_penstock.check_file, path, "-", threads_of(threads), dict(options))
 
 
-def merge(inputs: Path | Iterable[Path], output: Path, *, unique: bool = False, stable: bool = False,
+def merge(inputs: Path | Iterable[Path], output: Path, *, unique: bool = False, keep: str = "first", stable: bool = False,
           **options: Unpack[FileOptions]) -> Report:
     """Merges any number of sorted files."""
     own = _penstock.MergeFilesOptions()
-    set_options(own, unique=unique, stable=stable)
+    set_options(own, unique=unique, keep=keep, stable=stable)
     return _run(_penstock.merge_files, inputs, output, own, dict(options))
 
 
@@ -356,44 +363,46 @@ def group_options(values: dict[str, Any]) -> _penstock.GroupFilesOptions:
 
 def group(inputs: Path | Iterable[Path], output: Path, *, count: bool = False, sum: bool = False, min: bool = False,
           max: bool = False, distinct: bool = False, value: tuple[int, DTypeLike] | str | Iterable[str] | None = None,
-          sorted: bool = False, top: int | None = None, threads: int = 2, **options: Unpack[FileOptions]) -> Report:
+          results: str | Iterable[str] | None = None, sorted: bool = False, in_order: bool = False, top: int | None = None,
+          threads: int = 2, **options: Unpack[FileOptions]) -> Report:
     """Writes one result for each key.
 
     sum, min and max are of `value`: (offset, dtype) in records; a field's name or number, or several, in text. Default: the value of
-    kv64, or the number itself.
+    kv64, or the number itself. `results` are of single columns, in the words of the command line: "mean=price", "quantile=0.9:price".
     """
-    own = group_options({"count": count, "sum": sum, "min": min, "max": max, "distinct": distinct, "sorted": sorted, "top": top, "threads": threads,
-                         **value_of(value)})
+    own = group_options({"count": count, "sum": sum, "min": min, "max": max, "distinct": distinct, "sorted": sorted, "in_order": in_order,
+                         "top": top, "threads": threads, "results": _words("results", results), **value_of(value)})
     return _run(_penstock.group_files, inputs, output, own, dict(options))
 
 
-# Whether pairs are written, and lines of each side without a match.
-_JOINS = {"inner": (True, False, False), "left": (True, True, False), "right": (True, False, True), "outer": (True, True, True),
-          "left_anti": (False, True, False), "right_anti": (False, False, True)}
+# Whether pairs are written, lines of each side without a match, and lines of the first side as they are.
+_JOINS = {"inner": (True, False, False, False), "left": (True, True, False, False), "right": (True, False, True, False),
+          "outer": (True, True, True, False), "left_anti": (False, True, False, False), "right_anti": (False, False, True, False),
+          "semi": (True, False, False, True), "anti": (False, True, False, True)}
 
 
-def join(left: Path, right: Path, output: Path, *, on: str | Iterable[str] | None = None,
+def join(left: Path, right: Path | Iterable[Path], output: Path, *, on: str | Iterable[str] | None = None,
          left_on: str | Iterable[str] | None = None, right_on: str | Iterable[str] | None = None, how: str = "inner",
          columns: str = "", empty: str = "", ignore_case: bool = False, right_record: int | None = None,
          right_key: str | None = None, **options: Unpack[FileOptions]) -> Report:
-    """Joins two files.
+    """Joins two files, or, if `right` is a list, more.
 
-    Lines, and rows of CSV, are joined in any order by fields: `on` (default: "1", the first one), or `left_on` and `right_on`; `how` is
-    "inner", "left", "right", "outer", "left_anti" or "right_anti"; `columns` lists the fields to write, as in join -o. With format= or
+    Lines, rows of CSV, and JSON lines (format="jsonl") are joined in any order by fields: `on` (default: "1", the first one), or `left_on` and `right_on`; `how` is
+    "inner", "left", "right", "outer", "left_anti" or "right_anti" or, for lines of `left` as they are, "semi" or "anti"; `columns` lists the fields to write, as in join -o. With format= or
     dtype= two sorted files of numbers or records are joined by their keys.
     """
-    if "format" in options or "dtype" in options:
+    if ("format" in options and options["format"] != "jsonl") or "dtype" in options:
         if on is not None or left_on is not None or right_on is not None or how != "inner" or columns or empty or ignore_case:
-            raise TypeError("on, left_on, right_on, how, columns, empty and ignore_case are for lines and CSV")
+            raise TypeError("on, left_on, right_on, how, columns, empty and ignore_case are for lines, CSV and JSON lines")
         files = _penstock.JoinFilesOptions()
         set_options(files, {"right_record_bytes": "right_record"}, right_record_bytes=right_record, right_key=right_key)
-        return _run(_penstock.join_files, [left, right], output, files, dict(options))
+        return _run(_penstock.join_files, [left, *_list(right)], output, files, dict(options))
     if how not in _JOINS:
         raise ValueError(f"how must be one of {', '.join(_JOINS)}, not {how!r}")
     lines = _penstock.JoinLinesOptions()
     sides = [on if side is None else side for side in (left_on, right_on)]
     left_keys, right_keys = (_words("on", "1" if side is None else side) for side in sides)
     set_options(lines, {"left_keys": "on", "right_keys": "on"}, left_keys=left_keys, right_keys=right_keys)
-    lines.pairs, lines.left_alone, lines.right_alone = _JOINS[how]
+    lines.pairs, lines.left_alone, lines.right_alone, lines.first_only = _JOINS[how]
     set_options(lines, {"list": "columns"}, list=columns, empty=empty, ignore_case=ignore_case)
-    return _run(_penstock.join_lines, [left, right], output, lines, dict(options))
+    return _run(_penstock.join_lines, [left, *_list(right)], output, lines, dict(options))

@@ -137,7 +137,8 @@ def _rows(a: NDArray[Any], axis: int) -> NDArray[Any]:
 def _axis_of(a: NDArray[Any], axis: int | None) -> int:
     if axis is None:
         raise TypeError("axis=None makes a copy: sort a.ravel()")
-    return np.lib.array_utils.normalize_axis_index(axis, a.ndim)
+    np.moveaxis(a, axis, axis)  # raises AxisError; NumPy 1 has no public function that only checks
+    return axis % a.ndim
 
 
 def sort(a: NDArray[Any], *, axis: int = -1, values: NDArray[Any] | None = None, order: str | Sequence[str] | None = None,

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import os
 import re
 import signal
@@ -122,6 +123,25 @@ def test_group(tmp_path):
     (tmp_path / "csv").write_text("city,price\na,1\nb,2\na,3\n")
     penstock.group(tmp_path / "csv", tmp_path / "sums", csv=True, header=True, key="city", sum=True, value="price")
     assert (tmp_path / "sums").read_text().splitlines()[1:] == ["a,4", "b,2"]
+    report = penstock.group(tmp_path / "csv", tmp_path / "means", csv=True, header=True, results=["mean=price", "quantile=0.25:price"])
+    assert (tmp_path / "means").read_text() == "mean_price,quantile_0.25_price\n2,1.5\n"
+    assert report.empty_values == 0
+
+
+def test_json_lines(tmp_path):
+    (tmp_path / "in").write_text('{"id":10,"user":{"name":"b"}}\n{"id":9.5,"user":{"name":"a"}}\n{"id":1e0,"user":{"name":"b"}}\n')
+    words = dict(format="jsonl", key=[".user.name", ".id:desc"])
+    assert penstock.sort_file(tmp_path / "in", tmp_path / "out", **words).items == 3
+    assert [json.loads(line)["id"] for line in (tmp_path / "out").read_text().splitlines()] == [9.5, 10, 1]
+    assert penstock.check(tmp_path / "out", **words).sorted
+    penstock.group(tmp_path / "in", tmp_path / "sums", format="jsonl", key="user.name", count=True, sum=True, value=".id")
+    assert (tmp_path / "sums").read_text() == '{"user.name":"a","count":1,"sum_id":9.5}\n{"user.name":"b","count":2,"sum_id":11}\n'
+    penstock.group(tmp_path / "in", tmp_path / "all", format="jsonl", results=["mean=.id", "last=user.name"])
+    assert (tmp_path / "all").read_text() == '{"mean_id":6.8333333333333333,"last_user.name":"b"}\n'
+    penstock.join(tmp_path / "in", tmp_path / "in", tmp_path / "pairs", on=".id", format="jsonl")
+    assert [json.loads(line)["left"]["id"] for line in (tmp_path / "pairs").read_text().splitlines()] == [1, 9.5, 10]
+    with pytest.raises(penstock.Corrupt, match="in: line 1, column 17: a key that is an object"):
+        penstock.sort_file(tmp_path / "in", tmp_path / "out", format="jsonl", key=".user")
 
 
 fields = st.text(st.sampled_from("ab,;\t\"\n 1é\U0001f600"), max_size=4)
@@ -157,7 +177,11 @@ def test_join(tmp_path):
 
     assert joined() == ["1,a,A"]
     assert joined(how="left_anti") == ["2,b,"]
+    assert joined(how="semi") == ["1,a"] and joined(how="anti") == ["2,b"]
     assert joined(how="outer", columns="auto", empty="-") == ["1,a,A", "2,b,-", "3,-,C"]
+    three = [tmp_path / name for name in ("left", "right", "right")]
+    penstock.join(three[0], three[1:], tmp_path / "out", how="left", **arguments)
+    assert (tmp_path / "out").read_text() == "id,x,y,y\n1,a,A,A\n2,b,,\n"
     for side, pairs in (("l", [[1, 10], [2, 20]]), ("r", [[2, 200], [3, 300]])):
         np.array(pairs, "<u8").tofile(tmp_path / side)
     penstock.join(tmp_path / "l", tmp_path / "r", tmp_path / "both", format="kv64")
@@ -265,7 +289,7 @@ CALLS = {
     "check": (lambda **more: penstock.check("in", **more), ["threads"]),
     "merge": (lambda **more: penstock.merge(["in"], "out", **more), ["unique", "stable"]),
     "partition_files": (lambda **more: penstock.partition_files("in", "p-{}", **more), ["parts", "checksums", "bounds"]),
-    "group": (lambda **more: penstock.group("in", "out", **more), ["count", "sum", "min", "max", "distinct", "value", "sorted", "top", "threads"]),
+    "group": (lambda **more: penstock.group("in", "out", **more), ["count", "sum", "min", "max", "distinct", "value", "results", "sorted", "top", "threads"]),
     "join": (lambda **more: penstock.join("in", "in", "out", **more), ["columns", "empty", "ignore_case"]),
     "join of records": (lambda **more: penstock.join("in", "in", "out", format="record", **more), ["right_record", "right_key"]),
 }
@@ -304,7 +328,7 @@ def test_messages_of_the_library_name_parameters(tmp_path, numbers):
             (lambda: penstock.partition_files(u64, "p", format="u64", parts=2), "output 'part-{}.bin'"),
             (lambda: penstock.group(csv, csv, csv=True, header=True, key="a", sum=True), "sum=True: .*value='COLUMN'"),
             (lambda: penstock.sort_file(u64, u64, format="u64", top=5, resume=True), "resume=True"),
-            (lambda: penstock.merge([csv, csv], csv, csv=True, header=True, key="a:!"), "key='a:!'.*key='price:n:r'"),
+            (lambda: penstock.merge([csv, csv], csv, csv=True, header=True, key="a:numeric"), "key='a:numeric': .*try: key='a:n'"),
             (lambda: penstock.sort_file(io.TextIOWrapper(io.BytesIO()), csv), "TextIOWrapper is no path: give the file's name"),
             (lambda: penstock.sort_file(numbers, csv), "ndarray is no path"),
             (lambda: penstock.sort_file(u64, u64, format="u64", memory=None), "a size is a whole number, or such as '64M', not None"),

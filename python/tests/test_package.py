@@ -59,6 +59,7 @@ def test_each_error_is_what_python_calls_it():
         error = exception(code, "x: cannot do: No space left on device", "do", "x", 28, "try")
         assert type(error) is kind and isinstance(error, penstock.Error) and isinstance(error, (OSError, ValueError, MemoryError))
         assert str(error) == "x: cannot do: No space left on device" and error.errno == 28 and error.hint == "try"
+    assert str(exception(8, "x: row 1: odd (try: -k 2)", "row 1: odd", "x", 0, "-k 2", is_fault=True)) == "x: row 1: odd (try: key=2)"
 
 
 def test_other_interpreters_are_refused():

@@ -723,7 +723,7 @@ def test_the_command_sorts_tables(tmp_path, orders_file, program):
     assert pq.read_table(tmp_path / "out.parquet").equals(expected)
     done = sort("in.parquet", "--by", "x", "--by", "name", "-o", "top.arrow", "-S", "256M", "--top", "3")
     assert done.returncode == 0 and pa.ipc.open_file(tmp_path / "top.arrow").read_all().equals(orders_file.sort_by("x")[:3])
-    for words, said in [(["-u"], "--unique"), (["--key", "1"], "--key"), ([], "pipe"), (["-o", "x.parquet", "-S", "128M"], "try: -S ")]:
+    for words, said in [(["-u"], "-u: "), (["--key", "1"], "--key"), ([], "pipe"), (["-o", "x.parquet", "-S", "128M"], "try: -S ")]:
         done = sort("in.parquet", "--by", "nothing", *words)
         assert done.returncode == 2 and said in done.stderr, done.stderr
     done = sort("in.parquet", "--by", "name", "-o", "x.parquet", PYTHONPATH="")
@@ -734,3 +734,4 @@ def test_the_command_sorts_tables(tmp_path, orders_file, program):
 def test_columns_on_the_command_line():
     from penstock.__main__ import keys_of
     assert keys_of(["ts:desc,id", "a:b:nulls-first"]) == [("ts", "descending"), ("id",), ("a:b", "nulls first")]
+    assert keys_of(["ts:r,id:asc"]) == [("ts", "descending"), ("id", "ascending")]

@@ -29,6 +29,7 @@ penstock.merge(["a", "b"], "out", progress=lambda phase, done, total: print(phas
 penstock.partition_files("in", "part-{}", by="hash", parts=4, csv=True, separator=";", header=True)
 penstock.group("in", "out", count=True, value=(8, "<u8"))
 penstock.join("left", "right", "out", on=["id"], how="left")
+penstock.join("left", ["right", Path("other")], "out", how="semi")
 options: penstock.FileOptions = {"format": "u64", "memory": 1 << 30}
 penstock.sort_file("in", "out", **options)
 

@@ -58,12 +58,12 @@ void Checker::add(std::span<const std::byte> data) {
   if (!partial_.empty()) data = data.subspan(complete_partial(data));
   data = data.subspan(scan(data));
   append_to_partial(data);
-  if (order_.format().framing().quote) look_at_partial();
+  if (order_.format().framing().spans_lines) look_at_partial();
 }
 
 void Checker::append_to_partial(std::span<const std::byte> data) {
   append_to(partial_, data);
-  const auto quote = order_.format().framing().quote;
+  const auto quote = order_.format().counted_quote();
   if (quote && std::ranges::count(data, std::byte(*quote)) % 2 != 0)
     partial_in_quotes_ = !partial_in_quotes_;
 }
@@ -227,12 +227,11 @@ void Checker::append(const Checker& next) {
 // Keeps the first fault. The row begins `row_offset` bytes behind the scanned items.
 void Checker::keep_fault(const std::optional<ItemFault>& fault, uint64_t row_offset) {
   if (!fault || fault_) return;
-  fault_ =
-      Error{.code = ErrorCode::corrupt,
-            .attempted = fmt::format(
-                "read row {}: at byte {} is {}", order_.format().header_lines + result_.count + 1,
-                header_bytes_ + scanned_bytes_ + row_offset + fault->at, fault->what),
-            .hint = hint_of_fault(order_.format())};
+  const Format& format = order_.format();
+  const uint64_t number = format.header_lines + result_.count + 1;
+  fault_ = bad_item(format, Place{number, number}.text(format), *fault,
+                    header_bytes_ + scanned_bytes_ + row_offset)
+               .error();
 }
 
 Result<CheckResult> Checker::finish() {
@@ -244,10 +243,9 @@ Result<CheckResult> Checker::finish() {
   }
   if (fault_) return std::unexpected(*fault_);
   if (!partial_.empty()) {
-    return failure(ErrorCode::corrupt,
-                   fmt::format("read item {}: only {} of its {} bytes are there", result_.count,
-                               partial_.size(), item_bytes_),
-                   "", "another --format or --record");
+    return fault_at(ErrorCode::corrupt, fmt::format("item {}", result_.count),
+                    fmt::format("only {} of its {} bytes are there", partial_.size(), item_bytes_),
+                    "", "another --format or --record");
   }
   if (result_.count > 0) {
     result_.first = printable_key(order_.format(), first_);

@@ -82,7 +82,7 @@ class Checker {
   std::optional<Error> fault_;
   uint64_t header_bytes_;
   uint64_t scanned_bytes_ = 0;      // bytes of whole items
-  bool partial_in_quotes_ = false;  // partial_ ends between two of Framing::quote
+  bool partial_in_quotes_ = false;  // partial_ ends between two of Format::counted_quote()
   size_t partial_bytes_seen_ = 0;   // size of partial_ when its rules were last checked
   std::string partial_;             // item whose end has not come
 };

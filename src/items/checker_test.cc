@@ -216,8 +216,9 @@ TEST(Checker, RowsThatBreakTheRulesAreToldByNumberAndByte) {
     checker.add(bytes_of(text.substr(cut)));
     const auto result = checker.finish();
     ASSERT_FALSE(result) << cut;
-    const std::string at = "read row 3: at byte " + std::to_string(10 + text.find('e')) + " is";
-    EXPECT_EQ(result.error().attempted.substr(0, at.size()), at) << cut;
+    const std::string attempted = result.error().attempted;
+    EXPECT_TRUE(attempted.starts_with("row 3: text after the quote")) << attempted;
+    EXPECT_TRUE(attempted.ends_with("at byte " + std::to_string(10 + text.find('e')))) << attempted;
   }
 }
 

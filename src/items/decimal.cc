@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 
+#include "items/keys/text/key_place.h"
+
 namespace penstock::items {
 namespace {
 
@@ -12,10 +14,6 @@ std::string_view trimmed(std::string_view text) {
   while (!text.empty() && blank(text.front())) text.remove_prefix(1);
   while (!text.empty() && blank(text.back())) text.remove_suffix(1);
   return text;
-}
-
-bool is_decimal_digit(char c) {
-  return c >= '0' && c <= '9';
 }
 
 constexpr uint64_t few_max = 1'000'000'000'000'000'000;
@@ -59,7 +57,7 @@ std::optional<NarrowDecimal> NarrowDecimal::parse(std::string_view text) {
   const char* point = nullptr;
   int64_t digits = 0;
   for (const char& c : text) {
-    if (is_decimal_digit(c)) {
+    if (is_digit(c)) {
       digits = 10 * digits + (c - '0');
     } else if (c == '.' && point == nullptr && text.size() > 1) {
       point = &c;
@@ -86,7 +84,7 @@ std::optional<Decimal> Decimal::parse(std::string_view text) {
       behind_point = true;
       continue;
     }
-    if (!is_decimal_digit(c)) return {};
+    if (!is_digit(c)) return {};
     any = true;
     number.places += behind_point;
     if (few < few_max) {

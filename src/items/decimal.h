@@ -12,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include "items/wide.h"
+
 namespace penstock::items {
 
 // Maximum of digits that a number of 128 bits holds.
@@ -122,6 +124,9 @@ class DecimalSum {
     if (high_ != (digits < 0 ? -1 : 0)) return {};
     return Decimal{digits, places_};
   }
+  // Returns the sum without its point, and the places behind it.
+  Wide wide() const { return Wide::of(high_, low_); }
+  unsigned places() const { return places_; }
 
  private:
   static constexpr int of_zero = std::numeric_limits<int>::min();

@@ -13,7 +13,7 @@ namespace penstock::items {
 
 struct FieldStyle {
   std::optional<char> separator = {};  // nullopt: blanks, several of which count as one
-  bool csv = false;                    // the line is a row (rows.h)
+  std::optional<Dialect> csv = {};     // the line is a row (rows.h)
 };
 
 // Returns the style of lines with this `separator`, or of rows of CSV, which have their own.
@@ -25,7 +25,9 @@ FieldStyle style_of(const Format& format, std::optional<char> separator);
 void split_fields(std::string_view line, const FieldStyle& style,
                   std::vector<std::string_view>& fields);
 
-// Returns the text as a field of a row, in quotes if it needs them.
-std::string row_field(std::string_view text, char separator);
+// Returns the text as a field of a row, in quotes or with escapes if it needs them.
+std::string row_field(std::string_view text, const Dialect& dialect);
+// Returns whether a field of a row as it is written is empty, with quotes or without.
+bool is_empty_field(std::string_view field, const Dialect& dialect);
 
 }  // namespace penstock::items

@@ -35,7 +35,7 @@ TEST(Fields, BlanksPartTwoHoweverManyThereAre) {
 }
 
 TEST(Fields, KeepTheQuotesOfARow) {
-  const FieldStyle row = {.separator = ';', .csv = true};
+  const FieldStyle row = {.separator = ';', .csv = ';'};
   EXPECT_EQ(fields_of(R"(a;"b;c";"d ""e""";)", row), (Fields{"a", R"("b;c")", R"("d ""e""")", ""}));
   EXPECT_EQ(fields_of("", row), (Fields{""}));
 }

@@ -1,21 +1,25 @@
 #include "items/format.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <utility>
+#include <vector>
 
+#include "base/did_you_mean.h"
 #include "items/keys/codec.h"
 #include "items/keys/field_order.h"
 
 namespace penstock::items {
 
-constexpr TypeRow type_table[] = {{"u32", &fixed_framing},  {"u64", &fixed_framing},
-                                  {"i32", &fixed_framing},  {"i64", &fixed_framing},
-                                  {"f32", &fixed_framing},  {"f64", &fixed_framing},
-                                  {"kv64", &fixed_framing}, {"record", &fixed_framing},
-                                  {"lines", &line_framing}, {"rows", &row_framing}};
+constexpr TypeRow type_table[] = {
+    {"u32", &fixed_framing},  {"u64", &fixed_framing},    {"i32", &fixed_framing},
+    {"i64", &fixed_framing},  {"f32", &fixed_framing},    {"f64", &fixed_framing},
+    {"kv64", &fixed_framing}, {"record", &fixed_framing}, {"lines", &line_framing},
+    {"rows", &row_framing},   {"jsonl", &json_framing}};
 
 namespace {
 
@@ -62,6 +66,28 @@ Result<Format> record_format(uint32_t record_bytes, std::string_view key) {
   return format;
 }
 
+// Returns the way to read data of a kind that is no format, or else the formats.
+std::string hint_of_format(std::string_view name) {
+  constexpr std::pair<std::string_view, const char*> others[] = {
+      {"csv", "--csv, without --format"},
+      {"tsv", "--tsv, without --format"},
+      {"json", "--jsonl, for an object in each line; jq -c '.[]' FILE makes lines of an array"},
+      {"ndjson", "--jsonl"},
+      {"txt", "--format lines, the default"},
+      {"text", "--format lines, the default"},
+      {"parquet", "penstock sort --by COLUMN, which sorts tables"},
+      {"arrow", "penstock sort --by COLUMN, which sorts tables"}};
+  for (const auto& [other, hint] : others) {
+    if (name == other) return hint;
+  }
+  std::vector<std::string> names;
+  for (const TypeRow& each : type_table) names.emplace_back(each.name);
+  for (const NumberRecord& each : number_records) names.emplace_back(each.name);
+  const std::string_view nearest = nearest_name(name, names);
+  if (!nearest.empty()) return fmt::format("--format {}", nearest);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 Result<Format> parse_format(std::string_view name, uint32_t record_bytes, std::string_view key) {
@@ -76,10 +102,8 @@ Result<Format> parse_format(std::string_view name, uint32_t record_bytes, std::s
   }
   const auto* const found = std::ranges::find(type_table, name, &TypeRow::name);
   if (found == std::end(type_table)) {
-    std::string all;
-    for (const TypeRow& each : type_table) all.append(each.name).append(", ");
     return failure(ErrorCode::invalid_argument, "use this format", fmt::format("--format {}", name),
-                   all + "u128 or i128");
+                   hint_of_format(name));
   }
   const auto type = static_cast<Type>(found - type_table);
   if (type == Type::record) return record_format(record_bytes, key);

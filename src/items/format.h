@@ -16,6 +16,28 @@
 
 namespace penstock::items {
 
+// How rows of CSV are written (rows.h).
+struct Dialect {
+  char separator;
+  std::optional<char> quote = '"';  // around fields; nullopt: quotes are text
+  // Makes the character after it text, in quotes and outside of them.
+  std::optional<char> escape = {};
+  // A quote inside a field without quotes is text, and so is what follows the quote that closes one.
+  bool is_lenient = false;
+
+  // The dialect of RFC 4180, but for its separator.
+  Dialect(char between = ',') : separator(between) {}
+  Dialect(bool) = delete;
+
+  // The quotes in front of a line end say whether it ends a row.
+  bool counts_quotes() const { return quote && !escape && !is_lenient; }
+  // Every line end ends a row.
+  bool is_by_line() const { return !quote && !escape; }
+  // Rows are read byte by byte.
+  bool has_states() const { return escape || (quote && is_lenient); }
+  bool operator==(const Dialect&) const = default;
+};
+
 // One format, as the command line names it (--format, --record, --key).
 struct Format {
   Type type = Type::u64;
@@ -26,24 +48,33 @@ struct Format {
   uint32_t key_offset = 0;
   uint32_t key_bytes = 8;
   char line_end = '\n';  // byte that ends an item, if the framing has line ends
-  // Separator of fields if lines are rows of CSV (rows.h), in which a quoted line end ends no row.
-  std::optional<char> csv = {};
+  // The dialect if lines are rows of CSV, in which a quoted line end ends no row.
+  std::optional<Dialect> csv = {};
   // Keys that order lines and records; nullptr means the bytes above, or the whole line.
   std::shared_ptr<const KeyOrder> keys = {};
   // Lines at the beginning of each file that are not sorted. If the keys name columns of the first
   // of them, `columns` holds these keys, and with_header() makes their order.
   uint32_t header_lines = 0;
   std::shared_ptr<const TextOptions> columns = {};
+  // Every row of CSV must have as many fields as the header: with_header() sets `row_fields`, their
+  // number; 0: any.
+  bool rows_fit_header = false;
+  size_t row_fields = 0;
 
   bool numeric() const { return type < Type::record; }
   bool fixed() const { return type < Type::lines; }  // all items are equally long
   const Framing& framing() const {
-    return csv ? csv_framing : *type_table[static_cast<size_t>(type)].framing;
+    if (csv) return csv->is_by_line() ? csv_line_framing : csv_framing;
+    return *type_table[static_cast<size_t>(type)].framing;
   }
   // Framing::has_line_ends, and whether items are of fixed size or plain lines: these are asked for
   // each item, and the common types answer without a look at the framing.
   bool has_line_ends() const {
     return !fixed() && (type == Type::lines || framing().has_line_ends);
+  }
+  // The quote, if the number of quotes in front of a line end says whether it ends an item.
+  std::optional<char> counted_quote() const {
+    return csv && csv->counts_quotes() ? csv->quote : std::nullopt;
   }
   bool is_plain() const { return type <= Type::lines && !csv; }
   bool has_fields() const { return framing().order != nullptr; }  // items are text

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/printable.h"
+#include "base/shell_word.h"
 #include "items/items.h"
 #include "items/keys/text/text_order.h"
 
@@ -72,28 +73,36 @@ Result<std::optional<size_t>> head_bytes(const Format& format, std::string_view 
 
 Result<Format> with_header(const Format& format, std::string_view header, const std::string& file) {
   header.remove_prefix(mark_bytes(format, header));
+  Format made = format;
+  made.row_fields = 0;  // a second line of the header may have any number
   std::string_view first;
   uint32_t lines = 0;
   for (std::string_view rest = header; !rest.empty() && lines < format.header_lines; ++lines) {
     const auto* const begin = reinterpret_cast<const std::byte*>(rest.data());
     std::string_view row = item_at(format, begin, begin + rest.size());
     if (row.empty()) row = rest;
-    if (const auto fault = fault_of(format, row)) {
-      return failure(ErrorCode::corrupt,
-                     fmt::format("read the header: in its row {}, at byte {} of that, is {}",
-                                 lines + 1, fault->at, fault->what),
-                     file,
-                     "no --header, if its first line is none; --format lines, if it is no CSV");
+    if (const auto fault = fault_of(made, row)) {
+      if (row.starts_with("{\""))
+        return failure(ErrorCode::corrupt, "find columns in what looks like JSON lines", file,
+                       "jq -r '[.id, .name] | @csv' " + typed_word(file) +
+                           " | penstock ... --csv --key 1, for example");
+      auto error = bad_item(format, fmt::format("header row {}", lines + 1), *fault, {}, file);
+      error.error().hint =
+          "no --header, if its first line is none; --format lines, if it is no CSV";
+      return error;
     }
     if (lines == 0) first = without_line_end(format, row);
     rest.remove_prefix(row.size());
   }
-  if (format.columns == nullptr) return format;
+  const auto columns = format.framing().columns;
+  if (columns == nullptr || (format.columns == nullptr && !format.rows_fit_header)) return made;
+  std::vector<std::string> names = columns(format, first);
+  if (format.rows_fit_header && lines > 0) made.row_fields = names.size();
+  if (format.columns == nullptr) return made;
   TextOptions options = *format.columns;
-  options.header = format.framing().columns(format, first);
+  options.header = std::move(names);
   auto order = format.framing().order(options);
   if (!order) return std::unexpected(order.error());
-  Format made = format;
   made.keys = *order;
   return made;
 }

@@ -6,6 +6,7 @@
 #include "items/keys/codec.h"
 #include "items/keys/text/text_order.h"
 #include "items/line_ends.h"
+#include "items/rows.h"
 
 namespace penstock::items {
 namespace {
@@ -37,15 +38,44 @@ size_t find_item_ends(const Format& format, const std::byte* begin, const std::b
   return found;
 }
 
-std::string hint_of_fault(const Format& format) {
-  const auto hint = format.framing().hint_of_fault;
-  return hint == nullptr ? "another --format" : hint(format);
+bool ends_with_text(const Format& format, std::string_view item) {
+  const auto* const at = reinterpret_cast<const std::byte*>(item.data());
+  return row_bytes_at(*format.csv, format.line_end, at, at + item.size()) == 0;
+}
+
+std::unexpected<Error> bad_item(const Format& format, std::string_view place,
+                                const ItemFault& fault, std::optional<uint64_t> begin,
+                                std::string subject) {
+  const Framing& framing = format.framing();
+  std::string hint = "another --format";
+  if (fault.hint != nullptr)
+    hint = fault.hint;
+  else if (framing.hint_of_fault != nullptr)
+    hint = framing.hint_of_fault(format, fault);
+  // A line has a column. Rows may have several lines, or none.
+  if (framing.is_by_line())
+    return fault_at(ErrorCode::corrupt, fmt::format("{}, column {}", place, fault.at + 1),
+                    fault.what, std::move(subject), std::move(hint));
+  return fault_at(ErrorCode::corrupt, place,
+                  fmt::format("{}, at {}byte {}", fault.what, begin ? "" : "its ",
+                              begin.value_or(0) + fault.at),
+                  std::move(subject), std::move(hint));
+}
+
+std::unexpected<Error> too_long(const Format& format, uint64_t bytes_max, std::string subject,
+                                std::optional<uint64_t> begin) {
+  const std::string_view noun = format.framing().noun;
+  return failure(
+      ErrorCode::out_of_memory,
+      fmt::format("read {} {}{} of more than {} bytes", noun.starts_with('i') ? "an" : "a", noun,
+                  begin ? fmt::format(" at byte {}", *begin) : "", bytes_max),
+      std::move(subject), "a larger -S");
 }
 
 std::string Place::text(const Format& format) const {
   const Framing& framing = format.framing();
-  if (framing.quote) return fmt::format("line {}, {} {}", line, framing.noun, row);
-  return fmt::format("{} {}", framing.noun, row);
+  const std::string place = fmt::format("{} {}", framing.noun, row);
+  return framing.spans_lines && line != row ? fmt::format("{} (line {})", place, line) : place;
 }
 
 std::string ItemOrder::name() const {
@@ -55,7 +85,7 @@ std::string ItemOrder::name() const {
   }
   if (descending_) name += " descending";
   if (format_.header_lines > 0) name += fmt::format(" header {}", format_.header_lines);
-  if (format_.csv) name += fmt::format(" csv {}", int{*format_.csv});
+  if (format_.csv) name += " csv " + name_of(*format_.csv);
   if (format_.line_end != '\n') name += fmt::format(" lines-end {}", int{format_.line_end});
   if (format_.keys != nullptr) name += " keys " + format_.keys->name();
   return name;

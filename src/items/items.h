@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <expected>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,20 +54,29 @@ inline std::optional<ItemFault> fault_of(const Format& format, std::string_view 
   return format.framing().fault(format, item);
 }
 
-// Returns what to try if fault_of() finds something.
-std::string hint_of_fault(const Format& format);
+// Returns the error of an item for which fault_of() finds something: "row 4: a quote that nothing
+// closes, at byte 61". `begin`: byte at which the item begins; if that is not known, the byte is one
+// of the item.
+std::unexpected<Error> bad_item(const Format& format, std::string_view place,
+                                const ItemFault& fault, std::optional<uint64_t> begin,
+                                std::string subject = {});
+
+// Returns the error of an item of more than `bytes_max` bytes, the longest that the memory holds.
+// `begin`: the byte at which it begins, if that is known.
+std::unexpected<Error> too_long(const Format& format, uint64_t bytes_max, std::string subject,
+                                std::optional<uint64_t> begin = {});
 
 // The place where an item begins in its file, for people. Both numbers are 1-based and count the
 // header.
 struct Place {
   uint64_t line = 1;  // number of the line in an editor
   uint64_t row = 1;   // number of the item
-  // "line 5, row 4" if an item may have several lines; otherwise "line 5" or "item 5".
+  // "row 4 (line 5)" if items before it have several lines; otherwise "row 4", "line 5" or "item 5".
   std::string text(const Format& format) const;
 };
 // Returns how many lines an item has.
 inline uint64_t lines_of_item(const Format& format, std::string_view item) {
-  if (format.is_plain() || !format.framing().quote || item.empty() ||
+  if (format.is_plain() || !format.framing().spans_lines || item.empty() ||
       std::memchr(item.data(), format.line_end, item.size() - 1) == nullptr)
     return 1;
   const auto ends = static_cast<uint64_t>(std::count(item.begin(), item.end(), format.line_end));
@@ -85,15 +95,23 @@ inline size_t mark_bytes(const Format& format, std::string_view data) {
   return may_begin && data.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
 }
 
-// Returns the item without its line end, which the last line of a file may lack.
+// Returns whether the line end at the end of an item is escaped, and text.
+bool ends_with_text(const Format& format, std::string_view item);
+// Returns whether the last byte of an item is its line end, which the last line of a file may lack.
+// REQUIRES: items have line ends.
+inline bool has_line_end(const Format& format, std::string_view item) {
+  if (!item.ends_with(format.line_end)) return false;
+  return !format.csv || !format.csv->escape || !ends_with_text(format, item);
+}
+// Returns the item without its line end.
 inline std::string_view without_line_end(const Format& format, std::string_view line) {
-  if (format.has_line_ends() && line.ends_with(format.line_end)) line.remove_suffix(1);
+  if (format.has_line_ends() && has_line_end(format, line)) line.remove_suffix(1);
   return line;
 }
 
 // Returns whether the item is a last line without an end. It gets one wherever it is written.
 inline bool lacks_line_end(const Format& format, std::string_view item) {
-  return format.has_line_ends() && !item.ends_with(format.line_end);
+  return format.has_line_ends() && !has_line_end(format, item);
 }
 
 // Returns the key of an item if Format::keys makes none: all of a line but its end.

@@ -13,17 +13,17 @@ size_t find(std::string_view text, char what, size_t from) {
   return std::min(text.find(what, from), text.size());
 }
 
-bool is_quoted(std::string_view row, size_t at) {
-  return at < row.size() && row[at] == quote;
+bool is_quoted(std::string_view row, size_t at, std::optional<char> quote) {
+  return quote && at < row.size() && row[at] == *quote;
 }
 
 // Returns the field that begins with a quote at `at`.
-FieldPlace quoted_field(std::string_view row, size_t at) {
+FieldPlace quoted_field(std::string_view row, size_t at, char quote) {
   FieldPlace field{.begin = at, .quotes = FieldPlace::Quotes::around};
   for (++at;; ++at) {
     at = find(row, quote, at) + 1;
     field.end = at;
-    if (!is_quoted(row, at)) return field;
+    if (!is_quoted(row, at, quote)) return field;
     field.quotes = FieldPlace::Quotes::doubled;
   }
 }
@@ -32,9 +32,11 @@ FieldPlace quoted_field(std::string_view row, size_t at) {
 // short.
 class Marks {
  public:
-  Marks(char separator, char line_end)
-      : separators_(ones * static_cast<unsigned char>(separator)),
-        line_ends_(ones * static_cast<unsigned char>(line_end)) {}
+  // Without quotes the separator counts twice.
+  Marks(const Dialect& dialect, char line_end)
+      : separators_(ones * static_cast<unsigned char>(dialect.separator)),
+        line_ends_(ones * static_cast<unsigned char>(line_end)),
+        quotes_(ones * static_cast<unsigned char>(dialect.quote.value_or(dialect.separator))) {}
 
   size_t find(std::string_view text, size_t at) const {
     for (; text.size() - at >= sizeof(uint64_t); at += sizeof(uint64_t)) {
@@ -46,7 +48,7 @@ class Marks {
     }
     auto is_mark = [&](char c) {
       return c == static_cast<char>(separators_) || c == static_cast<char>(line_ends_) ||
-             c == quote;
+             c == static_cast<char>(quotes_);
     };
     while (at < text.size() && !is_mark(text[at])) ++at;
     return at;
@@ -55,43 +57,111 @@ class Marks {
  private:
   static constexpr uint64_t ones = 0x0101010101010101;
   static constexpr uint64_t highs = ones << 7;
-  static constexpr uint64_t quotes_ = ones * quote;
   // Sets the high bit of the lowest byte that is zero, and perhaps bits above it.
   static uint64_t zeros(uint64_t word) { return (word - ones) & ~word; }
 
   uint64_t separators_;
   uint64_t line_ends_;
+  uint64_t quotes_;
 };
+
+// A field as RowStates reads it.
+struct StateField {
+  FieldPlace place;
+  std::optional<size_t> stray = {};  // place of the first quote inside it, or text behind it
+  RowStates::State state = {};       // at its end
+  bool is_escaped = false;           // an escape character stands in front of its end
+};
+
+StateField field_by_states(std::string_view text, const Dialect& dialect, char line_end,
+                           size_t at) {
+  StateField field{.place = {.begin = at}};
+  bool ends_with_return = false;  // an escaped one
+  RowStates states(dialect, line_end);
+  for (; at < text.size() && !states.ends_field(text[at]); ++at) {
+    const auto before = states.state();
+    const bool was_escaped = states.is_escaped();
+    ends_with_return = was_escaped && text[at] == '\r';
+    const bool is_text = states.take(text[at]);
+    if (!is_text) field.place.quotes = FieldPlace::Quotes::states;
+    if (field.stray || was_escaped || !is_text || states.state() != RowStates::State::plain)
+      continue;
+    const bool is_return = text[at] == '\r' && (at + 1 == text.size() || text[at + 1] == line_end);
+    if (before == RowStates::State::closed ? !is_return : text[at] == dialect.quote)
+      field.stray = at;
+  }
+  field.place.end = at;
+  field.state = states.state();
+  const bool is_row_end = at == text.size() || text[at] == line_end;
+  field.is_escaped = states.is_escaped() || (ends_with_return && is_row_end);
+  return field;
+}
+
+constexpr const char* open_quote = "a quote that nothing closes";
+
+// Returns the fault of a quote inside the field at `begin`, or of text after its quotes.
+ItemFault fault_of_stray(std::string_view text, size_t begin, size_t at, char quote) {
+  const bool is_closed = text[begin] == quote;
+  const size_t mark = at - (is_closed ? 1 : 0);  // the quote that does not close the field
+  return {.at = at,
+          .what = is_closed ? "text after the quote that closes a field"
+                            : "a quote inside a field that does not begin with one",
+          .hint = mark > begin && text[mark - 1] == '\\' ? "--escape '\\'" : nullptr};
+}
+
+// Returns the fault of the end of a field: its quotes are not closed, or the end is escaped, so that
+// what is written after the field would be text. REQUIRES: no text follows an end at `text`'s end.
+std::optional<ItemFault> fault_of_end(std::string_view text, const StateField& field) {
+  if (field.state == RowStates::State::quoted)
+    return ItemFault{field.place.begin, open_quote, true};
+  if (!field.is_escaped) return {};
+  const size_t end = field.place.end;
+  return ItemFault{end - 1, "an escape character that nothing follows", end == text.size()};
+}
 
 // Walks over the row at the beginning of `text`, and calls use(place) for each field. Returns the
 // bytes of the row, or 0 if it has a fault or goes on behind the text. If `is_last`, the row may
-// end with the text.
+// end with the text. `fields`: as in fault_of_row().
 template <class Use>
-size_t walk_row(std::string_view text, char separator, char line_end, bool is_last,
-                std::optional<ItemFault>& fault, Use use) {
-  const Marks marks(separator, line_end);
-  for (size_t at = 0;;) {
+size_t walk_row(std::string_view text, const Dialect& dialect, char line_end, size_t fields,
+                bool is_last, std::optional<ItemFault>& fault, Use use) {
+  const Marks marks(dialect, line_end);
+  const char separator = dialect.separator;
+  const std::optional<char> quote = dialect.quote;
+  const bool has_states = dialect.has_states();
+  size_t have = 0;
+  for (size_t at = 0;; ++have) {
     FieldPlace field;
     size_t end = 0;  // end of the field with a carriage return behind it
-    if (is_quoted(text, at)) {
-      field = quoted_field(text, at);
+    if (has_states) {
+      const StateField read = field_by_states(text, dialect, line_end, at);
+      field = read.place;
+      end = field.end;
+      if (read.stray && !dialect.is_lenient) {
+        fault = fault_of_stray(text, at, *read.stray, *quote);
+        return 0;
+      }
+      if (end < text.size() || is_last) fault = fault_of_end(text, read);
+      if (fault) return 0;
+    } else if (is_quoted(text, at, quote)) {
+      field = quoted_field(text, at, *quote);
       end = field.end;
       if (end > text.size()) {
-        if (is_last) fault = {at, "a quote that nothing closes", true};
+        if (is_last) fault = {at, open_quote, true};
         return 0;
       }
       if (end < text.size() && text[end] == '\r' &&
           (end + 1 == text.size() || text[end + 1] == line_end))
         ++end;
       if (end < text.size() && text[end] != separator && text[end] != line_end) {
-        fault = {end, "text behind the quote that closes a field"};
+        fault = fault_of_stray(text, at, end, *quote);
         return 0;
       }
     } else {
       end = marks.find(text, at);
       field = {.begin = at, .end = end};
-      if (is_quoted(text, end)) {
-        fault = {end, "a quote inside of a field that has none in front"};
+      if (is_quoted(text, end, quote)) {
+        fault = fault_of_stray(text, at, end, *quote);
         return 0;
       }
     }
@@ -99,15 +169,33 @@ size_t walk_row(std::string_view text, char separator, char line_end, bool is_la
     const bool is_end = end == text.size() || text[end] == line_end;
     if (is_end && field.end == end && end > at && text[end - 1] == '\r') --field.end;
     use(field);
+    const bool is_blank = have == 0 && field.begin == field.end;
+    if (is_end && fields != 0 && have + 1 != fields && !is_blank) {
+      fault = fault_of_count(have + 1, fields);
+      return 0;
+    }
     if (is_end) return std::min(end + 1, text.size());
     at = end + 1;
   }
 }
 
 // Returns the field at `at`. The next one begins behind its end and the separator.
-FieldPlace field_at(std::string_view row, char separator, size_t at) {
-  return is_quoted(row, at) ? quoted_field(row, at)
-                            : FieldPlace{.begin = at, .end = find(row, separator, at)};
+FieldPlace field_at(std::string_view row, const Dialect& dialect, size_t at) {
+  if (dialect.has_states()) return field_by_states(row, dialect, '\n', at).place;
+  return is_quoted(row, at, dialect.quote)
+             ? quoted_field(row, at, *dialect.quote)
+             : FieldPlace{.begin = at, .end = find(row, dialect.separator, at)};
+}
+
+std::string_view value_by_states(std::string_view field, const Dialect& dialect,
+                                 std::string& room) {
+  room.clear();
+  RowStates states(dialect, '\n');
+  for (const char c : field) {
+    if (states.take(c)) room += c;
+  }
+  if (states.is_escaped()) room += *dialect.escape;
+  return room;
 }
 
 }  // namespace
@@ -117,57 +205,122 @@ std::string_view without_return(std::string_view row) {
   return row;
 }
 
-std::optional<ItemFault> fault_of_row(std::string_view row, char separator, char line_end) {
+ItemFault fault_of_count(size_t have, size_t fields) {
+  return {.what = std::to_string(have) + (have == 1 ? " column" : " columns") +
+                  ", and the header has " + std::to_string(fields),
+          .is_count = true};
+}
+
+bool RowStates::take(char c) {
+  if (is_escaped_) {
+    is_escaped_ = false;
+    if (state_ == State::start) state_ = State::plain;
+    return true;
+  }
+  if (c == dialect_.escape && state_ != State::closed) {
+    is_escaped_ = true;
+    return false;
+  }
+  if (c == dialect_.quote && state_ != State::plain) {
+    const bool is_doubled = state_ == State::closed;
+    state_ = state_ == State::quoted ? State::closed : State::quoted;
+    return is_doubled;
+  }
+  if (state_ == State::quoted) return true;
+  const bool is_end = c == dialect_.separator || c == line_end_;
+  state_ = is_end ? State::start : State::plain;
+  return !is_end;
+}
+
+size_t row_bytes_at(const Dialect& dialect, char line_end, const std::byte* at,
+                    const std::byte* end, std::string_view begun) {
+  if (begun.empty() && dialect.counts_quotes())
+    return row_bytes_at(line_end, at, end, false, *dialect.quote);
+  RowStates states(dialect, line_end);
+  for (const char c : begun) states.take(c);
+  for (const std::byte* from = at; from < end; ++from) {
+    const char c = static_cast<char>(*from);
+    if (c == line_end && states.ends_field(c)) return static_cast<size_t>(from - at) + 1;
+    states.take(c);
+  }
+  return 0;
+}
+
+std::string name_of(const Dialect& dialect) {
+  std::string name = std::to_string(int{dialect.separator});
+  if (!dialect.quote) name += " without quotes";
+  if (dialect.quote && *dialect.quote != quote)
+    name += " quote " + std::to_string(int{*dialect.quote});
+  if (dialect.escape) name += " escape " + std::to_string(int{*dialect.escape});
+  if (dialect.is_lenient) name += " lenient";
+  return name;
+}
+
+size_t read_row(std::string_view text, const Dialect& dialect, char line_end, size_t fields,
+                bool is_last, std::optional<ItemFault>& fault, size_t* have) {
+  size_t found = 0;
+  const size_t bytes = walk_row(text, dialect, line_end, fields, is_last, fault,
+                                [&](const FieldPlace&) { ++found; });
+  if (have != nullptr) *have = found;
+  return bytes;
+}
+
+std::optional<ItemFault> fault_of_row(std::string_view row, const Dialect& dialect, char line_end,
+                                      size_t fields) {
   std::optional<ItemFault> fault;
-  walk_row(row, separator, line_end, true, fault, [](const FieldPlace&) {});
+  walk_row(row, dialect, line_end, fields, true, fault, [](const FieldPlace&) {});
   return fault;
 }
 
-std::string_view FieldPlace::unquoted(std::string_view row, std::string& room) const {
+std::string_view FieldPlace::unquoted(std::string_view row, const Dialect& dialect,
+                                      std::string& room) const {
+  if (quotes == Quotes::states)
+    return value_by_states(row.substr(begin, end - begin), dialect, room);
   std::string_view text = row.substr(begin + 1, end - begin - 2);
   if (quotes == Quotes::around) return text;
   room.clear();
   while (!text.empty()) {
-    const size_t pair = find(text, quote, 0);
+    const size_t pair = find(text, *dialect.quote, 0);
     room.append(text.substr(0, std::min(pair + 1, text.size())));
     text.remove_prefix(std::min(pair + 2, text.size()));
   }
   return room;
 }
 
-std::string_view field_of_row(std::string_view row, char separator, size_t column,
+std::string_view field_of_row(std::string_view row, const Dialect& dialect, size_t column,
                               std::string& room) {
   row = without_return(row);
   for (size_t at = 0; at <= row.size(); --column) {
-    const FieldPlace field = field_at(row, separator, at);
-    if (column == 0) return field.value(row, room);
+    const FieldPlace field = field_at(row, dialect, at);
+    if (column == 0) return field.value(row, dialect, room);
     at = field.end + 1;
   }
   return {};
 }
 
-size_t end_of_field(std::string_view row, char separator, size_t at) {
-  return std::min(field_at(row, separator, at).end, row.size());
+size_t end_of_field(std::string_view row, const Dialect& dialect, size_t at) {
+  return std::min(field_at(row, dialect, at).end, row.size());
 }
 
-std::vector<std::string> fields_of_row(std::string_view row, char separator) {
+std::vector<std::string> fields_of_row(std::string_view row, const Dialect& dialect) {
   std::vector<std::string> fields;
   std::string room;
   row = without_return(row);
   for (size_t at = 0; at <= row.size();) {
-    const FieldPlace field = field_at(row, separator, at);
-    fields.emplace_back(field.value(row, room));
+    const FieldPlace field = field_at(row, dialect, at);
+    fields.emplace_back(field.value(row, dialect, room));
     at = field.end + 1;
   }
   return fields;
 }
 
-RowIndex::RowIndex(char separator, char line_end, std::vector<size_t> columns)
-    : separator_(separator), line_end_(line_end), columns_(std::move(columns)) {}
+RowIndex::RowIndex(const Dialect& dialect, char line_end, std::vector<size_t> columns,
+                   size_t fields)
+    : dialect_(dialect), line_end_(line_end), fields_(fields), columns_(std::move(columns)) {}
 
 std::optional<RowIndex> RowIndex::of(const Format& format, std::vector<size_t> columns) {
   if (!format.csv) return {};
-  return RowIndex(*format.csv, format.line_end, std::move(columns));
+  return RowIndex(*format.csv, format.line_end, std::move(columns), format.row_fields);
 }
 
 size_t RowIndex::add(const std::byte* at, const std::byte* end, bool is_last) {
@@ -178,7 +331,7 @@ size_t RowIndex::add(const std::byte* at, const std::byte* end, bool is_last) {
   auto wanted = columns_.begin();
   size_t column = 0;
   const size_t bytes =
-      walk_row(text, separator_, line_end_, is_last, fault_, [&](const FieldPlace& field) {
+      walk_row(text, dialect_, line_end_, fields_, is_last, fault_, [&](const FieldPlace& field) {
         if (wanted == columns_.end() || column++ != *wanted) return;
         *place++ = field;
         ++wanted;

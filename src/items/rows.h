@@ -1,7 +1,8 @@
 #pragma once
 
-// Rows of CSV by RFC 4180: fields with a separator between them. A quoted field may hold
-// separators, line ends and doubled quotes.
+// Rows of CSV: fields with a separator between them. A quoted field may hold separators, line ends
+// and doubled quotes (RFC 4180). Dialects have another quote or none, an escape character, or text
+// around quotes; they read a row as Python's csv does (RowStates).
 
 #include <algorithm>
 #include <cstddef>
@@ -22,44 +23,85 @@ inline constexpr char quote = '"';
 // `quoted`, the rest of a row stands there, within quotes. (A line end ends the row if the number of
 // quotes in front of it is even, so quotes are counted, and fields need no look.)
 inline size_t row_bytes_at(char line_end, const std::byte* at, const std::byte* end,
-                           bool quoted = false) {
+                           bool quoted = false, char mark = quote) {
   for (const std::byte* from = at; from < end;) {
     const void* found = std::memchr(from, line_end, static_cast<size_t>(end - from));
     if (found == nullptr) return 0;
     const auto* const stop = static_cast<const std::byte*>(found);
-    quoted ^= (std::count(from, stop, std::byte(quote)) & 1) != 0;
+    quoted ^= (std::count(from, stop, std::byte(mark)) & 1) != 0;
     from = stop + 1;
     if (!quoted) return static_cast<size_t>(from - at);
   }
   return 0;
 }
 
-// Returns the first fault of a row with or without its end.
-std::optional<ItemFault> fault_of_row(std::string_view row, char separator, char line_end);
+// The states of a reader of rows, byte by byte. A quote opens a field only at its beginning; after
+// the quote that closes it the field goes on without quotes.
+class RowStates {
+ public:
+  enum class State : uint8_t { start, plain, quoted, closed };  // start: of a field
+
+  RowStates(const Dialect& dialect, char line_end) : dialect_(dialect), line_end_(line_end) {}
+  // The next byte ends the field: it is a separator or a line end, and not text.
+  bool ends_field(char c) const {
+    return !is_escaped_ && state_ != State::quoted && (c == dialect_.separator || c == line_end_);
+  }
+  // Takes a byte. Returns whether it is text of the field.
+  bool take(char c);
+  State state() const { return state_; }
+  // The byte before was an escape character.
+  bool is_escaped() const { return is_escaped_; }
+
+ private:
+  const Dialect& dialect_;
+  char line_end_;
+  State state_ = State::start;
+  bool is_escaped_ = false;
+};
+
+// Returns the bytes of the row at `at` with its end, or 0 if it does not end before `end`. `begun`:
+// the bytes of the row in front of `at`.
+size_t row_bytes_at(const Dialect& dialect, char line_end, const std::byte* at,
+                    const std::byte* end, std::string_view begun = {});
+// Returns the name of a dialect for ItemOrder::name().
+std::string name_of(const Dialect& dialect);
+
+// Returns the bytes of the row at the beginning of `text` with its end, or 0 if it does not end there
+// or has a fault. If `is_last`, it may lack its end. `fields`: as in fault_of_row(). `have`, which may
+// be null, gets the number of its fields.
+size_t read_row(std::string_view text, const Dialect& dialect, char line_end, size_t fields,
+                bool is_last, std::optional<ItemFault>& fault, size_t* have);
+// Returns the first fault of a row with or without its end. `fields` is the number of fields that it
+// must have; 0: any.
+std::optional<ItemFault> fault_of_row(std::string_view row, const Dialect& dialect, char line_end,
+                                      size_t fields = 0);
+// Returns the fault of a row that has `have` fields, and must have `fields`.
+ItemFault fault_of_count(size_t have, size_t fields);
 
 // The place of a field in its row, with its quotes.
 struct FieldPlace {
-  enum class Quotes : uint8_t { none, around, doubled };  // doubled: around it, and others inside
+  // doubled: around it, and others inside; states: quotes and escapes as RowStates reads them.
+  enum class Quotes : uint8_t { none, around, doubled, states };
   size_t begin = 0;
   size_t end = 0;  // past the end of the row if its quotes are not closed
   Quotes quotes = Quotes::none;
 
   // Returns the value: a part of the row, or made in `room`.
-  std::string_view value(std::string_view row, std::string& room) const {
-    return quotes == Quotes::none ? row.substr(begin, end - begin) : unquoted(row, room);
+  std::string_view value(std::string_view row, const Dialect& dialect, std::string& room) const {
+    return quotes == Quotes::none ? row.substr(begin, end - begin) : unquoted(row, dialect, room);
   }
   // REQUIRES: it is quoted.
-  std::string_view unquoted(std::string_view row, std::string& room) const;
+  std::string_view unquoted(std::string_view row, const Dialect& dialect, std::string& room) const;
 };
 
 // Returns the value of field `column` (0-based) of a row without its end: a part of the row, or
 // made in `room`. It is empty if the row has fewer fields, lacks a carriage return at the end, and
 // is any text if the row has a fault.
-std::string_view field_of_row(std::string_view row, char separator, size_t column,
+std::string_view field_of_row(std::string_view row, const Dialect& dialect, size_t column,
                               std::string& room);
-std::vector<std::string> fields_of_row(std::string_view row, char separator);
+std::vector<std::string> fields_of_row(std::string_view row, const Dialect& dialect);
 // Returns where the field at `at` ends with its quotes: at a separator, or at the row's end.
-size_t end_of_field(std::string_view row, char separator, size_t at);
+size_t end_of_field(std::string_view row, const Dialect& dialect, size_t at);
 // Returns the row without the carriage return that may be its last byte.
 std::string_view without_return(std::string_view row);
 
@@ -67,8 +109,9 @@ std::string_view without_return(std::string_view row);
 // fields.
 class RowIndex {
  public:
-  // `columns` holds the 0-based indices of the wanted fields, ascending.
-  RowIndex(char separator, char line_end, std::vector<size_t> columns);
+  // `columns` holds the 0-based indices of the wanted fields, ascending; `fields` is the number of
+  // fields that each row must have, 0: any.
+  RowIndex(const Dialect& dialect, char line_end, std::vector<size_t> columns, size_t fields = 0);
   // Returns empty if items of this format are no rows of CSV.
   static std::optional<RowIndex> of(const Format& format, std::vector<size_t> columns);
 
@@ -81,12 +124,13 @@ class RowIndex {
   // Returns wanted field `i` of row `number`: a part of the row, or made in `room`; empty if the
   // row has no such field.
   std::string_view field(size_t number, size_t i, std::string_view row, std::string& room) const {
-    return places_[number * columns_.size() + i].value(row, room);
+    return places_[number * columns_.size() + i].value(row, dialect_, room);
   }
 
  private:
-  char separator_;
+  Dialect dialect_;
   char line_end_;
+  size_t fields_;
   std::vector<size_t> columns_;
   std::vector<FieldPlace> places_;  // row by row, one for each of columns_
   std::optional<ItemFault> fault_;

@@ -43,6 +43,21 @@ TEST(Rows, AreAsAReaderByteByByteHasThem) {
   }
 }
 
+TEST(Rows, HaveAsManyFieldsAsTheyMust) {
+  for (const char* const row : {"a;b;c\n", "a;b;c", ";;\r\n", "\"a;b\";\"\n\";c\n"}) {
+    EXPECT_FALSE(fault_of_row(row, ';', '\n', 3)) << row;
+    EXPECT_TRUE(fault_of_row(row, ';', '\n', 2)) << row;
+    EXPECT_TRUE(fault_of_row(row, ';', '\n', 4)) << row;
+    EXPECT_FALSE(fault_of_row(row, ';', '\n')) << row;
+    const auto* const at = reinterpret_cast<const std::byte*>(row);
+    const size_t bytes = std::string_view(row).size();
+    EXPECT_EQ(RowIndex(';', '\n', {1}, 3).add(at, at + bytes, true), bytes) << row;
+    RowIndex other(';', '\n', {1}, 4);
+    EXPECT_EQ(other.add(at, at + bytes, true), 0) << row;
+    EXPECT_TRUE(other.fault()) << row;
+  }
+}
+
 TEST(Rows, FaultsAreWhereTheyAre) {
   struct Case {
     const char* row;

@@ -8,6 +8,7 @@ import array
 import collections
 import dataclasses
 import gzip
+import json
 import sys
 import typing
 
@@ -50,6 +51,11 @@ def rows(rng, size):
     return b"name,price,number\n" + b"".join(
         b'"a, %d",%d,%d\n' % (rng.randrange(1000), rng.randrange(10_000), number) if number % 3 else
         b"b%d,%d,%d\n" % (rng.randrange(1000), rng.randrange(10_000), number) for number in range(size // 18))
+
+
+def objects(rng, size):
+    """JSON lines with two members, one in an object."""
+    return b"".join(b'{"user":{"id":%d},"number":%d}\n' % (rng.randrange(10_000), number) for number in range(size // 32))
 
 
 def table(rng, size):
@@ -113,6 +119,10 @@ def sorted_rows(data):
         name, price, number = row.rsplit(b",", 2)
         return -int(price), name.strip(b'"'), int(number)
     return header + b"\n" + text(sorted(body, key=key))
+
+
+def sorted_objects(data):
+    return text(sorted(lines_of(data), key=lambda line: (-json.loads(line)["user"]["id"], line)))
 
 
 def sorted_table(data):
@@ -235,6 +245,7 @@ ALL = [
     sort("unique", words, lambda data: text(sorted(set(lines_of(data)))), "-u"),
     sort("csv", rows, sorted_rows, "--csv", "--header", "--key", "price:n:r", "--key", "name", "--key", "number:n",
          sizes=("few", "small", "large")),
+    sort("jsonl", objects, sorted_objects, "--jsonl", "--key", ".user.id:desc", sizes=("few", "small")),
     sort("top", numbers, lambda data: sorted_numbers(data)[:8000], *NUMBERS, "--top", "1000"),
     sort("two-folders", numbers, sorted_numbers, *NUMBERS, "-T", "{temp2}"),
     sort("in-place", numbers, sorted_numbers, *NUMBERS, in_place=True),

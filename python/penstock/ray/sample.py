@@ -61,7 +61,7 @@ _COMPRESSED = (b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\xfd
 def item_bytes(words: dict[str, Any]) -> int:
     """Returns the size of an item of fixed size; otherwise 0."""
     name = words["name"]
-    if name in ("lines", "rows"):
+    if name in ("lines", "rows", "jsonl"):
         return 0
     if name == "record":
         if words["dtype"]:

@@ -87,6 +87,16 @@ bool Execution::is_cancelled() noexcept {
   return true;
 }
 
+// Fails because the system did not map or unmap a block. Returns false.
+bool Execution::fail_to(const char* attempted, const char* name, int error) noexcept {
+  fail_in_place({.code = error == ENOMEM ? ErrorCode::out_of_mappings : ErrorCode::io,
+                 .attempted = attempted,
+                 .subject = name,
+                 .hint = "larger blocks, or a larger vm.max_map_count",
+                 .system_errno = error});
+  return false;
+}
+
 bool Execution::may_go_on(bool has_waited) {
   return gate_open_ || !has_waited;
 }
@@ -120,14 +130,7 @@ bool Execution::map_next(uint32_t input) noexcept {
     ++steps_;
   }
   const int error = io_->pool().map(block, place.blocks + number * block_bytes_);
-  if (error != 0) {
-    fail_in_place({.code = error == ENOMEM ? ErrorCode::out_of_mappings : ErrorCode::io,
-                   .attempted = "map a block",
-                   .subject = place.name,
-                   .hint = "larger blocks, or a larger vm.max_map_count",
-                   .system_errno = error});
-    return false;
-  }
+  if (error != 0) return fail_to("map a block", place.name, error);
   MutexLock lock(mutex_);
   ++in_[input].mapped;
   return true;
@@ -147,13 +150,7 @@ void Execution::release_below(uint32_t input, uint64_t block) noexcept {
       id = level.held.pop_front(links_);
     }
     const int error = pool_->unmap(id, place.blocks + number * block_bytes_);
-    if (error != 0) {
-      return fail_in_place({.code = ErrorCode::out_of_mappings,
-                            .attempted = "take a block back",
-                            .subject = place.name,
-                            .hint = "larger blocks, or a larger vm.max_map_count",
-                            .system_errno = error});
-    }
+    if (error != 0) return (void)fail_to("take a block back", place.name, error);
     pool_->give(id);
     MutexLock lock(mutex_);
     const uint64_t before = reserve(input);
@@ -326,19 +323,16 @@ bool Execution::open_next(uint32_t output) noexcept {
     return false;
   }
   const pool::BlockId block = pool_->take();
-  const int error = block == pool::no_block
-                        ? ENOMEM
-                        : io_->pool().map(block, place.blocks + number * block_bytes_);
-  if (error != 0) {
-    const bool memory = block == pool::no_block;
-    fail_in_place(
-        {.code = memory ? ErrorCode::out_of_memory : ErrorCode::out_of_mappings,
-         .attempted = memory ? "find a free block" : "map a block",
-         .subject = place.name,
-         .hint = memory ? "less memory for the run" : "larger blocks, or a larger vm.max_map_count",
-         .system_errno = error});
+  if (block == pool::no_block) {
+    fail_in_place({.code = ErrorCode::out_of_memory,
+                   .attempted = "find a free block",
+                   .subject = place.name,
+                   .hint = "less memory for the run",
+                   .system_errno = ENOMEM});
     return false;
   }
+  const int error = io_->pool().map(block, place.blocks + number * block_bytes_);
+  if (error != 0) return fail_to("map a block", place.name, error);
   MutexLock lock(mutex_);
   OutputLevel& level = out_[output];
   level.held.push_back(links_, block);
@@ -362,13 +356,7 @@ void Execution::hand_over_below(uint32_t output, uint64_t block, uint64_t end_by
       id = level.next_to_hand;
     }
     const int error = pool_->unmap(id, place.blocks + number * block_bytes_);
-    if (error != 0) {
-      return fail_in_place({.code = ErrorCode::out_of_mappings,
-                            .attempted = "take a block back",
-                            .subject = place.name,
-                            .hint = "larger blocks, or a larger vm.max_map_count",
-                            .system_errno = error});
-    }
+    if (error != 0) return (void)fail_to("take a block back", place.name, error);
     MutexLock lock(mutex_);
     OutputLevel& level = out_[output];
     level.next_to_hand = links_[id];

@@ -19,19 +19,15 @@ std::unexpected<Error> bad_item(const items::Format& format, uint32_t input,
     return failure(ErrorCode::corrupt, "read whole items of its size",
                    fmt::format("input {}", input), "another --format or --record");
   }
-  return failure(
-      ErrorCode::corrupt,
-      fmt::format("read a {} of more than {} bytes", format.framing().noun, item_bytes_max),
-      fmt::format("input {}", input), "more memory (a larger -S)");
+  return items::too_long(format, item_bytes_max, fmt::format("input {}", input));
 }
 
 // `lines`: lines up to the bad row, not counting the header.
 std::unexpected<Error> bad_row(const items::Format& format, uint32_t input, uint64_t lines,
                                const items::ItemFault& fault) {
-  return failure(ErrorCode::corrupt,
-                 fmt::format("read row {}: at byte {} of it is {}", format.header_lines + lines,
-                             fault.at, fault.what),
-                 fmt::format("input {}", input), items::hint_of_fault(format));
+  const uint64_t number = format.header_lines + lines;
+  return items::bad_item(format, items::Place{number, number}.text(format), fault, {},
+                         fmt::format("input {}", input));
 }
 
 }  // namespace

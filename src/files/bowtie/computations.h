@@ -3,7 +3,7 @@
 // Ready-made computations for run(): merge (also for run_plan()) and distribute.
 //
 // All read windows of items of a items::Format. The last line of a file may lack its newline; the
-// output gets one. An item must be no longer than Streams::window_bytes_max() (else: corrupt); a
+// output gets one. An item must be no longer than Streams::window_bytes_max() (else: out_of_memory); a
 // file of fixed items must hold whole ones (else: corrupt).
 //
 // For another computation over items (groups, joins), ItemReader walks over an input and

@@ -8,12 +8,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "base/random.h"
 #include "base/temporary_folder_fixture.h"
 #include "base/trials.h"
 #include "files/bowtie/device_profile.h"
 #include "files/bowtie/planner.h"
+#include "io/whole_file_fixture.h"
 #include "items/keys/text/text_order.h"
 #include "penstock/base.h"
 
@@ -22,10 +24,6 @@ namespace {
 
 void write_file(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
-}
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 struct Format {
@@ -125,7 +123,7 @@ TEST(Merge, IsAStableSortOfItsInputs) {
       const auto result = run(std::move(inputs), {{.path = folder / "out", .bytes_max = 64 * MiB}},
                               merge(format, options), small());
       ASSERT_TRUE(result.has_value()) << result.error().message();
-      ASSERT_TRUE(read_file(folder / "out") == joined(all));
+      ASSERT_TRUE(io::read_whole(folder / "out") == joined(all));
     }
   }
 }
@@ -191,7 +189,7 @@ TEST(Merge, NumbersAreSortedStablyForAnyWindowSize) {
                  .comeback_blocks = 0});
         ASSERT_TRUE(result.has_value()) << result.error().message();
         EXPECT_EQ(items, all.size());
-        ASSERT_TRUE(read_file(folder / "out") == joined(all));
+        ASSERT_TRUE(io::read_whole(folder / "out") == joined(all));
       }
     }
   }
@@ -251,11 +249,12 @@ TEST(Merge, RefusesHalfAnItemAndALineLongerThanAWindow) {
   const TemporaryFolder folder;
   write_file(folder / "half", std::string(12, 'x'));
   write_file(folder / "long", std::string(100'000, 'x'));
-  for (auto [name, format] : {std::pair{"half", "u64"}, {"long", "lines"}}) {
+  for (auto [name, format, code] : {std::tuple{"half", "u64", ErrorCode::corrupt},
+                                    {"long", "lines", ErrorCode::out_of_memory}}) {
     const auto result = run({{.path = folder / name}}, {{.path = folder / "out"}},
                             merge(*items::parse_format(format)), small());
     ASSERT_FALSE(result.has_value());
-    EXPECT_EQ(result.error().code, ErrorCode::corrupt);
+    EXPECT_EQ(result.error().code, code);
   }
 }
 
@@ -283,10 +282,10 @@ TEST(Lines, AreReadUpToTheSizeOfAWindowAtAnyOffset) {
         run({{.path = folder / "in"}}, {{.path = folder / "out"}}, computation, options);
     if (too_long) {
       ASSERT_FALSE(result.has_value()) << round;
-      EXPECT_EQ(result.error().code, ErrorCode::corrupt);
+      EXPECT_EQ(result.error().code, ErrorCode::out_of_memory);
     } else {
       ASSERT_TRUE(result.has_value()) << round << result.error().message();
-      EXPECT_EQ(read_file(folder / "out"), text);
+      EXPECT_EQ(io::read_whole(folder / "out"), text);
     }
   }
 }
@@ -334,7 +333,7 @@ TEST(Distribute, EachItemGoesWhereItBelongs) {
           run({{.path = folder / "in"}}, std::move(files), distribute(format, to), small());
       ASSERT_TRUE(result.has_value()) << result.error().message();
       for (uint32_t j = 0; j < outputs; ++j)
-        ASSERT_TRUE(read_file(folder / fmt::format("out{}", j)) == expected[j]) << j;
+        ASSERT_TRUE(io::read_whole(folder / fmt::format("out{}", j)) == expected[j]) << j;
     }
   }
 }
@@ -436,7 +435,7 @@ TEST(RunPlan, MergesInSeveralPassesAsInOne) {
         run_plan(plan, std::move(inputs), {.path = folder / "out"}, merge(format),
                  {.run = small(), .temporary = [&] { return temporary_in(folder.path()); }});
     ASSERT_TRUE(result.has_value()) << result.error().message();
-    ASSERT_TRUE(read_file(folder / "out") == joined(all)) << plan.factors();
+    ASSERT_TRUE(io::read_whole(folder / "out") == joined(all)) << plan.factors();
     EXPECT_EQ(result->output_bytes, joined(all).size());
     EXPECT_EQ(result->temporary_bytes, joined(all).size() * (plan.passes.size() - 1));
   }

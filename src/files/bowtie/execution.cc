@@ -365,27 +365,21 @@ Status Execution::open(Division division) {
   streams_.window_bytes_max_ = block_bytes_ * std::max(1u, options_.comeback_blocks);
   streams_.inputs_ = std::vector<InputStream>(inputs_.size());
   streams_.outputs_ = std::vector<OutputStream>(outputs_.size());
-  for (uint32_t i = 0; i < inputs_.size(); ++i) {
-    InputStream& stream = streams_.inputs_[i];
-    const InputPlace& place = input_places_[i];
+  const auto place_stream = [this](auto& stream, const auto& place, uint32_t index) {
     stream.execution_ = this;
-    stream.index_ = i;
+    stream.index_ = index;
     stream.begin_ = place.blocks + place.head_bytes;
     stream.position_ = stream.begin_;
     stream.visible_end_ = stream.begin_;
     stream.release_at_ = place.blocks + block_bytes_;
+  };
+  for (uint32_t i = 0; i < inputs_.size(); ++i) {
+    place_stream(streams_.inputs_[i], input_places_[i], i);
     inputs_reserved_ += reserve(i);
   }
   for (uint32_t j = 0; j < outputs_.size(); ++j) {
-    OutputStream& stream = streams_.outputs_[j];
-    const OutputPlace& place = output_places_[j];
-    stream.execution_ = this;
-    stream.index_ = j;
-    stream.begin_ = place.blocks + place.head_bytes;
-    stream.position_ = stream.begin_;
-    stream.visible_end_ = stream.begin_;
-    stream.release_at_ = place.blocks + block_bytes_;
-    out_[j].handed_bytes = out_[j].submitted_bytes = place.head_bytes;
+    place_stream(streams_.outputs_[j], output_places_[j], j);
+    out_[j].handed_bytes = out_[j].submitted_bytes = output_places_[j].head_bytes;
   }
   return {};
 }

@@ -174,6 +174,7 @@ class Execution final : public stream::StreamHandler {
   RunResult result();
   void fail(Error error) EXCLUDES_LOCK(mutex_);
   void fail_in_place(const Failed& failed) noexcept EXCLUDES_LOCK(mutex_);
+  bool fail_to(const char* attempted, const char* name, int error) noexcept EXCLUDES_LOCK(mutex_);
   bool failed() const { return any_failed_.load(std::memory_order_acquire); }
   uint64_t blocks_of(const InputLevel& level) const;
   uint64_t reserve(uint32_t input) const REQUIRES_LOCK(mutex_);

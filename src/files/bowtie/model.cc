@@ -158,16 +158,12 @@ double best_group_a6w(const Bowtie& bowtie) {
                          .memory_bytes = bowtie.memory_bytes});
 }
 
-namespace {
-
 std::vector<double> overlapped_staircase(double memory_bytes, uint32_t streams) {
   std::vector<double> stairs(streams, memory_bytes);
   for (uint32_t i = 0; streams > 1 && i < streams; ++i)
     stairs[i] = 2 * memory_bytes / streams * (1 - i / (streams - 1.0));
   return stairs;
 }
-
-}  // namespace
 
 Side overlapped_side(uint32_t streams) {
   return streams == 0 ? Side{} : Side{1, (streams - 1.0) / 2};

@@ -124,6 +124,8 @@ Schedule best_schedule(const Bowtie& bowtie);
 // passes through.
 std::vector<double> input_staircase(const Schedule& schedule);
 std::vector<double> output_staircase(const Schedule& schedule);
+// That of a side that overlaps with the computation, in this much memory.
+std::vector<double> overlapped_staircase(double memory_bytes, uint32_t streams);
 // The run length of best_schedule(), without the vectors and with only two candidates for the
 // group: planners call it millions of times.
 double best_run_bytes(const Bowtie& bowtie);

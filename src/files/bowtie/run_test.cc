@@ -20,6 +20,7 @@
 #include "files/bowtie/spread_fixture.h"
 #include "io/emulation.h"
 #include "io/engine.h"
+#include "io/whole_file_fixture.h"
 #include "os/process_counts.h"
 #include "os/sanitizer.h"
 #include "penstock/base.h"
@@ -37,11 +38,9 @@ void write_file(const std::string& path, const Bytes& bytes) {
 }
 
 Bytes read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  Bytes bytes(text.size());
-  if (!text.empty()) std::memcpy(bytes.data(), text.data(), text.size());
-  return bytes;
+  const std::string text = io::read_whole(path);
+  const auto* const begin = reinterpret_cast<const std::byte*>(text.data());
+  return {begin, begin + text.size()};
 }
 
 Bytes random_bytes(Random& random, size_t bytes) {

@@ -2,15 +2,6 @@
 
 namespace penstock::files {
 
-std::unexpected<Error> bad_row(const items::Format& format, const std::string& file,
-                               const std::string& place, uint64_t offset,
-                               const items::ItemFault& fault) {
-  return failure(
-      ErrorCode::corrupt,
-      "read " + place + ": at byte " + std::to_string(offset + fault.at) + " is " + fault.what,
-      file, items::hint_of_fault(format));
-}
-
 // Finds the item at at_; reads more if it is not whole.
 bool Cursor::find_item() {
   const items::Format& format = order_.format();
@@ -63,14 +54,11 @@ Status Cursor::status() const {
     const auto above = std::ranges::count(item_.substr(0, fault_->at), format.line_end);
     const items::Place place{.line = lines_ + 1 + static_cast<uint64_t>(above),
                              .row = format.header_lines + items_ + 1};
-    return bad_row(format, name_, place.text(format),
-                   reader_->offset() + static_cast<uint64_t>(at_ - reader_->begin()), *fault_);
+    return items::bad_item(format, place.text(format), *fault_,
+                           reader_->offset() + static_cast<uint64_t>(at_ - reader_->begin()),
+                           name_);
   }
-  if (too_long_) {
-    return failure(ErrorCode::out_of_memory,
-                   "hold an item that is longer than " + std::to_string(block_bytes_) + " bytes",
-                   name_, "a larger -S");
-  }
+  if (too_long_) return items::too_long(order_.format(), block_bytes_, name_);
   if (cut_off_) {
     return failure(ErrorCode::corrupt, "read a whole item at its end", name_,
                    "another --format or --record");

@@ -10,11 +10,6 @@
 
 namespace penstock::files {
 
-// The error of a row that breaks the rules. `place`: "line 3, row 2"; `offset`: where the row begins.
-std::unexpected<Error> bad_row(const items::Format& format, const std::string& file,
-                               const std::string& place, uint64_t offset,
-                               const items::ItemFault& fault);
-
 // Thread safety: one thread. Invariant: while !done(), item() is whole and readable, and prefix() is
 // its place in the order, up to ties.
 class Cursor {

@@ -287,7 +287,9 @@ Status FileRun::add(size_t number, const items::Format& format) {
   if (auto whole = check_size(format, *size, path); !whole) return whole;
   if (*size == 0) return {};
   if (input_bytes_ != bowtie::unknown_bytes) input_bytes_ += *size;
-  inputs_.push_back({.path = path, .bytes = *size, .name = path});
+  bowtie::Input& added = inputs_.emplace_back();
+  added.path = added.name = path;
+  added.bytes = *size;
   return {};
 }
 
@@ -302,7 +304,10 @@ Status FileRun::add_instead(size_t number, const io::File* file) {
   if (!size) return std::unexpected(size.error());
   if (*size == 0) return {};
   if (input_bytes_ != bowtie::unknown_bytes) input_bytes_ += *size;
-  inputs_.push_back({.file = file, .bytes = *size, .name = input_name(options_, number)});
+  bowtie::Input& added = inputs_.emplace_back();
+  added.file = file;
+  added.bytes = *size;
+  added.name = input_name(options_, number);
   return {};
 }
 
@@ -338,6 +343,7 @@ bowtie::RunOptions FileRun::run_options(const PassOptions& options, uint32_t str
   context_.show(options.phase);
   const bool known = options.total_bytes > 0;
   context_.expect(known ? context_.done_bytes() + options.total_bytes : 0);
+  if (known && input_bytes_ != bowtie::unknown_bytes) context_.set_input_bytes(input_bytes_);
   if (options_.progress) {
     run.observe = [this](const bowtie::View&, const bowtie::Action&) { (void)context_.pulse(); };
   }

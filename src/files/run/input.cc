@@ -151,8 +151,9 @@ Status check_same_header(const items::Format& format, const std::string& header,
                          const std::string& first_file) {
   const auto difference = items::header_difference(format, header, first, first_file);
   if (!difference) return {};
-  return failure(ErrorCode::unsupported, "take files whose headers differ together: " + *difference,
-                 file, "files with the same columns");
+  return failure(ErrorCode::unsupported, "take files with different headers: " + *difference, file,
+                 format.csv ? "--columns same or union, with sort, merge and group"
+                            : "files with the same header");
 }
 
 Result<std::shared_ptr<PieceReader>> PieceReaders::open(const Piece& piece) {

@@ -45,4 +45,12 @@ Result<io::File> open_output(const penstock::FilesOptions& options, const io::Ou
   return io::File::create_output(options.output, how);
 }
 
+Result<std::shared_ptr<Sink>> sink_of(const penstock::FilesOptions& options) {
+  if (options.sink != nullptr) return options.sink;
+  return open_sink(options.output, {.sync = options.output_rules.sync,
+                                    .overwrite_device = options.output_rules.overwrite_device,
+                                    .inputs = options.inputs,
+                                    .compressed = options.compressed});
+}
+
 }  // namespace penstock::files

@@ -4,6 +4,7 @@
 // with the words parsed to a format.
 
 #include <cstddef>
+#include <memory>
 #include <string>
 
 #include "files/bowtie/device_profile.h"
@@ -35,5 +36,7 @@ Result<io::File> open_input(const penstock::FilesOptions& options, size_t number
 FilesOptions with_input(FilesOptions options, size_t number);
 // Opens the sink if there is one, otherwise the output.
 Result<io::File> open_output(const penstock::FilesOptions& options, const io::OutputOptions& how);
+// Returns the sink if there is one, otherwise the output, which it opens, as one.
+Result<std::shared_ptr<Sink>> sink_of(const penstock::FilesOptions& options);
 
 }  // namespace penstock::files

@@ -54,7 +54,8 @@ void RunContext::report() {
   files_.progress({.phase = phase_.load(std::memory_order_relaxed),
                    .done_bytes = done_bytes,
                    .total_bytes = total_bytes == 0 ? 0 : std::max(total_bytes, done_bytes),
-                   .seconds_left = seconds_left(done_bytes)});
+                   .seconds_left = seconds_left(done_bytes),
+                   .input_bytes = input_bytes_.load(std::memory_order_relaxed)});
 }
 
 void RunContext::expect(std::vector<ExpectedPhase> phases) {
@@ -87,8 +88,9 @@ void RunContext::fill(RunStats& stats, const std::vector<std::string>& temp_dire
   stats.seeks = now.switches - traffic_before_.switches;
   stats.temp_memory_bytes = io::temporaries_in_memory(temp_directories, stats.temp_bytes);
   stats.memory_scope = memory_scope();
-  stats.peak_bytes = peak_memory();
   stats.peak_rss_bytes = os::resident_memory().peak_bytes;
+  stats.peak_bytes =
+      stats.memory_scope == MemoryScope::process ? stats.peak_rss_bytes : peak_memory();
   stats.budget_bytes = files_.memory_bytes;
   if (auto emulated = io::emulated()) stats.emulated = emulated->describe();
 }

@@ -30,6 +30,8 @@ class RunContext {
   // Sets the phase that progress reports. REQUIRES: a string literal.
   void show(const char* phase) { phase_.store(phase, std::memory_order_relaxed); }
   void expect(uint64_t total_bytes) { total_bytes_.store(total_bytes, std::memory_order_relaxed); }
+  // Sets the inputs' size that progress reports.
+  void set_input_bytes(uint64_t bytes) { input_bytes_.store(bytes, std::memory_order_relaxed); }
   // Bytes read and written since construction. REQUIRES: a thread of the run calls it.
   uint64_t done_bytes() const;
   // The expected duration and traffic of a phase; phases run one after the other.
@@ -59,6 +61,7 @@ class RunContext {
   std::atomic<int64_t> next_look_ns_{0};
   std::atomic<const char*> phase_{""};
   std::atomic<uint64_t> total_bytes_{0};
+  std::atomic<uint64_t> input_bytes_{0};
   const io::Traffic traffic_before_ = io::traffic();
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   Mutex mutex_;

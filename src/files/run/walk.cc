@@ -1,10 +1,19 @@
 #include "files/run/walk.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
+#include <charconv>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "base/bits.h"
 #include "files/run/memory_plan.h"
 #include "files/source/in_order.h"
+#include "penstock/source.h"
 
 namespace penstock::files {
 namespace {
@@ -17,7 +26,7 @@ constexpr uint64_t bytes_between_looks = 256 * KiB;  // bytes between two checks
 // The options without an order: rows as they stand in the file.
 FilesOptions without_keys(const FilesOptions& options) {
   FilesOptions plain = options;
-  plain.format.keys = nullptr;
+  if (!plain.format.framing().has_members) plain.format.keys = nullptr;
   plain.format.columns = nullptr;
   return plain;
 }
@@ -92,7 +101,84 @@ std::optional<ItemPlace> find_row(const FilesOptions& options, const std::vector
   return walked ? found : std::nullopt;
 }
 
+namespace {
+
+// Returns the length of the longest item that fits, which the error of a longer one gives.
+std::optional<uint64_t> bytes_max_of(const Error& error) {
+  if (!error.hint.contains("a larger -S")) return {};
+  constexpr std::string_view before = " of more than ";
+  const std::string_view attempted = error.attempted;
+  const size_t at = attempted.rfind(before);
+  if (at == attempted.npos) return {};
+  uint64_t bytes = 0;
+  const char* const end = attempted.data() + attempted.size();
+  const auto number = std::from_chars(attempted.data() + at + before.size(), end, bytes);
+  const bool is_number = std::string_view(number.ptr, end) == " bytes" && bytes > 0;
+  return is_number ? std::optional(bytes) : std::nullopt;
+}
+
+struct LongLine {
+  std::string path;
+  uint64_t line = 1;  // 1-based, where it begins
+  uint64_t bytes = 0;
+};
+
+// Finds the first item of more than `bytes_max` bytes in the inputs that can be read again. Takes
+// little memory, however long it is.
+std::optional<LongLine> find_long_line(const FilesOptions& options, uint64_t bytes_max) {
+  const items::Format& format = options.format;
+  const std::optional<char> quote = format.counted_quote();
+  std::vector<std::byte> room(256 * KiB);
+  for (const size_t number : named_files(options)) {
+    LongLine now{.path = input_name(options, number)};
+    const auto source = open_source(now.path, options.source);
+    if (!source) continue;
+    bool quoted = false;
+    uint64_t lines_inside = 0;  // line ends in quotes
+    for (;;) {
+      const auto have = (*source)->read(room);
+      if (!have || *have == 0) break;
+      if (options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed)) return {};
+      for (const std::byte byte : std::span(room).first(*have)) {
+        const char c = static_cast<char>(byte);
+        ++now.bytes;
+        quoted ^= c == quote;
+        if (c != format.line_end) continue;
+        ++lines_inside;
+        if (quoted) continue;
+        if (now.bytes > bytes_max) return now;
+        now.line += std::exchange(lines_inside, 0);
+        now.bytes = 0;
+      }
+    }
+    if (now.bytes > bytes_max) return now;
+  }
+  return {};
+}
+
+// Adds the place of an item that is too long, and the memory that holds it. The longest item that
+// fits doubles with the memory, if not sooner.
+Error with_long_line(Error error, const FilesOptions& options, uint64_t bytes_max) {
+  const auto enough = [&](uint64_t bytes) {
+    return ceil_div(options.memory_bytes, uint64_t{MiB}) *
+           std::bit_ceil(ceil_div(bytes, bytes_max));
+  };
+  const auto found =
+      options.format.has_line_ends() ? find_long_line(options, bytes_max) : std::nullopt;
+  if (!found) {
+    error.hint += fmt::format(", such as {}M", enough(2 * bytes_max));
+    return error;
+  }
+  error = items::too_long(options.format, bytes_max, found->path).error();
+  error.attempted += fmt::format(": line {} has {}", found->line, found->bytes);
+  error.hint = fmt::format("-S {}M", enough(found->bytes));
+  return error;
+}
+
+}  // namespace
+
 Error with_place(Error error, const FilesOptions& options) {
+  if (const auto bytes_max = bytes_max_of(error)) return with_long_line(error, options, *bytes_max);
   if (error.code != ErrorCode::corrupt || !options.format.has_rules() ||
       !options.format.has_line_ends())
     return error;

@@ -35,7 +35,8 @@ std::vector<size_t> named_files(const FilesOptions& options);
 std::optional<ItemPlace> find_row(const FilesOptions& options, const std::vector<size_t>& numbers,
                                   const std::function<bool(std::string_view row)>& is_it);
 
-// Adds the place of the row in its file to an error that a row of CSV caused; other errors stay as
+// Adds the place of the row in its file to an error that a row of CSV caused, and the place, the
+// length and the memory that is enough to that of a line that is too long; other errors stay as
 // they are.
 Error with_place(Error error, const FilesOptions& options);
 

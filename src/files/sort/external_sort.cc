@@ -55,7 +55,7 @@ class Run {
   Status compare(const ItemSum& sorted) const;
   Status verify(const io::File& output, const Stored& stored);
   SortStats stats_of(const Stored& stored);
-  void remove_stale() const;
+  void remove_stale(bool makes_temporaries) const;
 
   SortOptions options_;  // the run's options; the header completes the format
   const std::vector<std::string> temp_directories_ =
@@ -84,12 +84,14 @@ Status Run::prepare() {
   });
   if (!input) return std::unexpected(input.error());
   input_ = std::move(*input);
+  if (input_.known) context_.set_input_bytes(input_.bytes);
   if (auto status = check_resumable(); !status) return status;
   const auto device = known_device(options_);
   if (auto status = look_at_input(context_, device, input_); !status) return status;
   decision_ = decide_sort(context_, device, input_);
   if (auto status = check_memory(options_, input_, plan()); !status) return status;
   total_bytes_ = plan().bytes_read + plan().bytes_written;
+  if (input_.known) context_.set_input_bytes(input_.bytes);
   std::vector<files::RunContext::ExpectedPhase> expected;
   for (const SortPhase& phase : plan().phases) expected.push_back({phase.bytes(), phase.seconds});
   if (options_.verify) expected.push_back({input_.bytes, 0});
@@ -119,10 +121,12 @@ void Run::report_temporaries() const {
   if (!notice.empty()) options_.notice(notice);
 }
 
-// Removes files of killed runs, if the file system does not support unnamed files.
-void Run::remove_stale() const {
+// Removes files of killed runs, if the file system does not support unnamed files. The directories
+// of temporaries, which may hold many files of others, are not searched for a sort without any.
+void Run::remove_stale(bool makes_temporaries) const {
   if (io::names_a_file(options_.output))
     io::remove_stale_temporaries(io::directory_of(options_.output));
+  if (!makes_temporaries) return;
   for (const std::string& directory : temp_directories_) {
     io::remove_stale_temporaries(directory);
   }
@@ -184,7 +188,7 @@ std::vector<SortPhase> Run::measured_phases() {
 }
 
 Result<SortStats> Run::go() {
-  remove_stale();
+  remove_stale(!input_.known || plan().temp_bytes > 0);
   report_temporaries();
   if (options_.resume) {
     if (auto status = open_resume(); !status) return std::unexpected(status.error());
@@ -270,7 +274,7 @@ Result<Stored> Run::sort_to(io::File& output) {
 }
 
 Result<files::SortedCopy> Run::go_to_temporary() {
-  remove_stale();
+  remove_stale(true);
   report_temporaries();
   auto output = io::File::create_temporary(temp_directories_.front());
   if (!output) return std::unexpected(output.error());

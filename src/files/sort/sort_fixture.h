@@ -32,6 +32,14 @@
 
 namespace penstock::external {
 
+using generate::Distribution;
+using items::Format;
+using items::Type;
+
+inline const Format u64 = {Type::u64, 8};
+inline const Format records = {Type::record, 100, 0, 10};
+inline const Format lines = {Type::lines, 1};
+
 class SortFixture : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(directory_ / "temporaries"); }

@@ -23,10 +23,6 @@
 namespace penstock::external {
 namespace {
 
-using items::Format;
-using items::Type;
-
-const Format lines{Type::lines, 1};
 const Format rows = *items::parse_format("rows");
 
 std::vector<std::string_view> items_of(const Format& format, std::string_view data) {
@@ -255,7 +251,8 @@ TEST_F(StringSortTest, AnItemThatIsTooLongIsAnErrorWithItsOffset) {
     EXPECT_EQ(stats.error().code, ErrorCode::out_of_memory) << stats.error().message();
     EXPECT_EQ(stats.error().subject, path("in"));
     EXPECT_EQ(stats.error().hint, "a larger -S");
-    EXPECT_NE(stats.error().message().find(fmt::format("item at byte {}:", beginning.size())),
+    EXPECT_NE(stats.error().message().find(
+                  fmt::format("line at byte {} of more than ", beginning.size())),
               std::string::npos)
         << stats.error().message();
     EXPECT_FALSE(std::filesystem::exists(path("out")));

@@ -194,7 +194,9 @@ class Decompressor final : public Source {
   }
   // If nothing was decoded yet, the magic number may be a coincidence.
   std::string hint() const {
-    return frames_ > 1 ? "" : "--no-decompress, to read these bytes unchanged";
+    constexpr const char* another = "another copy of the file";
+    return another +
+           std::string(frames_ > 1 ? "" : "; or --no-decompress, to read these bytes unchanged");
   }
   Error truncated() const {
     return {ErrorCode::corrupt,

@@ -167,8 +167,8 @@ class RegexPattern final : public Pattern {
     const bool memory = pcre2_error == PCRE2_ERROR_JIT_STACKLIMIT ||
                         pcre2_error == PCRE2_ERROR_HEAPLIMIT || pcre2_error == PCRE2_ERROR_NOMEMORY;
     return {memory ? ErrorCode::out_of_memory : ErrorCode::invalid_argument,
-            fmt::format("match behind offset {}: {}", from, message_of(pcre2_error)), expression_,
-            0, memory ? "an expression that goes back less (a possessive quantifier)" : ""};
+            fmt::format("match after offset {}: {}", from, message_of(pcre2_error)), expression_, 0,
+            memory ? "an expression that goes back less (a possessive quantifier)" : ""};
   }
 
   const std::string expression_;
@@ -211,7 +211,7 @@ class Window {
   }
   Status too_long(uint64_t from) const {
     return failure(ErrorCode::out_of_memory,
-                   fmt::format("tell whether a match begins at offset {}: of a pipe or of "
+                   fmt::format("decide whether a match begins at offset {}: of a pipe or of "
                                "compressed data only {} bytes are kept",
                                from, to_ - from),
                    "find", "a larger --window, or an uncompressed file");

@@ -11,20 +11,24 @@
 
 namespace penstock::source {
 
+// Memory of a SourceFilter for an input.
+inline constexpr uint64_t filter_bytes_max = MiB;
+
 // How the bytes of an input arrive.
 struct Arrival {
-  // True for a pipe, and for compressed data unless the options ask for their bytes.
+  // True for a pipe, for compressed data unless the options ask for their bytes, and with a filter.
   bool in_order = false;
-  uint64_t decoding_bytes = 0;  // memory for decoding; unknown (0) for a pipe
+  uint64_t decoding_bytes = 0;  // memory for decoding and the filter; unknown (0) for a pipe
 };
 Result<Arrival> arrival_of(const io::File& file, const SourceOptions& options);
 
 // Returns the options for decoders that leave most of the memory to others.
 SourceOptions within_memory(SourceOptions options, uint64_t memory_bytes);
 
-// The whole input, decompressed as the options say: from the beginning, or, for a pipe, from its
-// present place. A caller's own source is passed on unchanged. `file` may be closed afterwards.
-// Once `cancel`, which outlives the source, is set, all reads end with ErrorCode::cancelled.
+// The whole input, decompressed and filtered as the options say: from the beginning, or, for a
+// pipe, from its present place. A caller's own source is not decompressed. `file` may be closed
+// afterwards. Once `cancel`, which outlives the source, is set, all reads end with
+// ErrorCode::cancelled.
 Result<std::unique_ptr<Source>> source_of(const io::File& file, const SourceOptions& options,
                                           const std::atomic<bool>* cancel = nullptr);
 

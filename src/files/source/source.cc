@@ -168,13 +168,16 @@ Result<source::Arrival> source::arrival_of(const io::File& file, const SourceOpt
   if (!file.seekable()) return Arrival{.in_order = true};
   const auto bytes = file.size();
   if (!bytes) return std::unexpected(bytes.error());
-  if (!options.decompress) return Arrival{};
+  const uint64_t filter_bytes = options.filter != nullptr ? filter_bytes_max : 0;
+  const Arrival plain{.in_order = filter_bytes > 0, .decoding_bytes = filter_bytes};
+  if (!options.decompress) return plain;
   std::array<std::byte, head_bytes> room;
   const std::span head = std::span(room).first(std::min<uint64_t>(room.size(), *bytes));
   if (Status read = io::read_exactly(file, 0, head.data(), head.size()); !read)
     return std::unexpected(read.error());
   const auto decoding = decoding_bytes(head);
-  return Arrival{.in_order = decoding.has_value(), .decoding_bytes = decoding.value_or(0)};
+  if (!decoding) return plain;
+  return Arrival{.in_order = true, .decoding_bytes = *decoding + filter_bytes};
 }
 
 SourceOptions source::within_memory(SourceOptions options, uint64_t memory_bytes) {
@@ -187,13 +190,17 @@ SourceOptions source::within_memory(SourceOptions options, uint64_t memory_bytes
 Result<std::unique_ptr<Source>> source::source_of(const io::File& file,
                                                   const SourceOptions& options,
                                                   const std::atomic<bool>* cancel) {
-  if (file.source() != nullptr) return std::make_unique<CallersSource>(file.source());
+  const auto filtered = [&](std::unique_ptr<Source> text) {
+    return options.filter != nullptr ? options.filter->filtered(std::move(text), file.path())
+                                     : std::move(text);
+  };
+  if (file.source() != nullptr) return filtered(std::make_unique<CallersSource>(file.source()));
   const auto begin = file.seekable() ? std::optional<uint64_t>(0) : std::nullopt;
   auto descriptor = io::Descriptor::duplicate(file.buffered_descriptor(), file.path(), begin);
   if (!descriptor) return std::unexpected(descriptor.error());
   descriptor->set_cancel(cancel);
-  return decompress(std::make_unique<DescriptorSource>(std::move(*descriptor)), file.path(),
-                    options);
+  return filtered(
+      decompress(std::make_unique<DescriptorSource>(std::move(*descriptor)), file.path(), options));
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #include "base/trials.h"
 #include "files/source/codec.h"
 #include "files/source/fixture.h"
+#include "io/whole_file_fixture.h"
 #include "os/memory.h"
 #include "os/process_counts.h"
 #include "os/sanitizer.h"
@@ -365,10 +366,6 @@ class FilesTest : public testing::Test {
   std::string path(const std::string& name) const {
     return testing::TempDir() + "penstock-source-" + std::to_string(getpid()) + "-" + name;
   }
-  static std::string contents(const std::string& file) {
-    std::ifstream in(file, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
 };
 
 TEST_F(FilesTest, AFileSinkAppearsWhenItIsClosed) {
@@ -383,7 +380,7 @@ TEST_F(FilesTest, AFileSinkAppearsWhenItIsClosed) {
   }
   EXPECT_NE(access(file.c_str(), F_OK), 0);
   ASSERT_TRUE((*sink)->close());
-  EXPECT_EQ(contents(file), text);
+  EXPECT_EQ(io::read_whole(file), text);
   auto source = open_source(file);
   ASSERT_TRUE(source);
   EXPECT_EQ(read_all(**source, 1).text, text);

@@ -12,6 +12,7 @@
 
 #include "base/trials.h"
 #include "files/source/fixture.h"
+#include "io/whole_file_fixture.h"
 #include "os/sanitizer.h"
 #include "penstock/source.h"
 
@@ -461,8 +462,7 @@ TEST(SinkStream, WithoutFinishAFileDoesNotAppear) {
     stream = std::unexpected(moon);
     EXPECT_EQ(access(path.c_str(), F_OK) == 0, finish);
   }
-  std::ifstream in(path, std::ios::binary);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), text);
+  EXPECT_EQ(io::read_whole(path), text);
   std::remove(path.c_str());
 }
 

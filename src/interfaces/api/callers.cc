@@ -8,9 +8,34 @@
 #include "base/misuse.h"
 #include "base/run_scope.h"
 #include "base/thread.h"
+#include "files/run/columns.h"
+#include "files/run/options.h"
 #include "files/source/checked_read.h"
+#include "interfaces/api/item_format.h"
 
 namespace penstock::api {
+
+Result<std::shared_ptr<files::BadRows>> leave_out_bad_rows(FilesOptions& options) {
+  if (options.bad_rows.empty()) return nullptr;
+  ItemFormat items = options.items;
+  items.keys.clear();
+  const auto format = format_of(items);
+  if (!format) return std::unexpected(format.error());
+  auto rows = files::BadRows::make(options, *format);
+  if (rows) options.source.filter = *rows;
+  return rows;
+}
+
+Status finish_bad_rows(files::BadRows& rows, const FilesOptions& options) {
+  const auto notices = rows.finish(options.inputs);
+  if (!notices) return std::unexpected(notices.error());
+  for (const std::string& notice : *notices) {
+    const NoRunScope callers;
+    if (options.notice) options.notice(notice);
+  }
+  return {};
+}
+
 namespace {
 
 constexpr std::chrono::milliseconds poll_every{20};
@@ -89,20 +114,28 @@ void Callers::end(bool succeeded) {
   cancel(!succeeded);
 }
 
-Status make_sink(FilesOptions& options) {
-  if (options.compressed) {
-    if (options.sink != nullptr)
-      return misuse("compress for a sink", "compressed", "a sink that compresses");
-    auto sink =
-        open_sink(options.output, {.sync = options.output_rules.sync,
-                                   .overwrite_device = options.output_rules.overwrite_device,
-                                   .inputs = options.inputs,
-                                   .compressed = options.compressed});
+Status make_sink(FilesOptions& options, bool always) {
+  if (options.compressed && options.sink != nullptr)
+    return misuse("compress for a sink", "compressed", "a sink that compresses");
+  if (options.compressed || (always && options.sink == nullptr)) {
+    auto sink = files::sink_of(options);
     if (!sink) return std::unexpected(sink.error());
     options.sink = std::move(*sink);
   }
   if (options.sink != nullptr) options.output = "-";
   return {};
+}
+
+Status make_columns(FilesOptions& options) {
+  if (options.columns == ColumnRule::equal && options.select.empty()) return {};
+  ItemFormat words = options.items;
+  words.keys = {};
+  const auto format = format_of(words, {.stable = true});
+  if (!format) return std::unexpected(format.error());
+  if (options.columns != ColumnRule::equal) {
+    if (Status united = files::unite_columns(options, *format); !united) return united;
+  }
+  return options.select.empty() ? Status() : files::select_columns(options, *format);
 }
 
 }  // namespace penstock::api

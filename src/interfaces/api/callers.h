@@ -11,6 +11,7 @@
 
 #include "base/mutex.h"
 #include "base/out_of_memory.h"
+#include "files/run/bad_rows.h"
 #include "files/run/memory_plan.h"
 #include "penstock/files.h"
 
@@ -47,8 +48,14 @@ class Callers {
   std::optional<Error> error_ GUARDED_BY(mutex_);
 };
 
-// Replaces a compressed output by a sink that compresses.
-Status make_sink(FilesOptions& options);
+// Replaces an output by a sink that writes it, if it is compressed or `always`.
+Status make_sink(FilesOptions& options, bool always);
+
+// Sets the filter of bad rows, or returns null if there is none. Errors: those of BadRows::make() and
+// of the format.
+Result<std::shared_ptr<files::BadRows>> leave_out_bad_rows(FilesOptions& options);
+// Ends the filter of a run that has succeeded, and gives notices about bad rows.
+Status finish_bad_rows(files::BadRows& rows, const FilesOptions& options);
 
 // Returns `interrupted` if the caller's `cancel` flag ended the run, and caused its other errors.
 template <class Done>
@@ -59,18 +66,32 @@ Result<Done> or_interrupted(Result<Done> done, const FilesOptions& given) {
   return failure(ErrorCode::interrupted, "finish: it was asked to stop", "the run");
 }
 
+// Makes the columns of inputs and output those that the options ask for.
+Status make_columns(FilesOptions& options);
+
 // Runs work(options) with an account of its own. Returns an error if the heap is exhausted.
+// `needs_sink`: `options` have a sink.
 template <class Work>
-auto with_callers(const FilesOptions& given, Work work) -> decltype(work(given)) {
+auto with_callers(const FilesOptions& given, Work work, bool needs_sink = false)
+    -> decltype(work(given)) {
   return or_out_of_memory([&]() -> decltype(work(given)) {
     const RunScope scope(files::run_state(given));
     FilesOptions options = given;
-    if (Status made = make_sink(options); !made) return std::unexpected(made.error());
-    if (options.sources.empty() && options.sink == nullptr)
-      return or_interrupted(work(options), options);
+    const auto bad_rows = leave_out_bad_rows(options);
+    if (!bad_rows) return std::unexpected(bad_rows.error());
+    if (Status made = make_columns(options); !made) return std::unexpected(made.error());
+    if (Status made = make_sink(options, needs_sink); !made) return std::unexpected(made.error());
+    const auto run = [&]() -> decltype(work(given)) {
+      auto done = work(options);
+      if (!done || *bad_rows == nullptr) return done;
+      if (Status rows = finish_bad_rows(**bad_rows, options); !rows)
+        return std::unexpected(rows.error());
+      return done;
+    };
+    if (options.sources.empty() && options.sink == nullptr) return or_interrupted(run(), options);
     Callers callers(options);
     if (Status watched = callers.watch(); !watched) return std::unexpected(watched.error());
-    auto result = work(options);
+    auto result = run();
     callers.end(result.has_value());
     if (auto failed = callers.error(); failed && !result)
       result = std::unexpected(std::move(*failed));

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <random>
 
 #include "base/misuse.h"
 #include "base/out_of_memory.h"
 #include "base/run_scope.h"
 #include "files/ops/check/check_input.h"
+#include "files/ops/draw/draw_files.h"
+#include "files/ops/draw/split_files.h"
 #include "files/ops/group/group_files.h"
 #include "files/ops/join/join_files.h"
 #include "files/ops/join/join_lines.h"
@@ -16,12 +19,14 @@
 #include "files/ops/partition/partition_files.h"
 #include "files/ops/partition/slice_files.h"
 #include "files/run/file_run.h"
+#include "files/run/keep.h"
 #include "files/run/walk.h"
 #include "interfaces/api/binary_input.h"
 #include "interfaces/api/callers.h"
 #include "interfaces/api/file_check.h"
 #include "interfaces/api/item_format.h"
 #include "interfaces/api/options.h"
+#include "interfaces/api/shuffle.h"
 
 namespace penstock {
 namespace {
@@ -54,8 +59,7 @@ Result<files::FilesOptions> files_options(const FilesOptions& given, const api::
 // Options of operations that open all inputs at once.
 Result<files::FilesOptions> options_at_once(const FilesOptions& given,
                                             const api::ItemRules& rules) {
-  if (std::ranges::count(given.inputs, "-") > 1)
-    return misuse("read standard input twice", "-", "one -");
+  if (std::ranges::count(given.inputs, "-") > 1) return misuse("read it twice", "-", "one -");
   return files_options(given, rules);
 }
 
@@ -81,6 +85,31 @@ Status check_is_no_row(const items::Format& format, const char* attempted) {
                 "lines, records or numbers");
 }
 
+// Fails for operations whose inputs or outputs have columns of their own.
+Status check_takes_columns(const FilesOptions& files) {
+  if (files.columns != ColumnRule::equal)
+    return misuse("order the columns of such inputs", "--columns", "a sort first");
+  if (!files.select.empty())
+    return misuse("select columns of such an output", "--select", "a sort first");
+  return {};
+}
+
+// Runs work(options) whose output is sorted, and keeps the items that `keep` names. Work returns the
+// statistics of the run.
+template <class Options, class Work>
+auto keeping(Keep keep, std::optional<uint64_t> top, Options options, Work work)
+    -> decltype(work(options)) {
+  if (keep == Keep::first) return work(options);
+  auto kept = std::make_shared<files::KeepSink>(options.sink, options.order(), keep, top);
+  options.sink = kept;
+  auto done = work(options);
+  if (!done) return done;
+  done->items = kept->items();
+  done->bytes = kept->bytes_passed_on();
+  done->bytes_written -= kept->bytes_taken() - kept->bytes_passed_on();
+  return done;
+}
+
 bool is_more_than_plain_lines(const items::Format& format) {
   return format.has_fields() && format != *items::parse_format("lines");
 }
@@ -99,12 +128,18 @@ Result<files::SortedCopy> sorted_copy(const files::FilesOptions& files,
 Result<external::SortOptions> api::sort_options(const FilesOptions& files,
                                                 const SortFilesOptions& options) {
   if (options.threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
-  auto made = files_options(
-      files, {.stable = options.stable, .unique = options.unique, .repeatable = options.resume});
+  // A KeepSink finds the items to keep after a stable sort.
+  const bool filters = options.keep != Keep::first;
+  auto made = files_options(files, {.stable = options.stable || filters,
+                                    .unique = options.unique && !filters,
+                                    .repeatable = options.resume});
   if (!made) return std::unexpected(made.error());
   external::SortOptions sort{std::move(*made), options};
   // Strings that are equal in a locale may differ, and keep their order.
-  sort.stable = options.stable || files.items.locale.has_value();
+  sort.stable = options.stable || filters || files.items.locale.has_value();
+  if (!filters) return sort;
+  sort.unique = false;
+  sort.top.reset();
   return sort;
 }
 
@@ -124,11 +159,27 @@ Result<SortStats> sort_files(const FilesOptions& files, const SortFilesOptions& 
   if (files.compressed && options.resume)
     return misuse("go on with an output that is compressed", "-Z --resume",
                   "--resume -o FILE, and then penstock cat -Z FILE -o FILE.gz");
-  return api::with_callers(files, [&](const FilesOptions& each) -> Result<SortStats> {
-    auto sort = api::sort_options(each, options);
-    if (!sort) return std::unexpected(sort.error());
-    return placed(external::sort_files(*sort), *sort);
-  });
+  if (options.resume && !files.bad_rows.empty() && files.bad_rows != "fail")
+    return misuse("go on with inputs whose rows were left out", "--bad-rows --resume",
+                  "one of them");
+  const bool filters = options.keep != Keep::first;
+  if (filters && (options.resume || options.verify))
+    return misuse("keep other items than the first",
+                  options.resume ? "--keep --resume" : "--keep --verify", "one of the two");
+  if ((options.resume || options.verify) &&
+      (files.columns != ColumnRule::equal || !files.select.empty()))
+    return misuse("do that with columns that change on the way",
+                  options.resume ? "--resume" : "--verify", "no --columns and no --select");
+  return api::with_callers(
+      files,
+      [&](const FilesOptions& each) -> Result<SortStats> {
+        auto sort = api::sort_options(each, options);
+        if (!sort) return std::unexpected(sort.error());
+        return keeping(options.keep, options.top, *sort, [](const external::SortOptions& keeps) {
+          return placed(external::sort_files(keeps), keeps);
+        });
+      },
+      filters);
 }
 
 Result<SortStats> top_items(const FilesOptions& files, uint64_t count,
@@ -144,6 +195,7 @@ Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
   return or_out_of_memory([&]() -> Result<FileCheck> {
     if (files.inputs.size() + files.sources.size() != 1)
       return misuse("check other than one file", "check", "one run for each file");
+    if (auto fine = check_takes_columns(files); !fine) return std::unexpected(fine.error());
     if (threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
     // Equal keys are duplicates, not disorder.
     const auto format = api::format_of(files.items, {.stable = true});
@@ -167,16 +219,24 @@ Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
 }
 
 Result<MergeFilesStats> merge_files(const FilesOptions& files, const MergeFilesOptions& options) {
-  return api::with_callers(files, [&](const FilesOptions& each) -> Result<MergeFilesStats> {
-    auto made = options_at_once(each, {.stable = options.stable, .unique = options.unique});
-    if (!made) return std::unexpected(made.error());
-    const files::MergeFilesOptions merge{std::move(*made), options.unique};
-    return placed(files::merge_files(merge), merge);
-  });
+  const bool filters = options.keep != Keep::first;
+  return api::with_callers(
+      files,
+      [&](const FilesOptions& each) -> Result<MergeFilesStats> {
+        const bool unique = options.unique && !filters;
+        auto made = options_at_once(each, {.stable = options.stable || filters, .unique = unique});
+        if (!made) return std::unexpected(made.error());
+        return keeping(options.keep, {}, files::MergeFilesOptions{std::move(*made), unique},
+                       [](const files::MergeFilesOptions& merge) {
+                         return placed(files::merge_files(merge), merge);
+                       });
+      },
+      filters);
 }
 
 Result<PartitionFilesResult> partition_files(const FilesOptions& files,
                                              const PartitionFilesOptions& options) {
+  if (auto fine = check_takes_columns(files); !fine) return std::unexpected(fine.error());
   if (files.sink != nullptr) return misuse("write many parts to one sink", "sink", "files");
   if (files.compressed) return misuse("compress parts", "-Z", "plain parts");
   if (!options.bounds_path.empty() && options.by != PartitionFilesBy::range)
@@ -198,6 +258,7 @@ Result<PartitionFilesResult> partition_files(const FilesOptions& files,
 }
 
 Result<SliceFilesResult> slice_files(const FilesOptions& files, const SliceFilesOptions& options) {
+  if (auto fine = check_takes_columns(files); !fine) return std::unexpected(fine.error());
   return api::with_callers(files, [&](const FilesOptions& each) -> Result<SliceFilesResult> {
     auto made = files_options(each, {.stable = true});
     if (!made) return std::unexpected(made.error());
@@ -245,28 +306,51 @@ Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesO
       if (!options.columns.empty())
         return misuse("take a column's values", "--value " + options.columns.front(),
                       "OFFSET:LENGTH");
+      if (!options.results.empty())
+        return misuse("take a column of binary items", "--" + options.results.front(),
+                      "--sum, --min or --max with --value OFFSET:LENGTH");
       if (auto fine = check_key_lies_in_item(format, each.items, "group by such a key"); !fine)
         return std::unexpected(fine.error());
     }
-    if (each.items.csv && each.items.keys.empty())
-      return misuse("group rows without a column", "--csv", "--key COLUMN");
+    const bool total = each.items.keys.empty() &&
+                       (each.items.csv || format.framing().has_members || !options.results.empty());
+    if (total && options.aggregates.distinct)
+      return misuse("find the first row of each key without a key", "--distinct", "--key COLUMN");
+    if (options.in_order) {
+      const bool aggregates = !options.columns.empty() || !options.results.empty();
+      const char* const with = format.fixed()   ? "binary items"
+                               : options.top    ? "--top"
+                               : options.sorted ? "--sorted"
+                               : aggregates     ? "results of columns"
+                                                : nullptr;
+      if (with != nullptr)
+        return misuse("keep the order of the input with " + std::string(with), "--in-order",
+                      "lines, CSV or JSON lines with --distinct or --count");
+    }
     files::GroupFilesOptions group{.files = std::move(*made),
                                    .aggregates = options.aggregates,
                                    .sorted = options.sorted,
+                                   .in_order = options.in_order && !total,
                                    .top = options.top,
                                    .threads = options.threads};
     // Whole lines are grouped without a sort: results come in any order, with tabs.
-    if (is_more_than_plain_lines(group.files.format) || !options.columns.empty()) {
-      group.sorted = true;
-      group.lines = {.separator = each.items.separator, .values = options.columns};
+    if (total || is_more_than_plain_lines(group.files.format) || !options.columns.empty()) {
+      group.sorted = !group.in_order;
+      group.lines = {.separator = each.items.separator,
+                     .values = options.columns,
+                     .results = options.results,
+                     .number_format = each.items.number_format,
+                     .total = total};
     } else if (options.top && options.sorted) {
       return misuse("find the highest counts", "--top", "--top without --sorted");
     }
+    group.lines.positions = group.in_order;
     return placed(files::group_files(group), group.files);
   });
 }
 
 Result<JoinFilesStats> join_files(const FilesOptions& files, const JoinFilesOptions& options) {
+  if (auto fine = check_takes_columns(files); !fine) return std::unexpected(fine.error());
   return api::with_callers(files, [&](const FilesOptions& each) -> Result<JoinFilesStats> {
     auto made = options_at_once(each, {});
     if (!made) return std::unexpected(made.error());
@@ -286,6 +370,7 @@ Result<JoinFilesStats> join_files(const FilesOptions& files, const JoinFilesOpti
 }
 
 Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOptions& options) {
+  if (auto fine = check_takes_columns(files); !fine) return std::unexpected(fine.error());
   return api::with_callers(files, [&](const FilesOptions& each) -> Result<JoinLinesStats> {
     auto made = options_at_once(each, {});
     if (!made) return std::unexpected(made.error());
@@ -294,6 +379,11 @@ Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOpti
     if (each.items.header_lines > 1)
       return misuse("join a header of several lines",
                     "--header=" + std::to_string(each.items.header_lines), "--header");
+    const auto& csv = made->format.csv;
+    if (csv && csv->is_by_line() &&
+        options.empty.find_first_of(std::string{csv->separator, '\n', '\r'}) != std::string::npos)
+      return misuse("write this text in a field without quotes", "-e " + options.empty,
+                    "another text, or --escape");
     auto locale = api::locale_of(each.items);
     if (!locale) return std::unexpected(locale.error());
     // Each side has its own order.
@@ -305,8 +395,9 @@ Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOpti
         .separator = each.items.separator,
         .letters = std::string(options.ignore_case ? "f" : "") + (each.items.descending ? "r" : ""),
         .locale = std::move(*locale),
-        .pairs = options.pairs,
-        .alone = options.alone,
+        .time_format = each.items.time_format,
+        .number_format = each.items.number_format,
+        .kinds = {options.pairs, options.alone, options.first_only},
         .list = options.list,
         .empty = options.empty};
     if (!options.inputs_sorted) {
@@ -316,6 +407,63 @@ Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOpti
     }
     return placed(files::join_lines(join), join.files);
   });
+}
+
+namespace {
+
+// Makes options of the files, and the error of a row that draw(options) returns one with a place.
+template <class Draw>
+auto drawn(const FilesOptions& files, Draw draw) {
+  using Done = decltype(draw(std::declval<const files::FilesOptions&>()));
+  return api::with_callers(files, [&](const FilesOptions& each) -> Done {
+    auto made = options_at_once(each, {});
+    if (!made) return std::unexpected(made.error());
+    return placed(draw(*made), *made);
+  });
+}
+
+uint64_t seed_of(const DrawFilesOptions& options) {
+  if (options.seed) return *options.seed;
+  std::random_device random;
+  return (uint64_t{random()} << 32) | random();
+}
+
+}  // namespace
+
+Result<DrawFilesStats> head_files(const FilesOptions& files, const DrawFilesOptions& options) {
+  constexpr uint64_t usual_count = 10;
+  return drawn(files, [&](const files::FilesOptions& made) {
+    return files::first_items(made, options.count.value_or(usual_count));
+  });
+}
+
+Result<DrawFilesStats> sample_files(const FilesOptions& files, const DrawFilesOptions& options) {
+  if (!options.count) return misuse("draw an unknown number of items", "--count", "-n 1000");
+  return drawn(files, [&](const files::FilesOptions& made) {
+    return files::sample_items(made, *options.count, seed_of(options));
+  });
+}
+
+Result<DrawFilesStats> shuffle_files(const FilesOptions& files, const DrawFilesOptions& options) {
+  if (options.threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
+  if (options.count == 0u) return head_files(files, options);
+  DrawFilesOptions seeded = options;
+  seeded.seed = seed_of(options);
+  return drawn(files,
+               [&](const files::FilesOptions& made) { return api::shuffle_items(made, seeded); });
+}
+
+Result<SplitFilesResult> split_files(const FilesOptions& files, const SplitFilesOptions& options) {
+  if (files.sink != nullptr) return misuse("write many parts to one sink", "sink", "files");
+  if (files.compressed) return misuse("compress parts", "-Z", "plain parts");
+  if (options.items && options.bytes) return misuse("limit both", "--lines --bytes", "one of them");
+  if (!options.items && !options.bytes)
+    return misuse("split into parts of an unknown size", "--lines",
+                  "--lines 1000000, or --bytes 1G");
+  if (options.items == 0u) return misuse("make parts of 0 items", "--lines 0", "1 or more");
+  if (options.bytes == 0u) return misuse("make parts of 0 bytes", "--bytes 0", "--bytes 1G");
+  return drawn(files,
+               [&](const files::FilesOptions& made) { return files::split_files(made, options); });
 }
 
 }  // namespace penstock

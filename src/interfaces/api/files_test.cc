@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/temporary_folder_fixture.h"
+#include "io/whole_file_fixture.h"
 #include "os/memory.h"
 #include "penstock/file_stream.h"
 
@@ -44,10 +45,7 @@ class PublicFiles : public testing::Test {
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(path(name), std::ios::binary) << text;
   }
-  std::string text(const std::string& name) const {
-    std::ifstream file(path(name), std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  std::string text(const std::string& name) const { return io::read_whole(path(name)); }
   std::vector<uint64_t> numbers(const std::string& name) const {
     const std::string bytes = text(name);
     std::vector<uint64_t> read(bytes.size() / 8);

@@ -17,6 +17,8 @@ struct ItemRules {
 
 // Returns the format, or the error in the words. Text keys include `descending`.
 Result<items::Format> format_of(const ItemFormat& items, const ItemRules& rules = {});
+// Returns the dialect of CSV. Errors: a word is no character, or stands for two things.
+Result<items::Dialect> dialect_of(const ItemFormat& items);
 // Returns the locale; null if there is none, or if it orders text as C does. Errors: not_found.
 Result<std::shared_ptr<const items::Locale>> locale_of(const ItemFormat& items);
 // Whether the items' order is the reverse of the format's.

@@ -241,6 +241,7 @@ std::string to_json(const GroupFilesStats& stats) {
                        {{"items", stats.items},
                         {"groups", stats.groups},
                         {"bytes", stats.bytes},
+                        {"empty_values", stats.empty_values},
                         {"buckets", stats.buckets}});
 }
 

@@ -26,6 +26,8 @@ inline constexpr unsigned cluster = 128;         // --engine ray
 inline constexpr unsigned cluster_tables = 256;  // --engine ray --by
 // Accepted with -c, -m and --debug without effect, by the program `sort`, as GNU sort does.
 inline constexpr unsigned as_gnu = 512;
+// No mode: a rare option, which the help shows only with --help-all.
+inline constexpr unsigned rare = 1024;
 
 // Sorts, their plans, and merges.
 inline constexpr unsigned sorts = items | keys_shown | merging | plan;
@@ -51,6 +53,12 @@ struct OptionText {
   unsigned scope;
   const char* help;
 };
+
+// The first long name of a row's words, as in "--output"; empty if there is none.
+constexpr std::string_view long_name(std::string_view words) {
+  const size_t at = words.find("--");
+  return at == words.npos ? "" : words.substr(at, words.find(',', at) - at);
+}
 
 // Calls visit(text, field) for each option of the struct Options; field(options) returns a
 // reference to its value.
@@ -85,7 +93,11 @@ consteval OptionText option(std::string_view name) {
 template <class Value>
 inline constexpr const char* option_words[] = {""};
 template <>
+inline constexpr const char* option_words<ColumnRule>[] = {"equal", "same", "union"};
+template <>
 inline constexpr const char* option_words<Compression>[] = {"auto", "never", "always"};
+template <>
+inline constexpr const char* option_words<Keep>[] = {"first", "last", "none", "repeated"};
 template <>
 inline constexpr const char* option_words<CompressedFormat>[] = {"gzip", "zstd", "lz4"};
 template <>

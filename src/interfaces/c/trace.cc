@@ -98,10 +98,10 @@ int penstock_trace_file_at(const penstock_trace* trace, uint32_t index,
                            struct penstock_trace_file* file) {
   return guarded([&]() -> Status {
     if (file == nullptr || file->size < sizeof(size_t))
-      return failure(ErrorCode::invalid_argument, "tell of a file", "size",
+      return failure(ErrorCode::invalid_argument, "describe a file", "size",
                      "sizeof of the structure");
     if (index >= trace->conversion.files.size())
-      return failure(ErrorCode::invalid_argument, "tell of file " + std::to_string(index), "trace",
+      return failure(ErrorCode::invalid_argument, "describe file " + std::to_string(index), "trace",
                      "less than penstock_trace_files()");
     const trace::ConvertedFile& from = trace->conversion.files[index];
     const struct penstock_trace_file told = {.size = file->size,

@@ -50,7 +50,7 @@ WideNumber load_number(std::string_view text, bool big_endian) {
   return big_endian ? swapped(number) >> 8 * (sizeof number - text.size()) : number;
 }
 
-void append_number(WideNumber number, size_t bytes, std::string& to) {
+void append_field_number(WideNumber number, size_t bytes, std::string& to) {
   const WideNumber big_endian = swapped(number << 8 * (sizeof number - bytes));
   to.append(reinterpret_cast<const char*>(&big_endian), bytes);
 }
@@ -69,8 +69,8 @@ void append_complex(const Field& field, std::string_view text, std::string& to) 
   to.push_back(static_cast<char>(2 * is_nan(parts[0], part_bytes) + is_nan(parts[1], part_bytes)));
   for (const WideNumber part : parts) {
     if (is_nan(part, part_bytes)) continue;
-    append_number(encode(FieldKind::floating, static_cast<uint32_t>(part_bytes), part), part_bytes,
-                  to);
+    append_field_number(encode(FieldKind::floating, static_cast<uint32_t>(part_bytes), part),
+                        part_bytes, to);
   }
 }
 
@@ -85,15 +85,15 @@ void append_field(const Key& key, std::string_view record, std::string& to) {
       break;
     case FieldKind::code_points:
       for (size_t at = 0; at < text.size(); at += code_point_bytes)
-        append_number(load_number(text.substr(at, code_point_bytes), field.big_endian),
-                      code_point_bytes, to);
+        append_field_number(load_number(text.substr(at, code_point_bytes), field.big_endian),
+                            code_point_bytes, to);
       break;
     case FieldKind::complex:
       append_complex(field, text, to);
       break;
     default:
-      append_number(encode(field.kind, field.bytes, load_number(text, field.big_endian)),
-                    field.bytes, to);
+      append_field_number(encode(field.kind, field.bytes, load_number(text, field.big_endian)),
+                          field.bytes, to);
   }
   if (key.reverse) {
     for (size_t i = from; i < to.size(); ++i) to[i] = static_cast<char>(~to[i]);
@@ -212,16 +212,19 @@ bool parse_type(std::string_view text, Field& field) {
   return is_number_of(field.kind, field.bytes);
 }
 
-std::unexpected<Error> bad_key(const std::string& key, std::string hint) {
+std::unexpected<Error> bad_field_key(const std::string& key, std::string hint) {
   return misuse("use this key", "--key " + key, std::move(hint));
 }
 
-Result<Key> parse_key(const std::string& spec, uint32_t record_bytes, const RecordType& type) {
+Result<Key> parse_key(const std::string& spec, uint32_t record_bytes, const RecordType& type,
+                      bool descending) {
   std::string_view text = spec;
-  Key key;
-  if (text.ends_with(":r")) {
-    key.reverse = true;
-    text.remove_suffix(2);
+  Key key{.reverse = descending};
+  for (const std::string_view direction : {":r", ":desc", ":asc"}) {
+    if (!text.ends_with(direction)) continue;
+    key.reverse = direction != ":asc";
+    text.remove_suffix(direction.size());
+    break;
   }
   const auto named = std::ranges::find(type.fields, text, &Field::name);
   if (named != type.fields.end()) {
@@ -232,20 +235,22 @@ Result<Key> parse_key(const std::string& spec, uint32_t record_bytes, const Reco
   uint32_t bytes = 0;
   if (!take_number(text, field.offset) || !take(text, ":") || !take_number(text, bytes) ||
       bytes == 0) {
-    return bad_key(spec, type.fields.empty()
-                             ? "OFFSET:LENGTH[:TYPE][:r], as in --key 0:10 or --key 4:8:u64:r"
-                             : "a field's name, or OFFSET:LENGTH[:TYPE][:r]");
+    return bad_field_key(spec,
+                         type.fields.empty()
+                             ? "OFFSET:LENGTH[:TYPE][:desc], as in --key 0:10 or --key 4:8:u64:desc"
+                             : "a field's name, or OFFSET:LENGTH[:TYPE][:desc]");
   }
   field.bytes = bytes;
   if (!text.empty() && (!take(text, ":") || !parse_type(text, field))) {
-    return bad_key(spec,
-                   "a type: u8 to u128, i8 to i128, f16 to f64, so with be behind it, or NumPy's, "
-                   "as in --key 4:8:u64 or --key '4:8:>u8'");
+    return bad_field_key(
+        spec,
+        "a type: u8 to u128, i8 to i128, f16 to f64, so followed by be, or NumPy's, "
+        "as in --key 4:8:u64 or --key '4:8:>u8'");
   }
   if (field.bytes != bytes)
-    return bad_key(spec, fmt::format("{} bytes, which such a number has", field.bytes));
+    return bad_field_key(spec, fmt::format("{} bytes, which such a number has", field.bytes));
   if (uint64_t{field.offset} + field.bytes > record_bytes)
-    return bad_key(spec, fmt::format("a key inside the {} bytes of a record", record_bytes));
+    return bad_field_key(spec, fmt::format("a key inside the {} bytes of a record", record_bytes));
   return key;
 }
 
@@ -350,11 +355,12 @@ Result<RecordType> parse_dtype(std::string_view text) {
 }
 
 Result<std::shared_ptr<const KeyOrder>> field_order(const std::vector<std::string>& keys,
-                                                    uint32_t record_bytes, const RecordType& type) {
+                                                    uint32_t record_bytes, const RecordType& type,
+                                                    bool descending) {
   std::vector<Key> parsed;
   std::string name;
   for (const std::string& spec : keys) {
-    auto key = parse_key(spec, record_bytes, type);
+    auto key = parse_key(spec, record_bytes, type, descending);
     if (!key) return std::unexpected(key.error());
     name += fmt::format(" {}:{}:{}{}{}", key->field.offset, key->field.bytes,
                         static_cast<int>(key->field.kind), key->field.big_endian ? "be" : "",

@@ -46,8 +46,9 @@ void compare_numbers(const std::string& type, std::vector<T> values, uint64_t se
   }
   for (const bool big_endian : {false, true}) {
     for (const bool reverse : {false, true}) {
+      constexpr const char* directions[2][2] = {{"", ":desc"}, {":asc", ":r"}};
       const auto order = field_order({"4:" + std::to_string(sizeof(T)) + ":" + type +
-                                      (big_endian ? "be" : "") + (reverse ? ":r" : "")},
+                                      (big_endian ? "be" : "") + directions[big_endian][reverse]},
                                      record_bytes);
       ASSERT_TRUE(order.has_value()) << order.error().message();
       for (const T a : values) {

@@ -36,7 +36,8 @@ enum class Effect : uint8_t {
   rename = std::to_underlying(Call::rename),
   unlink = std::to_underlying(Call::unlink),
   map = std::to_underlying(Call::map),
-  read_size = std::to_underlying(Call::size),
+  read_size = std::to_underlying(Call::size),  // a stat whose size a log contains
+  stat = std::to_underlying(Call::stat),
   fork = std::to_underlying(Call::fork),
   exec = std::to_underlying(Call::exec),
   ring_setup = std::to_underlying(Call::ring_setup),

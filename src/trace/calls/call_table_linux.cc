@@ -35,7 +35,7 @@ constexpr std::string_view reported = "the kernel reports processes to a capture
 constexpr std::string_view looked_up = "a capture asks the kernel which file it is, and how large";
 constexpr std::string_view at_use = "a capture looks what a descriptor is when it is used";
 constexpr std::string_view one_by_one = "the kernel's programs see the ring's requests themselves";
-constexpr std::string_view in_memory = "the requests stand in memory, which a log does not show";
+constexpr std::string_view in_memory = "the requests are in memory, which a log does not show";
 constexpr std::string_view mostly_other = "nearly all ioctls are of terminals and devices";
 
 constexpr CallRow rows[] = {
@@ -77,6 +77,9 @@ constexpr CallRow rows[] = {
     {CALL(truncate, truncate_path, "pn"), .other_names = "truncate64"},
     {CALL(fsync, sync, "d")},
     {CALL(fdatasync, sync, "d"), .event_flags = flag::data_only},
+    {CALL(sync, sync, "")},
+    {CALL(syncfs, sync, "")},
+    {CALL(msync, sync, "")},
     {CALL(rename, rename, "pP")},
     {CALL(renameat, rename, "wpWP")},
     {CALL(renameat2, rename, "wpWPf")},
@@ -88,10 +91,14 @@ constexpr CallRow rows[] = {
     {LOGGED(mmap2, map, "-ncfdo", narrow)},  // the offset is in pages
     {LOGGED(chdir, change_folder, "p", looked_up)},
     {LOGGED(fchdir, change_folder, "w", looked_up)},
-    {LOGGED(fstat, read_size, "ds", looked_up), .other_names = "fstat64"},
-    {LOGGED(stat, read_size, "ps", looked_up), .other_names = "stat64 lstat lstat64"},
-    {LOGGED(newfstatat, read_size, "wps", looked_up), .other_names = "fstatat64"},
-    {LOGGED(statx, read_size, "wp--s", looked_up)},
+    {CALL(fstat, read_size, "ds"), .other_names = "fstat64"},
+    {CALL(stat, read_size, "ps"), .other_names = "stat64"},
+    {CALL(lstat, read_size, "ps"), .other_names = "lstat64"},
+    {CALL(newfstatat, read_size, "wps"), .other_names = "fstatat64"},
+    {CALL(statx, read_size, "wp--s")},
+    {CALL(access, stat, "p")},
+    {CALL(faccessat, stat, "wp")},
+    {CALL(faccessat2, stat, "wp")},
 
     // Requests in shared memory.
     {CALL(io_uring_setup, ring_setup, "ns")},

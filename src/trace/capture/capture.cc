@@ -32,7 +32,7 @@ std::string command_line(const CaptureOptions& options) {
 // program must not cost the previous trace. Until then the new trace has a unique name beside it.
 class Output {
  public:
-  explicit Output(const std::string& path) : path_(path) {
+  Output(const std::string& path, bool keeps_old) : path_(path), keeps_old_(keeps_old) {
     std::error_code error;
     // "-" is standard output, even if there is a file of that name.
     existed_ = path == "-" || std::filesystem::exists(path, error);
@@ -58,10 +58,15 @@ class Output {
     kept_ = true;
     if (final_.empty()) return {};
     std::error_code error;
+    if (keeps_old_) {
+      std::filesystem::rename(final_, final_ + ".old", error);
+      kept_old_ = !error;
+    }
     std::filesystem::rename(path_, final_, error);
     if (error) return system_error(error.value(), "replace the trace", final_);
     return {};
   }
+  bool kept_old() const { return kept_old_; }
 
  private:
   bool make_beside() {
@@ -78,6 +83,8 @@ class Output {
   std::string final_;  // the file that it replaces; empty: none
   bool existed_ = false;
   bool kept_ = false;
+  bool keeps_old_ = false;
+  bool kept_old_ = false;
 };
 
 }  // namespace
@@ -120,7 +127,7 @@ Result<Captured> capture(const CaptureOptions& options) {
   }
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   const uint64_t zero_ns = Recorder::now_ns();
-  Output output(options.output);
+  Output output(options.output, options.keeps_old);
   auto writer =
       output.create({.backend = backend,
                      .wall_ns = static_cast<uint64_t>(
@@ -140,6 +147,7 @@ Result<Captured> capture(const CaptureOptions& options) {
                   .reason = std::move(reason),
                   .totals = finished->totals,
                   .trace_bytes = finished->trace_bytes,
+                  .kept_old = output.kept_old(),
                   .handed_signal = options.attach != 0 ? 0 : handed_signal()};
 }
 

@@ -180,6 +180,9 @@ Event event_of(const DecodedCall& decoded, uint64_t result) {
       event.result = result;
       if (decoded.flags & flag::vector) event.bytes = result;
       break;
+    case Effect::read_size:
+      event.call = Call::stat;  // the size is known from the open
+      break;
     case Effect::truncate_path:
       event.call = Call::truncate;
       [[fallthrough]];

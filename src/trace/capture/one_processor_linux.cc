@@ -113,7 +113,7 @@ void OneProcessor::keep(int32_t thread) {
   if (!gives_way(thread) || !read_mask(tracer_, ours) || !read_mask(thread, theirs)) return;
   const int processor = common_processor(ours, theirs);
   if (processor < 0) return;
-  if (!watcher_.joinable() && !start_thread(watcher_, [this] { watch(); })) return;
+  if (!watcher_.joinable() && !try_start_thread(watcher_, [this] { watch(); })) return;
   one = {};
   one[static_cast<size_t>(processor) / word_bits] = 1UL << (processor % word_bits);
   if (theirs != one && !write_mask(thread, one)) return;

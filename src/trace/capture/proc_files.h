@@ -56,6 +56,9 @@ std::optional<OpenFile> open_file_of(int32_t thread, int32_t descriptor, Detail 
 // name by which a file is open, and the names that recent calls have used.
 std::optional<FileRecord> file_at(int32_t thread, int32_t directory, const std::string& path,
                                   bool follow, PseudoDevices& pseudo, bool& in_cache);
+// Returns the name that a program gave as an absolute one: of a relative one, with the folder at which it
+// begins, which `directory` is (or AT_FDCWD).
+std::string absolute_name(int32_t thread, int32_t directory, const std::string& path);
 // Resolves a path's links and dots in our namespace; nullopt if it is not in the kernel's cache.
 std::optional<std::string> real_path(const std::string& path);
 // Returns the current size; nullopt if the descriptor is not open any more, or access is denied.

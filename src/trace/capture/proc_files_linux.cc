@@ -15,7 +15,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "trace/capture/proc_files.h"
 
@@ -241,6 +243,15 @@ std::optional<FileRecord> file_at(int32_t thread, int32_t directory, const std::
     return {};
   }
   return record_at(file.get(), "", name_of_descriptor(file.get()), thread, pseudo);
+}
+
+std::string absolute_name(int32_t thread, int32_t directory, const std::string& path) {
+  if (path.starts_with('/')) return path;
+  std::error_code error;
+  const std::string proc = "/proc/" + std::to_string(thread);
+  const std::filesystem::path folder = std::filesystem::read_symlink(
+      directory == AT_FDCWD ? proc + "/cwd" : proc + "/fd/" + std::to_string(directory), error);
+  return error ? path : (folder / path).string();
 }
 
 std::optional<std::string> real_path(const std::string& path) {

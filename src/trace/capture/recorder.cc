@@ -33,6 +33,19 @@ uint32_t Recorder::file(const FileRecord& record, uint32_t generation) {
   return place->second;
 }
 
+void Recorder::add_failed(Event event, Call call, std::string_view name, uint64_t error) {
+  event.call = call;
+  event.flags = flag::failed;
+  event.result = error;
+  const auto known = names_.find(std::string(name));
+  if (known != names_.end()) {
+    event.path = known->second;
+  } else if (names_.size() < names_max) {
+    event.path = names_[std::string(name)] = string(name);
+  }
+  add(event);
+}
+
 void Recorder::program_runs() {
   if (on_run_) ran_ = on_run_();
   on_run_ = nullptr;

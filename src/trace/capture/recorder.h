@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -31,6 +33,10 @@ class Recorder {
   FileKind kind(uint32_t file) const { return kinds_[file - 1]; }
   bool is_storage(uint32_t file) const { return trace::is_storage(kinds_[file - 1]); }
   uint32_t string(std::string_view text) { return writer_.add_string(text); }
+
+  // Adds an open or a stat that failed. `event` has its times, process and thread. The names of the
+  // first names_max files that were not found are kept: a trace of a long search stays small.
+  void add_failed(Event event, Call call, std::string_view name, uint64_t error);
 
   // Reports that the program to trace runs. Nothing is recorded before, and errors before are errors
   // of the launch.
@@ -64,6 +70,8 @@ class Recorder {
   Status ran_;
   std::unordered_map<Identity, uint32_t, Hash> numbers_;
   std::vector<FileKind> kinds_;  // [number - 1]
+  static constexpr size_t names_max = 16384;
+  std::unordered_map<std::string, uint32_t> names_;  // strings of calls that failed
   UnseenCounts unseen_{};
   uint64_t flushed_ns_ = 0;
 };

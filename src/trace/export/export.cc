@@ -183,12 +183,17 @@ Result<Conversion> rewrite(TraceReader& trace, ConvertOptions options, const std
   auto writer = TraceWriter::create_whole(output, trace.header());
   if (!writer) return std::unexpected(writer.error());
   size_t written_files = 0;
+  std::unordered_map<uint32_t, uint32_t> strings;  // ids in the copy
   options.event_sink = [&](std::span<const Event> events) -> Status {
     for (; written_files < trace.files().size(); ++written_files) {
       (void)writer->add_file(trace.files()[written_files]);
     }
     for (Event event : events) {
-      if (event.path != 0) event.path = writer->add_string(trace.string(event.path));
+      if (event.path != 0) {
+        uint32_t& copied = strings[event.path];
+        if (copied == 0) copied = writer->add_string(trace.string(event.path));
+        event.path = copied;
+      }
       if (Status status = writer->add(event); !status) return status;
     }
     return {};
@@ -220,7 +225,7 @@ Result<ExportFormat> export_format_of(const std::string& path) {
   for (const std::string_view name : formats) {
     if (path.ends_with("." + std::string(name))) return export_format_named(name);
   }
-  return failure(ErrorCode::invalid_argument, "tell the format from this name", path,
+  return failure(ErrorCode::invalid_argument, "recognize a format by this name", path,
                  "a name that ends in .csv, .iolog (fio), .json (Perfetto) or .trace, or --format");
 }
 

@@ -18,20 +18,23 @@
 // Memory: per file and per open descriptor, and the window; nothing per request.
 
 #include <algorithm>
-#include <bit>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/check.h"
+#include "base/printable.h"
 #include "penstock/trace.h"
+#include "trace/follow/call_tally.h"
 #include "trace/follow/descriptors.h"
+#include "trace/follow/request_window.h"
 #include "trace/import/import.h"
 
 // The conversion in three steps:
 //
-//   events -> Follower: follows descriptors, positions and sizes, and finds the bytes of an access
-//          -> Window:   sorts requests by their start
-//          -> Counter:  compares each with the previous ones (seeks, runs), and counts
+//   events -> Follower:       follows descriptors, positions and sizes, and finds the bytes of an access
+//          -> RequestWindow:  sorts requests by their start
+//          -> RequestCounter: compares each with the previous ones (seeks, runs), and counts
 //
 // Sizes. A write with O_APPEND goes to the end of the file, so the file's size has to be known. An
 // open reports it, and later writes and truncations change it. While a traced process has the file
@@ -45,126 +48,21 @@ namespace {
 
 constexpr uint32_t no_index = ~uint32_t{0};
 
-class Counter {
- public:
-  Counter(Conversion& result, const RequestSink& sink) : result_(result), sink_(sink) {}
-
-  Status add(std::span<Request> batch) {
-    for (Request& request : batch) count(request);
-    return sink_ ? sink_(batch) : Status{};
-  }
-
-  void finish() {
-    end_run();
-    result_.processes = processes_.size();
-  }
-
- private:
-  void count(Request& request) {
-    if (request.is_sync()) return;
-    ConvertedFile& file = result_.files[request.file];
-    if (last_end_.size() < result_.files.size()) last_end_.resize(result_.files.size());
-    uint64_t& last_end = last_end_[request.file];
-    request.file_seek = request.offset != last_end;
-    request.device_seek = request.file_seek || request.file != last_file_;
-    last_end = request.offset + request.bytes;
-
-    if (request.device_seek) end_run();
-    run_bytes_ += request.bytes;
-    last_file_ = request.file;
-    if (request.start_ns < last_start_ns_) ++result_.late;
-    last_start_ns_ = std::max(last_start_ns_, request.start_ns);
-
-    const bool is_read = request.access == Access::read;
-    ++result_.requests;
-    ++(is_read ? result_.reads : result_.writes);
-    (is_read ? result_.read_bytes : result_.written_bytes) += request.bytes;
-    result_.file_seeks += request.file_seek;
-    result_.device_seeks += request.device_seek;
-    const uint64_t end_ns = request.start_ns + request.latency_ns;
-    result_.end_ns = std::max(result_.end_ns, end_ns);
-    if (file.reads + file.writes == 0) file.first_ns = request.start_ns;
-    ++(is_read ? file.reads : file.writes);
-    (is_read ? file.read_bytes : file.written_bytes) += request.bytes;
-    file.seeks += request.file_seek;
-    file.switches += request.device_seek;
-    file.last_ns = std::max(file.last_ns, end_ns);
-    if (request.process != last_process_ || processes_.empty()) {
-      processes_.insert(request.process);
-      last_process_ = request.process;
-    }
-  }
-
-  void end_run() {
-    if (run_bytes_ != 0) ++result_.runs[static_cast<size_t>(std::bit_width(run_bytes_) - 1)];
-    run_bytes_ = 0;
-  }
-
-  Conversion& result_;
-  const RequestSink& sink_;
-  std::vector<uint64_t> last_end_;  // [file]: end of its last access
-  std::unordered_set<int32_t> processes_;
-  uint32_t last_file_ = no_index;
-  int32_t last_process_ = 0;
-  uint64_t last_start_ns_ = 0;
-  uint64_t run_bytes_ = 0;
-};
-
-// A window in which requests wait until `wait` younger ones have come. They come nearly in order, so
-// insertion from the back takes as many steps as requests were under way at the same time.
-//
-// If that would take many steps (times that fall or jump about), the request is appended, and the
-// window is sorted once before it releases requests: a few steps per request in any order. Both ways
-// are stable: requests of one time keep their order.
-class Window {
- public:
-  Window(size_t wait, Counter& counter) : wait_(std::max<size_t>(wait, 1)), counter_(counter) {
-    requests_.reserve(2 * wait_);
-  }
-
-  Status add(const Request& request) {
-    const size_t count = requests_.size();
-    const size_t nearest = count - std::min(count, steps_max);
-    size_t place = count;
-    while (place > nearest && requests_[place - 1].start_ns > request.start_ns) --place;
-    if (place == nearest && place > 0 && requests_[place - 1].start_ns > request.start_ns) {
-      in_order_ = false;
-      place = count;
-    }
-    requests_.insert(requests_.begin() + static_cast<ptrdiff_t>(place), request);
-    if (requests_.size() < 2 * wait_) return {};
-    return release(wait_);
-  }
-
-  Status finish() { return release(requests_.size()); }
-
- private:
-  Status release(size_t count) {
-    if (count == 0) return {};
-    if (!in_order_) std::ranges::stable_sort(requests_, {}, &Request::start_ns);
-    in_order_ = true;
-    Status status = counter_.add(std::span(requests_).first(count));
-    requests_.erase(requests_.begin(), requests_.begin() + static_cast<ptrdiff_t>(count));
-    return status;
-  }
-
-  static constexpr size_t steps_max = 64;
-
-  const size_t wait_;
-  Counter& counter_;
-  std::vector<Request> requests_;
-  bool in_order_ = true;
-};
-
 class Follower {
  public:
   Follower(const TraceReader& trace, const ConvertOptions& options, Conversion& result,
-           Window& window)
+           RequestWindow& window)
       : trace_(trace), options_(options), result_(result), window_(window) {}
 
   Status follow(const Event& event) {
     ++result_.events;
+    result_.whole_ns = std::max(result_.whole_ns, event.start_ns + event.latency_ns);
     learn_files();
+    if (event.flags & flag::failed) {
+      fail(event);
+      return {};
+    }
+    tally(event, event.file);  // transfer() counts calls whose file is their descriptor's
     switch (event.call) {
       case Call::open:
       case Call::describe:
@@ -219,6 +117,7 @@ class Follower {
         change_file(event);
         return sync(event);
       case Call::ring_setup:
+      case Call::stat:
         return {};
     }
     return {};
@@ -230,6 +129,8 @@ class Follower {
     for (const File& file : files_) {
       if (file.index != no_index) result_.files[file.index].last_bytes = file.bytes;
     }
+    tally_.finish();
+    name_failures();
   }
 
  private:
@@ -246,7 +147,7 @@ class Follower {
     while (files_.size() < known.size()) {
       const FileRecord& record = known[files_.size()];
       File file{.bytes = record.bytes, .storage = is_storage(record.kind)};
-      if (file.storage && record.path.starts_with(options_.under)) {
+      if (file.storage && is_wanted(record)) {
         file.index = static_cast<uint32_t>(result_.files.size());
         result_.files.push_back({.path = record.path,
                                  .first_path = record.path,
@@ -286,6 +187,47 @@ class Follower {
   void grow(File& file, uint64_t bytes) {
     if (bytes > file.bytes) set_size(file, bytes);
   }
+
+  // Counts a call on a file: storage, or a folder, which has no sums of its own.
+  void tally(const Event& event, uint32_t id) {
+    if (id == 0) {
+      const bool counts = event.call == Call::stat || event.call == Call::sync;
+      if (counts && options_.under.empty()) tally_.add(event, nullptr);
+      return;
+    }
+    const FileRecord& record = trace_.file(id);
+    const uint32_t index = files_[id - 1].index;
+    if (index != no_index) {
+      tally_.add(event, &result_.files[index].calls);
+    } else if (record.kind == FileKind::directory && is_wanted(record)) {
+      tally_.add(event, nullptr);
+    }
+  }
+
+  // Counts a call that failed, and its name.
+  void fail(const Event& event) {
+    const bool named = event.path != 0;
+    const std::string_view path = named ? trace_.string(event.path) : std::string_view();
+    if (!path.starts_with(options_.under)) return;
+    tally_.add(event, nullptr);
+    if (named) ++failed_[event.path];
+  }
+
+  void name_failures() {
+    std::vector<std::pair<uint64_t, uint32_t>> most;  // calls, string
+    for (const auto& [path, calls] : failed_) most.emplace_back(calls, path);
+    const size_t named = std::min(most.size(), failed_names_max);
+    const auto before = [](const auto& a, const auto& b) {
+      return a.first != b.first ? a.first > b.first : a.second < b.second;
+    };
+    std::ranges::partial_sort(most, most.begin() + static_cast<ptrdiff_t>(named), before);
+    for (size_t i = 0; i < named; ++i) {
+      result_.failed_names.push_back(
+          {.path = std::string(trace_.string(most[i].second)), .calls = most[i].first});
+    }
+  }
+
+  bool is_wanted(const FileRecord& record) const { return record.path.starts_with(options_.under); }
 
   Description* find(const Event& event, int32_t descriptor) {
     Description* found = descriptors_.find(event.process, descriptor);
@@ -362,6 +304,7 @@ class Follower {
     if (description == nullptr) return {};
     File& file = files_[description->file - 1];
     if (!file.storage) return {};
+    tally(event, description->file);
     uint64_t from = offset == no_offset ? description->position : offset;
     // Linux appends with O_APPEND even if pwrite() has an offset.
     if (access == Access::write && (description->append || (event.flags & flag::append))) {
@@ -429,9 +372,11 @@ class Follower {
   const TraceReader& trace_;
   const ConvertOptions& options_;
   Conversion& result_;
-  Window& window_;
+  RequestWindow& window_;
   Descriptors descriptors_;
   std::vector<File> files_;  // [id - 1]
+  CallTally tally_{result_};
+  std::unordered_map<uint32_t, uint64_t> failed_;  // [string]: calls that failed
 };
 
 }  // namespace
@@ -441,8 +386,8 @@ Result<Conversion> convert(TraceReader& trace, const ConvertOptions& options,
                            const std::vector<ConvertedFile>** files_so_far) {
   Conversion result;
   if (files_so_far != nullptr) *files_so_far = &result.files;
-  Counter counter(result, sink);
-  Window window(options.reorder_requests, counter);
+  RequestCounter counter(result, sink);
+  RequestWindow window(options.reorder_requests, counter);
   Follower follower(trace, options, result, window);
   std::vector<Event> events(1024);
   while (true) {
@@ -478,6 +423,7 @@ Result<Conversion> convert(TraceReader& trace, const ConvertOptions& options,
   if (trace.complete()) {
     result.complete = true;
     result.exit_code = trace.totals().exit_code;
+    result.whole_ns = std::max(result.whole_ns, trace.totals().end_ns);
   }
   for (size_t i = 0; i < result.unseen.size(); ++i) result.unseen[i] += trace.unseen()[i];
   return result;
@@ -491,17 +437,43 @@ Result<Conversion> convert_file(const std::string& path, const ConvertOptions& o
   return convert(*trace, options, sink, files_so_far);
 }
 
+namespace {
+
+// Returns ": /data/big (1.00 GiB), ...": the files with most bytes mapped.
+std::string largest_mappings(std::span<const ConvertedFile> files) {
+  constexpr size_t named_max = 3;
+  std::vector<const ConvertedFile*> mapped;
+  for (const ConvertedFile& file : files) {
+    if (file.mapped_bytes > 0) mapped.push_back(&file);
+  }
+  const size_t named = std::min(mapped.size(), named_max);
+  std::ranges::partial_sort(mapped, mapped.begin() + static_cast<ptrdiff_t>(named),
+                            std::ranges::greater{}, &ConvertedFile::mapped_part_bytes);
+  std::string text;
+  for (size_t i = 0; i < named; ++i) {
+    text += (i == 0 ? ": " : ", ") + printable(mapped[i]->path, 60) + " (" +
+            bytes_text(mapped[i]->mapped_part_bytes()) + ")";
+  }
+  const size_t more = mapped.size() - named;
+  return text + (more > 0 ? " and " + grouped(more) + " more" : "");
+}
+
+}  // namespace
+
 std::vector<std::string> Conversion::caveats() const {
   std::vector<std::string> sentences;
   if (!complete) sentences.push_back("The trace was cut off: " + cut_off.message() + ".");
   for (size_t i = 0; i < unseen.size(); ++i) {
     if (unseen[i] == 0) continue;
-    sentences.push_back(std::to_string(unseen[i]) + " " +
-                        std::string(name_of(static_cast<Unseen>(i))) + ".");
+    const auto what = static_cast<Unseen>(i);
+    std::string sentence = grouped(unseen[i]) + " " + std::string(name_of(what, unseen[i]));
+    if (what == Unseen::mapped_files) sentence += largest_mappings(files);
+    sentences.push_back(sentence + ".");
   }
   if (late != 0) {
-    sentences.push_back(std::to_string(late) +
-                        " requests took so long that they stand behind younger ones.");
+    sentences.push_back(counted(late, "request that took so long that it follows younger ones",
+                                "requests that took so long that they follow younger ones") +
+                        ".");
   }
   return sentences;
 }

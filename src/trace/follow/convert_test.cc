@@ -1,12 +1,9 @@
 // Test labels: one-thread
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,77 +11,10 @@
 #include "penstock/base.h"
 #include "penstock/trace.h"
 #include "trace/export/export.h"
-#include "trace/format/format.h"
+#include "trace/follow/script_fixture.h"
 
 namespace penstock::trace {
 namespace {
-
-// A trace that a test writes event by event. Times increase automatically.
-class Script {
- public:
-  Script()
-      : path_((std::filesystem::temp_directory_path() /
-               ("penstock-convert-" + std::to_string(::getpid()) + ".trace"))
-                  .string()),
-        writer_(*TraceWriter::create(path_, {.backend = Backend::synthetic})) {}
-  ~Script() { std::filesystem::remove(path_); }
-
-  uint32_t file(const std::string& name, uint64_t bytes = 0, FileKind kind = FileKind::regular) {
-    return writer_.add_file({.kind = kind, .bytes = bytes, .path = name});
-  }
-  void add(Event event) {
-    if (event.start_ns == 0) event.start_ns = time_ += 100;
-    if (event.thread == 0) event.thread = event.process;
-    ASSERT_TRUE(writer_.add(event));
-  }
-  void open(int32_t process, int32_t descriptor, uint32_t file, uint64_t bytes = 0,
-            uint32_t flags = 0) {
-    add({.result = bytes,
-         .process = process,
-         .descriptor = descriptor,
-         .file = file,
-         .flags = flags,
-         .call = Call::open});
-  }
-  void read(int32_t process, int32_t descriptor, uint64_t bytes, uint64_t at = no_offset) {
-    add({.offset = at,
-         .bytes = bytes,
-         .result = bytes,
-         .process = process,
-         .descriptor = descriptor,
-         .call = Call::read});
-  }
-  void write(int32_t process, int32_t descriptor, uint64_t bytes, uint64_t at = no_offset) {
-    add({.offset = at,
-         .bytes = bytes,
-         .result = bytes,
-         .process = process,
-         .descriptor = descriptor,
-         .call = Call::write});
-  }
-  void seek(int32_t process, int32_t descriptor, uint64_t to) {
-    add({.result = to, .process = process, .descriptor = descriptor, .call = Call::seek});
-  }
-
-  Conversion convert(const ConvertOptions& options = {}) {
-    EXPECT_TRUE(writer_.finish({}));
-    requests.clear();
-    auto conversion = convert_file(path_, options, [&](std::span<const Request> batch) -> Status {
-      requests.insert(requests.end(), batch.begin(), batch.end());
-      return {};
-    });
-    EXPECT_TRUE(conversion) << conversion.error().message();
-    return conversion ? *conversion : Conversion{};
-  }
-  const std::string& path() const { return path_; }
-
-  std::vector<Request> requests;
-
- private:
-  std::string path_;
-  TraceWriter writer_;
-  uint64_t time_ = 0;
-};
 
 // Syncs and requests of the same time keep their order, too.
 TEST(Conversion, SyncsKeepTheirPlaceAndAreNoRequests) {
@@ -325,254 +255,95 @@ TEST(Conversion, TraceThatIsCutOffIsConvertedUpToTheCut) {
   EXPECT_EQ(conversion->device_seeks, 1u);
 }
 
-// ---- Comparison with a plain model of the kernel's state.
-
-class Model {
- public:
-  struct Inode {
-    uint64_t bytes = 0, peak = 0, used = 0;
-  };
-  struct Open {
-    uint32_t file;
-    uint64_t position = 0;
-    bool append = false;
-  };
-  struct Slot {
-    std::shared_ptr<Open> open;
-    bool cloexec = false;
-  };
-  using Table = std::map<int32_t, Slot>;
-
-  std::vector<Inode> inodes;
-  std::map<int32_t, std::shared_ptr<Table>> processes;
-};
-
-TEST(Conversion, EqualsAPlainModelOfTheKernel) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Random random(seed);
-    Script script;
-    Model model;
-    std::vector<std::string> names;
-    std::vector<Request> wanted;
-    for (uint32_t i = 0; i < 4; ++i) {
-      names.push_back("/f" + std::to_string(i));
-      (void)script.file(names.back());
-      model.inodes.emplace_back();
-    }
-    model.processes[1] = std::make_shared<Model::Table>();
-    int32_t next_process = 2;
-    const auto any_descriptor = [&] {
-      // Some numbers are beyond the tables' arrays.
-      const auto number = static_cast<int32_t>(random.below(6));
-      return random.below(5) == 0 ? number + 5000 : number;
-    };
-    for (int step = 0; step < 3000; ++step) {
-      auto at = model.processes.begin();
-      std::advance(at, static_cast<long>(random.below(model.processes.size())));
-      const int32_t process = at->first;
-      Model::Table& table = *at->second;
-      const int32_t descriptor = any_descriptor();
-      const auto slot = table.find(descriptor);
-      Model::Open* open = slot == table.end() ? nullptr : slot->second.open.get();
-      Model::Inode* inode = open == nullptr ? nullptr : &model.inodes[open->file - 1];
-      const auto access = [&](uint64_t offset, uint64_t bytes, Access kind) {
-        if (bytes == 0) return;
-        inode->bytes = std::max(inode->bytes, offset + bytes);
-        inode->peak = std::max(inode->peak, inode->bytes);
-        inode->used = std::max(inode->used, offset + bytes);
-        wanted.push_back({.offset = offset,
-                          .bytes = bytes,
-                          .file = open->file - 1,
-                          .process = process,
-                          .access = kind});
-      };
-      switch (random.below(13)) {
-        case 0: {
-          const auto file = static_cast<uint32_t>(1 + random.below(4));
-          uint32_t flags = 0;
-          if (random.below(4) == 0) flags |= flag::truncates;
-          if (random.below(3) == 0) flags |= flag::append;
-          if (random.below(2) == 0) flags |= flag::close_on_exec;
-          if (random.below(2) == 0) flags |= flag::write;
-          if (flags & flag::truncates) model.inodes[file - 1].bytes = 0;
-          table[descriptor] = {
-              std::make_shared<Model::Open>(Model::Open{file, 0, (flags & flag::append) != 0}),
-              (flags & flag::close_on_exec) != 0};
-          script.open(process, descriptor, file, model.inodes[file - 1].bytes, flags);
-          break;
-        }
-        case 1:
-          table.erase(descriptor);
-          script.add({.process = process, .descriptor = descriptor, .call = Call::close});
-          break;
-        case 2: {
-          if (open == nullptr) break;
-          const int32_t other = any_descriptor();
-          if (other == descriptor) break;
-          table[other] = {slot->second.open, false};
-          script.add({.process = process,
-                      .descriptor = descriptor,
-                      .descriptor2 = other,
-                      .call = Call::duplicate});
-          break;
-        }
-        case 3: {
-          if (model.processes.size() > 5) break;
-          const bool shares = random.below(4) == 0;
-          model.processes[next_process] =
-              shares ? at->second : std::make_shared<Model::Table>(table);
-          script.add({.process = process,
-                      .child = next_process,
-                      .flags = shares ? flag::shares_descriptors : 0,
-                      .call = Call::fork});
-          ++next_process;
-          break;
-        }
-        case 4:
-          if (random.below(4) != 0) break;
-          at->second = std::make_shared<Model::Table>(table);
-          std::erase_if(*at->second, [](const auto& entry) { return entry.second.cloexec; });
-          script.add({.process = process, .call = Call::exec});
-          break;
-        case 5:
-          if (model.processes.size() == 1 || random.below(3) != 0) break;
-          model.processes.erase(at);
-          script.add({.process = process, .call = Call::exit});
-          break;
-        case 6: {
-          if (open == nullptr) break;
-          open->position = random.below(20000);
-          script.seek(process, descriptor, open->position);
-          break;
-        }
-        case 7: {
-          if (open == nullptr) break;
-          inode->bytes = random.below(20000);
-          inode->peak = std::max(inode->peak, inode->bytes);
-          script.add({.result = inode->bytes,
-                      .process = process,
-                      .descriptor = descriptor,
-                      .file = open->file,
-                      .call = Call::truncate});
-          break;
-        }
-        case 8: {
-          if (random.below(4) != 0) break;
-          const int32_t first = any_descriptor(), last = any_descriptor();
-          const bool marks = random.below(2) == 0;
-          for (auto entry = table.begin(); entry != table.end();) {
-            const bool inside = entry->first >= first && entry->first <= last;
-            if (inside && marks) entry->second.cloexec = true;
-            entry = inside && !marks ? table.erase(entry) : std::next(entry);
-          }
-          script.add({.process = process,
-                      .descriptor = first,
-                      .descriptor2 = last,
-                      .flags = marks ? flag::close_on_exec : 0,
-                      .call = Call::close_range});
-          break;
-        }
-        case 9: {
-          if (open == nullptr) break;
-          const uint64_t offset = random.below(20000);
-          const uint64_t bytes = random.below(1000);
-          const bool writes = random.below(2) == 0;
-          if (writes) {
-            script.write(process, descriptor, bytes, offset);
-            access(open->append ? inode->bytes : offset, bytes, Access::write);
-          } else {
-            const uint64_t there =
-                offset < inode->bytes ? std::min(bytes, inode->bytes - offset) : 0;
-            script.read(process, descriptor, there, offset);
-            access(offset, there, Access::read);
-          }
-          break;
-        }
-        default: {
-          if (open == nullptr) break;
-          uint64_t bytes = random.below(1000);
-          if (random.below(2) == 0) {
-            const uint64_t offset = open->append ? inode->bytes : open->position;
-            script.write(process, descriptor, bytes);
-            access(offset, bytes, Access::write);
-            open->position = offset + bytes;
-          } else {
-            bytes =
-                open->position < inode->bytes ? std::min(bytes, inode->bytes - open->position) : 0;
-            script.read(process, descriptor, bytes);
-            access(open->position, bytes, Access::read);
-            open->position += bytes;
-          }
-        }
-      }
-    }
-    const Conversion conversion = script.convert();
-    ASSERT_EQ(script.requests.size(), wanted.size());
-    uint64_t file_seeks = 0, device_seeks = 0;
-    std::map<uint32_t, uint64_t> ends;
-    int64_t last_file = -1;
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      const Request& r = script.requests[i];
-      ASSERT_EQ(r.offset, wanted[i].offset) << "request " << i;
-      ASSERT_EQ(r.bytes, wanted[i].bytes) << "request " << i;
-      ASSERT_EQ(r.file, wanted[i].file) << "request " << i;
-      ASSERT_EQ(r.process, wanted[i].process) << "request " << i;
-      ASSERT_EQ(r.access, wanted[i].access) << "request " << i;
-      const bool file_seek = r.offset != ends[r.file];
-      file_seeks += file_seek;
-      device_seeks += file_seek || last_file != r.file;
-      ends[r.file] = r.offset + r.bytes;
-      last_file = r.file;
-    }
-    EXPECT_EQ(conversion.file_seeks, file_seeks);
-    EXPECT_EQ(conversion.device_seeks, device_seeks);
-    for (size_t i = 0; i < conversion.files.size(); ++i) {
-      EXPECT_EQ(conversion.files[i].peak_bytes, model.inodes[i].peak);
-      EXPECT_EQ(conversion.files[i].used_bytes, model.inodes[i].used);
-      EXPECT_EQ(conversion.files[i].last_bytes, model.inodes[i].bytes);
-    }
-  }
-}
-
-TEST(Export, NamesAreEscapedForEachFormat) {
-  EXPECT_EQ(csv_string("a\"b,c"), "\"a\"\"b,c\"");
-  EXPECT_EQ(json_string("a\"\\\n\x01</script>"), "\"a\\\"\\\\\\u000a\\u0001</script>\"");
-  EXPECT_EQ(json_string("\xc3\xa9"), "\"\xc3\xa9\"");
-  EXPECT_EQ(json_string("\xff\xc0\x80\xed\xa0\x80"),
-            "\"\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\"");
-  EXPECT_EQ(iolog_name(6, "/tmp/a b:c/..\x80x y"), "00007-.._x_y");
-}
-
-TEST(Export, FormatsHaveALineForEachRequest) {
+TEST(Convert, CallsAndTheirTimeAreSummedUp) {
   Script script;
-  const uint32_t file = script.file("/tmp/a,b", 1000);
-  script.open(1, 3, file, 1000);
-  script.read(1, 3, 100);
-  script.write(1, 3, 200, 500);
-  (void)script.convert();
-  const std::string out = script.path() + ".out";
-  const auto exported = [&](ExportFormat format) {
-    auto trace = TraceReader::open(script.path());
-    EXPECT_TRUE(trace);
-    EXPECT_TRUE(export_requests(*trace, {}, format, out));
-    std::string text(std::filesystem::file_size(out), ' ');
-    std::FILE* from = std::fopen(out.c_str(), "rb");
-    EXPECT_EQ(std::fread(text.data(), 1, text.size(), from), text.size());
-    std::fclose(from);
-    std::filesystem::remove(out);
-    return text;
+  const uint32_t a = script.file("/data/a"), b = script.file("/data/b");
+  const uint32_t folder = script.file("/data", 0, FileKind::directory);
+  const uint32_t pipe = script.file("pipe:[1]", 0, FileKind::pipe);
+  const auto call = [&](Call what, int32_t descriptor, uint32_t file, uint64_t start_ns,
+                        uint64_t latency_ns, uint64_t bytes = 0, int32_t descriptor2 = -1) {
+    script.add({.start_ns = start_ns,
+                .latency_ns = latency_ns,
+                .bytes = bytes,
+                .result = bytes,
+                .process = 1,
+                .descriptor = descriptor,
+                .descriptor2 = descriptor2,
+                .file = file,
+                .call = what});
   };
-  EXPECT_EQ(exported(ExportFormat::csv),
-            "start_ns,latency_ns,process,thread,access,file,offset,bytes,file_seek,device_seek\r\n"
-            "200,0,1,1,read,\"/tmp/a,b\",0,100,0,1\r\n"
-            "300,0,1,1,write,\"/tmp/a,b\",500,200,1,1\r\n");
-  EXPECT_EQ(exported(ExportFormat::iolog),
-            "fio version 3 iolog\n0 00001-a_b add\n0 00001-a_b open\n0 00001-a_b read 0 100\n"
-            "0 00001-a_b write 500 200\n0 00001-a_b close\n");
-  const std::string json = exported(ExportFormat::perfetto);
-  EXPECT_EQ(std::ranges::count(json, '\n'), 4);
-  EXPECT_NE(json.find("\"ts\":0.200"), std::string::npos);
+  call(Call::open, 3, a, 1000, 10);
+  call(Call::open, 4, b, 2000, 20);
+  call(Call::open, 5, pipe, 2100, 500);  // no file on a disk
+  call(Call::write, 3, 0, 3000, 100, 512);
+  call(Call::write, 3, 0, 3050, 100, 512);  // at the same time, as a second thread would
+  call(Call::sync, 3, a, 4000, 1000);
+  call(Call::sync, 6, folder, 6000, 300);
+  call(Call::sync, -1, 0, 6500, 50);  // sync()
+  call(Call::copy, 3, 0, 7000, 40, 100, 4);
+  call(Call::read, 4, 0, 8000, 7, 0);  // at the end: moves no bytes, and takes its time
+  call(Call::seek, 4, 0, 8500, 7);
+  call(Call::truncate, 3, a, 9000, 5);
+  const Conversion c = script.convert();
+  EXPECT_EQ(c.calls.of(CallKind::open), (CallSum{2, 30}));
+  EXPECT_EQ(c.calls.of(CallKind::write), (CallSum{2, 200}));
+  EXPECT_EQ(c.calls.of(CallKind::sync), (CallSum{3, 1350}));
+  EXPECT_EQ(c.calls.of(CallKind::copy), (CallSum{1, 40}));  // once, though it is of two files
+  EXPECT_EQ(c.calls.of(CallKind::read), (CallSum{1, 7}));
+  EXPECT_EQ(c.calls.of(CallKind::other), (CallSum{1, 5}));
+  EXPECT_EQ(c.busy_ns, 30u + 150 + 1350 + 40 + 7 + 5);
+  EXPECT_EQ(c.whole_ns, 9005u);
+  EXPECT_EQ(c.files[a - 1].calls.of(CallKind::sync), (CallSum{1, 1000}));
+  EXPECT_EQ(c.files[a - 1].calls.of(CallKind::copy), (CallSum{1, 40}));
+  EXPECT_EQ(c.files[b - 1].calls.of(CallKind::copy), (CallSum{1, 40}));
+  EXPECT_EQ(c.files[b - 1].calls.all(), (CallSum{3, 67}));
+  // Only wanted files count.
+  const auto of_b = convert_file(script.path(), {.under = "/data/b"}, {});
+  ASSERT_TRUE(of_b);
+  EXPECT_EQ(of_b->calls.all(), (CallSum{3, 67}));
+}
+
+TEST(Convert, CallsThatFailedChangeNothingAndHaveNames) {
+  Script script;
+  const uint32_t a = script.file("/data/a", 100);
+  const uint32_t missing = script.string("/lib/missing"), rare = script.string("/data/rare");
+  const auto fail = [&](Call call, uint32_t path) {
+    script.add({.latency_ns = 10,
+                .result = 2,
+                .process = 1,
+                .descriptor = 3,
+                .path = path,
+                .flags = flag::failed,
+                .call = call});
+  };
+  script.open(1, 3, a, 100);
+  fail(Call::open, missing);
+  fail(Call::stat, rare);
+  fail(Call::stat, missing);
+  fail(Call::open, 0);
+  script.add({.latency_ns = 7, .process = 1, .file = a, .call = Call::stat});
+  script.read(1, 3, 100);
+  const Conversion c = script.convert();
+  ASSERT_EQ(script.requests.size(), 1u);
+  EXPECT_EQ(c.calls.of(CallKind::failed), (CallSum{4, 40}));
+  EXPECT_EQ(c.calls.of(CallKind::stat), (CallSum{1, 7}));
+  ASSERT_EQ(c.failed_names.size(), 2u);
+  EXPECT_EQ(c.failed_names[0].path, "/lib/missing");
+  EXPECT_EQ(c.failed_names[0].calls, 2u);
+  EXPECT_EQ(c.failed_names[1].path, "/data/rare");
+  const auto under = convert_file(script.path(), {.under = "/data/"}, {});
+  ASSERT_TRUE(under);
+  EXPECT_EQ(under->calls.of(CallKind::failed).calls, 1u);
+  // A copy keeps them, and each name once.
+  const std::string copy = script.path() + ".copy";
+  auto trace = TraceReader::open(script.path());
+  ASSERT_TRUE(trace);
+  ASSERT_TRUE(export_requests(*trace, {}, ExportFormat::trace, copy));
+  const auto copied = convert_file(copy, {}, {});
+  std::filesystem::remove(copy);
+  ASSERT_TRUE(copied);
+  EXPECT_EQ(copied->calls, c.calls);
+  EXPECT_EQ(copied->failed_names[0].calls, 2u);
 }
 
 }  // namespace

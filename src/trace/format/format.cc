@@ -459,7 +459,7 @@ struct PackedSource final : EventSource {
                      trace_path, "a file made by penstock trace");
     }
     if (*got < header_bytes) return cut_off();
-    if (const auto version = fields.get<uint32_t>(8); version != format_version) {
+    if (const auto version = fields.get<uint32_t>(8); version == 0 || version > format_version) {
       return failure(ErrorCode::unsupported, "read a trace of version " + std::to_string(version),
                      trace_path, "the program that made it");
     }

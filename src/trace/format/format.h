@@ -12,7 +12,7 @@
 // one file may have several. The capture reads from the system which file an open found (device,
 // inode, time of birth) and numbers files in the order of first sight. A FileRecord has the name.
 //
-// On disk (all numbers little-endian; drawn byte by byte in docs/tracing.md):
+// On disk (all numbers little-endian; drawn byte by byte in docs/formats.md):
 //
 //   header    64 bytes: magic, version, clocks, backend, checksum
 //   chunk     32 bytes: magic, kind, bytes, events, checksums; then its body, at most 1 MiB
@@ -40,7 +40,8 @@
 
 namespace penstock::trace {
 
-inline constexpr uint32_t format_version = 1;
+inline constexpr uint32_t format_version = 2;  // 1 had no stats, and no calls that failed
+
 inline constexpr uint64_t time_max = uint64_t{1} << 62;  // latest time of a trace, in nanoseconds
 
 class TraceFile;  // trace_file.h

@@ -44,12 +44,11 @@ Bytes contents(const std::string& path) {
   return bytes;
 }
 
-constexpr std::array calls = {Call::open,      Call::describe,  Call::close,    Call::close_range,
-                              Call::duplicate, Call::set_flags, Call::read,     Call::write,
-                              Call::seek,      Call::copy,      Call::truncate, Call::allocate,
-                              Call::sync,      Call::rename,    Call::unlink,   Call::map,
-                              Call::size,      Call::fork,      Call::exec,     Call::exit,
-                              Call::ring_setup};
+constexpr std::array calls = {
+    Call::open, Call::describe, Call::close,  Call::close_range, Call::duplicate, Call::set_flags,
+    Call::read, Call::write,    Call::seek,   Call::copy,        Call::truncate,  Call::allocate,
+    Call::sync, Call::rename,   Call::unlink, Call::map,         Call::size,      Call::stat,
+    Call::fork, Call::exec,     Call::exit,   Call::ring_setup};
 
 // Returns a number of any size.
 uint64_t any_number(Random& random) {
@@ -210,7 +209,7 @@ T load(const Bytes& from, size_t at) {
   return value;
 }
 
-// A chunk of a complete trace: its offset and the length of its body (docs/tracing.md).
+// A chunk of a complete trace: its offset and the length of its body (docs/formats.md).
 struct Chunk {
   size_t at, body_bytes;
 };
@@ -292,6 +291,26 @@ TEST(TraceFormat, FilesOfOtherKindsAreRefusedWithTheirKind) {
   std::ofstream(name.path(), std::ios::trunc).flush();
   EXPECT_FALSE(TraceReader::open(name.path()));
   EXPECT_FALSE(TraceReader::open("/nonexistent/x.trace"));
+}
+
+TEST(TraceFormat, ReadsVersion1AndNoVersionToCome) {
+  TemporaryName name;
+  auto writer = TraceWriter::create(name.path(), {.backend = Backend::synthetic});
+  ASSERT_TRUE(writer);
+  ASSERT_TRUE(writer->finish({}));
+  Bytes trace = contents(name.path());
+  const auto put = [&](size_t at, uint32_t value) {
+    std::memcpy(trace.data() + at, &value, sizeof value);
+  };
+  for (const uint32_t version : {0u, 1u, format_version, format_version + 1}) {
+    put(8, version);
+    put(60, items::crc32(trace.data(), 60));
+    const auto reader = TraceReader::of_memory(trace);
+    EXPECT_EQ(reader.has_value(), version == 1 || version == format_version) << version;
+    if (!reader) {
+      EXPECT_EQ(reader.error().code, ErrorCode::unsupported);
+    }
+  }
 }
 
 TEST(TraceFormat, ANewTraceIsReadableByItsOwnerOnly) {

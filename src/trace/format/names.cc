@@ -56,6 +56,8 @@ std::string_view name_of(Call call) {
       return "map";
     case Call::size:
       return "size";
+    case Call::stat:
+      return "stat";
     case Call::fork:
       return "fork";
     case Call::exec:
@@ -64,6 +66,30 @@ std::string_view name_of(Call call) {
       return "exit";
     case Call::ring_setup:
       return "ring_setup";
+  }
+  return {};
+}
+
+std::string_view name_of(CallKind kind) {
+  switch (kind) {
+    case CallKind::read:
+      return "read";
+    case CallKind::write:
+      return "write";
+    case CallKind::copy:
+      return "copy";
+    case CallKind::sync:
+      return "sync";
+    case CallKind::open:
+      return "open";
+    case CallKind::stat:
+      return "stat";
+    case CallKind::failed:
+      return "failed";
+    case CallKind::other:
+      return "other";
+    case CallKind::count:
+      break;
   }
   return {};
 }
@@ -92,33 +118,48 @@ std::string_view name_of(FileKind kind) {
   return "other";
 }
 
-std::string_view name_of(Unseen unseen) {
+std::string_view name_of(Unseen unseen, uint64_t number) {
+  const auto form = [&](std::string_view one, std::string_view many) {
+    return number == 1 ? one : many;
+  };
   switch (unseen) {
     case Unseen::dropped_events:
-      return "events lost";
+      return form("event lost", "events lost");
     case Unseen::failed_calls:
-      return "calls that failed, left out";
+      return form("call that failed, left out", "calls that failed, left out");
     case Unseen::stream_calls:
-      return "reads and writes of pipes, sockets and terminals, left out";
+      return form("read or write of a pipe, socket or terminal, left out",
+                  "reads and writes of pipes, sockets and terminals, left out");
     case Unseen::mapped_files:
-      return "mappings of files, whose faults cannot be seen";
+      return form("mapping of a file, whose faults cannot be seen",
+                  "mappings of files, whose faults cannot be seen");
     case Unseen::polled_rings:
-      return "io_urings whose requests could not be seen";
+      return form("io_uring whose requests could not be seen",
+                  "io_urings whose requests could not be seen");
     case Unseen::ring_unconfirmed:
-      return "requests of io_uring or AIO whose result was not seen";
+      return form("request of io_uring or AIO whose result was not seen",
+                  "requests of io_uring or AIO whose result was not seen");
     case Unseen::ring_other:
-      return "requests of io_uring or AIO that are of other kinds or could not be seen, left out";
+      return form(
+          "request of io_uring or AIO that is of another kind or could not be seen, left out",
+          "requests of io_uring or AIO that are of other kinds or could not be seen, left out");
     case Unseen::unknown_descriptors:
-      return "calls on descriptors that nothing is known about";
+      return form("call on a descriptor that nothing is known about",
+                  "calls on descriptors that nothing is known about");
     case Unseen::untraced_processes:
-      return "processes that could not be followed";
+      return form("process that could not be followed", "processes that could not be followed");
     case Unseen::unknown_sharing:
-      return "descriptors that may share a position with others (kcmp() is not allowed here)";
+      return form("descriptor that may share a position with others (kcmp() is not allowed here)",
+                  "descriptors that may share a position with others (kcmp() is not allowed here)");
     case Unseen::unknown_names:
-      return "files renamed, removed or truncated by a name that could not be followed";
+      return form("file renamed, removed or truncated by a name that could not be followed",
+                  "files renamed, removed or truncated by a name that could not be followed");
     case Unseen::untimed_lines:
-      return "lines of the log have no time: strace -f -ttt -T -yy -o FILE tells times, latencies, "
-             "processes and files";
+      return form(
+          "line of the log has no time: strace -f -ttt -T -yy -o FILE adds times, "
+          "latencies, processes and files",
+          "lines of the log have no time: strace -f -ttt -T -yy -o FILE adds times, "
+          "latencies, processes and files");
     case Unseen::count:
       break;
   }

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "files/source/checked_read.h"
+#include "io/names.h"
 #include "trace/format/trace_file.h"
 
 namespace penstock::trace {
@@ -41,7 +42,7 @@ Result<TraceFile> TraceFile::create_whole(const std::string& path) {
 Result<TraceFile> TraceFile::open(const std::string& path) {
   auto source = open_source(path);
   if (!source) return std::unexpected(source.error());
-  TraceFile opened(-1, false, path == "-" ? "standard input" : path);
+  TraceFile opened(-1, false, io::shown_input(path));
   opened.source_ = std::move(*source);
   return opened;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/access.h"
+#include "io/names.h"
 #include "trace/import/import_sources.h"
 
 namespace penstock::trace {
@@ -60,8 +61,8 @@ Status check_readable_twice(const std::string& path) {
   if (path != "-" && (!std::filesystem::exists(status) || std::filesystem::is_directory(status) ||
                       std::filesystem::is_regular_file(status)))
     return {};
-  return failure(ErrorCode::unsupported, "read the trace twice",
-                 path == "-" ? "standard input" : path, "keep the trace in a file");
+  return failure(ErrorCode::unsupported, "read the trace twice", io::shown_input(path),
+                 "keep the trace in a file");
 }
 
 Result<TraceReader> open_trace(const std::string& path, LogKind kind) {

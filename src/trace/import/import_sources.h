@@ -12,6 +12,8 @@ namespace penstock::trace {
 
 std::unique_ptr<EventSource> iolog_source(Lines lines, std::string_view head);
 std::unique_ptr<EventSource> strace_source(Lines lines, std::string_view head);
+// Returns the header of a log of strace: its command and start, from the first lines.
+Header strace_header(std::string_view head);
 // Returns whether a text begins like a log of strace.
 bool looks_like_strace(std::string_view head);
 

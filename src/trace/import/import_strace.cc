@@ -69,8 +69,7 @@ bool makes_process(const CallRow& row) {
 class StraceSource final : public StraceFiles {
  public:
   StraceSource(Lines lines, string_view head) : StraceFiles(std::move(lines)) {
-    header.backend = Backend::import;
-    describe(head);
+    header = strace_header(head);
   }
 
  private:
@@ -101,49 +100,6 @@ class StraceSource final : public StraceFiles {
   using HeldLines = std::map<uint64_t, HeldLine>;  // [line number]
 
   // ---- lines
-
-  // Finds the command and its start in the first lines.
-  void describe(string_view head) {
-    header.command = "(strace)";
-    bool first = true;
-    while (!head.empty()) {
-      const size_t newline = head.find('\n');
-      if (newline == head.npos) break;
-      const auto line = parse_strace_line(head.substr(0, newline));
-      head.remove_prefix(newline + 1);
-      if (!line || line->kind == Kind::nothing) continue;
-      if (first && line->clock == StraceLine::Clock::since_1970) header.wall_ns = line->time_ns;
-      first = false;
-      if (line->name != "execve" || line->text.empty()) continue;
-      const size_t open = line->text.find(", ["), close = line->text.find("], ");
-      if (open == line->text.npos || close == line->text.npos || close < open + 3) break;
-      header.command = command_of(line->text.substr(open + 3, close - open - 3));
-      break;
-    }
-  }
-
-  // Converts "\"sort\", \"-o\", \"x\"" to a command line.
-  static std::string command_of(string_view words) {
-    std::string command;
-    while (!words.empty()) {
-      size_t end = 0;
-      while (end < words.size() && words[end] != ',') {
-        if (words[end] != '"') {
-          ++end;
-          continue;
-        }
-        for (++end; end < words.size() && words[end] != '"'; ++end) end += words[end] == '\\';
-        end = std::min(end + 1, words.size());
-      }
-      if (const auto word = strace_string(words.substr(0, end))) {
-        if (!command.empty()) command += ' ';
-        command += *word;
-      }
-      words.remove_prefix(std::min(end + 1, words.size()));
-      while (words.starts_with(' ')) words.remove_prefix(1);
-    }
-    return command;
-  }
 
   Status add_line(string_view line) override {
     if (const auto remark = parse_strace_remark(line)) {
@@ -407,7 +363,7 @@ class StraceSource final : public StraceFiles {
     if (row == nullptr) return {};
     const auto parsed = parse_strace_call(text);
     if (!parsed) return bad_line(source.number, source.text, "a call that does not end");
-    if (parsed->failed) {
+    if (parsed->failed && !parsed->not_found) {
       count(Unseen::failed_calls);
       return {};
     }
@@ -418,6 +374,10 @@ class StraceSource final : public StraceFiles {
                           .process = threads_[thread].process,
                           .start_ns = start_ns,
                           .latency_ns = parsed->latency_ns.value_or(latency_ns)};
+    if (parsed->failed) {
+      fail(context, *row, *parsed);
+      return {};
+    }
     if (makes_process(*row)) {
       made(context, *parsed, text);
     } else if (const auto understood = add(context, *row, *parsed); !understood) {
@@ -492,20 +452,6 @@ class StraceSource final : public StraceFiles {
 
 std::unique_ptr<EventSource> strace_source(Lines lines, string_view head) {
   return std::make_unique<StraceSource>(std::move(lines), head);
-}
-
-bool looks_like_strace(string_view head) {
-  // The first line with content decides.
-  while (true) {
-    const size_t newline = head.find('\n');
-    if (newline == head.npos) return false;
-    string_view text = head.substr(0, newline);
-    if (text.ends_with('\r')) text.remove_suffix(1);
-    const auto line = parse_strace_line(text);
-    if (!line) return parse_strace_remark(text).has_value();
-    if (line->kind != Kind::nothing) return true;
-    head.remove_prefix(newline + 1);
-  }
 }
 
 }  // namespace penstock::trace

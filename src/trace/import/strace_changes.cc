@@ -167,14 +167,19 @@ StraceFiles::Understood StraceFiles::add_size(const CallRow& row, const StraceCa
   const string_view what = c.argument(at.structure);
   const string_view member = row.name == "statx" ? "stx_size" : "st_size";
   const bool by_descriptor = at.path == CallArguments::none;
+  Event stat = event_of(Call::stat);
   const bool without_name = at.folder != CallArguments::none && c.argument(at.path) == "\"\"";
   if (by_descriptor || without_name) {
     const auto target = target_of(c.argument(by_descriptor ? at.descriptor : at.folder));
     if (by_descriptor && !target) return not_understood("no descriptor");
+    if (by_descriptor && !target->storage) return {};
     if (target && target->storage) learn_size(target->file, what, member);
+    if (target && target->storage) stat.file = target->file;
   } else if (const auto path = absolute(c.argument(at.folder), c.argument(at.path))) {
-    if (const uint32_t file = file_named(*path)) learn_size(file, what, member);
+    stat.file = file_named(*path);
+    if (stat.file != 0) learn_size(stat.file, what, member);
   }
+  give(stat);
   return {};
 }
 
@@ -193,6 +198,10 @@ StraceFiles::Understood StraceFiles::truncate(const CallArguments& at, const Str
 }
 
 StraceFiles::Understood StraceFiles::sync(const CallRow& row, const StraceCall& c) {
+  if (row.at.descriptor == CallArguments::none) {
+    give(event_of(Call::sync));
+    return {};
+  }
   const auto target = target_of(c.argument(row.at.descriptor));
   if (!target) return not_understood("no descriptor");
   if (!target->storage) return {};

@@ -1,6 +1,7 @@
 #include "trace/import/strace_files.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 
 namespace penstock::trace {
@@ -44,6 +45,28 @@ StraceFiles::Understood StraceFiles::add(const Context& context, const CallRow& 
                                          const StraceCall& call) {
   context_ = context;
   return add(row, call);
+}
+
+void StraceFiles::fail(const Context& context, const CallRow& row, const StraceCall& c) {
+  context_ = context;
+  const bool opens = row.effect == Effect::open;
+  const bool looks = row.effect == Effect::read_size || row.effect == Effect::stat;
+  const auto name =
+      opens || looks ? absolute(c.argument(row.at.folder), c.argument(row.at.path)) : std::nullopt;
+  if (!name) {
+    count(Unseen::failed_calls);
+    return;
+  }
+  Event event = event_of(opens ? Call::open : Call::stat);
+  event.flags = flag::failed;
+  event.result = ENOENT;
+  const auto known = missing_.find(*name);
+  if (known != missing_.end()) {
+    event.path = known->second;
+  } else if (missing_.size() < missing_max) {
+    event.path = missing_[*name] = add_string(*name);
+  }
+  give(event);
 }
 
 void StraceFiles::fork(const Context& context, int32_t child, bool shares_descriptors) {
@@ -131,6 +154,9 @@ StraceFiles::Understood StraceFiles::add(const CallRow& row, const StraceCall& c
       return {};
     case Effect::read_size:
       return add_size(row, c);
+    case Effect::stat:
+      give(event_of(Call::stat));
+      return {};
     case Effect::make_descriptor:
     case Effect::ring_setup: {
       if (c.result > std::numeric_limits<int32_t>::max()) return not_understood("no descriptor");

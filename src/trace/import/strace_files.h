@@ -44,6 +44,8 @@ class StraceFiles : public LogSource {
 
   // Makes the events of a call that did not fail. REQUIRES: it makes no process.
   Understood add(const Context& context, const CallRow& row, const StraceCall& call);
+  // Adds a call that found no file, if it is an open or a stat, and counts it otherwise.
+  void fail(const Context& context, const CallRow& row, const StraceCall& call);
   // Adds a child of the process, which begins with its folder, and its descriptors or a copy of them.
   void fork(const Context& context, int32_t child, bool shares_descriptors);
   // Ends a process, after its last thread.
@@ -111,7 +113,9 @@ class StraceFiles : public LogSource {
   bool opens_seen_ = false;
   std::vector<Name> names_;  // [file - 1]
   std::unordered_map<std::string, uint32_t> by_path_;
-  std::unordered_map<int32_t, std::string> folders_;  // [process]; missing if not known
+  static constexpr size_t missing_max = 16384;
+  std::unordered_map<std::string, uint32_t> missing_;  // strings of names that were not found
+  std::unordered_map<int32_t, std::string> folders_;   // [process]; missing if not known
 };
 
 }  // namespace penstock::trace

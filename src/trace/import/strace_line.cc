@@ -406,6 +406,7 @@ std::optional<StraceCall> parse_strace_call(string_view text) {
   }
   if (rest.starts_with('?') || rest.starts_with('-')) {
     call.failed = true;
+    call.not_found = rest.starts_with("-1 ENOENT");
     return call;
   }
   const size_t number_bytes = std::min(rest.find_first_of(" <"), rest.size());

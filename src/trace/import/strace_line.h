@@ -60,6 +60,7 @@ struct StraceCall {
   std::array<std::string_view, arguments_max> arguments;  // without further ones
   size_t argument_count = 0;
   bool failed = false;                 // the call failed, or its result is not known
+  bool not_found = false;              // it failed with ENOENT
   uint64_t result = 0;                 // valid if it did not fail
   std::string_view result_annotation;  // text in <> behind the result: the file of a descriptor
   std::optional<uint64_t> latency_ns;

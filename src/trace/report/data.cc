@@ -65,7 +65,9 @@ void put_timeline(std::string& to, const Timeline& timeline, uint64_t start_ns) 
   column([&](const Timeline::Bin& bin) { return rounded(bin.read_bytes); });
   column([&](const Timeline::Bin& bin) { return rounded(bin.written_bytes); });
   column([](const Timeline::Bin& bin) { return bin.seeks; });
-  for (const Latencies Timeline::Bin::* side : {&Timeline::Bin::reads, &Timeline::Bin::writes}) {
+  column([](const Timeline::Bin& bin) { return bin.syncs.requests; });
+  for (const Latencies Timeline::Bin::* side :
+       {&Timeline::Bin::reads, &Timeline::Bin::writes, &Timeline::Bin::syncs}) {
     column([&](const Timeline::Bin& bin) { return (bin.*side).median_ns; });
     column([&](const Timeline::Bin& bin) { return (bin.*side).p99_ns; });
     column([&](const Timeline::Bin& bin) { return (bin.*side).max_ns; });
@@ -87,9 +89,21 @@ void put_starts(std::string& to, const TraceSummary& summary) {
   }
 }
 
+void put_syncs(std::string& to, const SyncLane& syncs) {
+  put_number(to, syncs.requests_per_cell());
+  put_number(to, syncs.cells().size());
+  uint64_t last = 0;
+  for (const SyncLane::Cell& cell : syncs.cells()) {
+    put_number(to, cell.place - last);
+    put_number(to, cell.syncs);
+    put_number(to, cell.slowest_ns / 100);
+    last = cell.place;
+  }
+}
+
 std::string head_of(const TraceSummary& summary, std::span<const FileFigures> listed) {
   std::string head;
-  put_number(head, 1);
+  put_number(head, 2);
   put_number(head, summary.first_request);
   put_number(head, summary.totals.requests());
   put_number(head, static_cast<uint64_t>(summary.addresses));
@@ -104,6 +118,7 @@ std::string head_of(const TraceSummary& summary, std::span<const FileFigures> li
   for (size_t i = 0; i < processes; ++i) put_signed(head, summary.processes[i].process);
   put_timeline(head, summary.timeline, summary.start_ns);
   put_starts(head, summary);
+  put_syncs(head, summary.syncs);
   return head;
 }
 

@@ -58,14 +58,22 @@ TEST(PageData, SingleRequestsComeBackAsTheyWere) {
   Random random(seed);
   TraceOnDisk trace;
   const std::vector<MadeRequest> requests = random_requests(random, 3000, 3, 2);
-  write_trace(trace.path(), requests, {"a", "b", "c"});
+  // A sync in the middle, and one at the end.
+  std::vector<MadeRequest> with_syncs = requests;
+  with_syncs.push_back(with_syncs.back());
+  with_syncs.back().bytes = 0;
+  with_syncs.back().latency_ns = 7000;
+  with_syncs.insert(with_syncs.begin() + 1000, with_syncs[1000]);
+  with_syncs[1000].bytes = 0;
+  with_syncs[1000].latency_ns = 2000;
+  write_trace(trace.path(), with_syncs, {"a", "b", "c"});
   auto summary = summarize(trace.path());
   ASSERT_TRUE(summary);
   const std::string data = pack_data(*summary, summary->files, 1 << 20);
   EXPECT_LE(data.size(), size_t{1} << 20);
 
   Numbers numbers(inflated(data));
-  EXPECT_EQ(numbers.next(), 1u);
+  EXPECT_EQ(numbers.next(), 2u);
   EXPECT_EQ(numbers.next(), 0u);
   EXPECT_EQ(numbers.next(), 3000u);
   EXPECT_EQ(static_cast<double>(numbers.next()), summary->addresses);
@@ -83,16 +91,21 @@ TEST(PageData, SingleRequestsComeBackAsTheyWere) {
   EXPECT_EQ(bins, summary->timeline.bins().size());
   numbers.next();
   numbers.next();
-  uint64_t seeks = 0;
-  for (uint64_t column = 0; column < 9; ++column) {
+  uint64_t seeks = 0, syncs = 0;
+  for (uint64_t column = 0; column < 13; ++column) {
     for (uint64_t i = 0; i < bins; ++i) {
       const uint64_t value = numbers.next();
       if (column == 2) seeks += value;
+      if (column == 3) syncs += value;
     }
   }
   EXPECT_EQ(seeks, summary->totals.device_seeks);
+  EXPECT_EQ(syncs, 2u);
   numbers.next();
   for (uint64_t starts = numbers.next(); starts > 0; --starts) numbers.next_signed();
+  EXPECT_EQ(numbers.next(), 1u);  // each sync at its place
+  ASSERT_EQ(numbers.next(), 2u);
+  for (const uint64_t wanted : {1000u, 1u, 20u, 2000u, 1u, 70u}) EXPECT_EQ(numbers.next(), wanted);
 
   EXPECT_EQ(numbers.next(), 0u);  // no pictures: all requests are there
   ASSERT_EQ(numbers.next(), 1u);

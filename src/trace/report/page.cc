@@ -1,13 +1,18 @@
 #include "trace/report/page.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <utility>
 
+#include "trace/report/advice.h"
+#include "trace/report/calls_section.h"
 #include "trace/report/data.h"
+#include "trace/report/glance_section.h"
 #include "trace/report/page_parts.h"
 #include "trace/report/page_writer.h"
 #include "trace/report/sort_section.h"
@@ -28,103 +33,17 @@ double rate(double bytes, double seconds) {
   return seconds > 0 ? bytes / seconds : 0;
 }
 
-double mean_run_bytes(const Figures& figures) {
-  return figures.device_seeks == 0
-             ? 0
-             : static_cast<double>(figures.bytes()) / static_cast<double>(figures.device_seeks);
-}
-
-std::string latency_text(const Latencies& latencies) {
-  if (latencies.requests == 0) return "none";
-  if (latencies.max_ns == 0) return "not known";  // the log contains no latencies
-  // A no-break space keeps a number and its unit on one line.
-  auto text = [](uint64_t ns) {
-    std::string one = duration_text(static_cast<double>(ns) * 1e-9);
-    if (const size_t space = one.find(' '); space != one.npos) one.replace(space, 1, "\u00a0");
-    return one;
-  };
-  return fmt::format("{} · {} · {}", text(latencies.median_ns), text(latencies.p99_ns),
-                     text(latencies.max_ns));
-}
-
-// --- At a glance -------------------------------------------------------------------------------
-
-struct GlanceRow {
-  bool wide;
-  const char* name;
-  const char* explanation;
-  std::string (*value)(const TraceSummary&);
-};
-
-const GlanceRow glance_rows[] = {
-    {false, "Requests", "reads and writes of files, each of one call",
-     [](const TraceSummary& s) { return grouped(s.totals.requests()); }},
-    {false, "Seeks", "requests that begin where the one before them, of any file, did not end",
-     [](const TraceSummary& s) { return grouped(s.totals.device_seeks); }},
-    {false, "Mean run", "bytes from one seek to the next",
-     [](const TraceSummary& s) { return bytes_text(mean_run_bytes(s.totals)); }},
-    {false, "Seeks within files",
-     "requests that begin where the last one of the same file did not end",
-     [](const TraceSummary& s) { return grouped(s.totals.file_seeks); }},
-    {false, "Read", "bytes that reads returned",
-     [](const TraceSummary& s) { return bytes_text(s.totals.read_bytes); }},
-    {false, "Written", "bytes that writes took",
-     [](const TraceSummary& s) { return bytes_text(s.totals.written_bytes); }},
-    {false, "Time", "from the start of the first request to the end of the last",
-     [](const TraceSummary& s) { return duration_text(s.seconds()); }},
-    {false, "Throughput", "bytes both ways over that time",
-     [](const TraceSummary& s) {
-       return s.seconds() > 0 ? rate_text(rate(static_cast<double>(s.totals.bytes()), s.seconds()))
-                              : std::string("-");
-     }},
-    {false, "Files", "with requests",
-     [](const TraceSummary& s) { return grouped(s.files.size()); }},
-    {false, "Processes", "with requests",
-     [](const TraceSummary& s) { return grouped(s.processes.size()); }},
-    {true, "Read latency", "median, 99 %, largest: from asking to the answer",
-     [](const TraceSummary& s) { return latency_text(s.read_latencies); }},
-    {true, "Write latency", "median, 99 %, largest",
-     [](const TraceSummary& s) { return latency_text(s.write_latencies); }},
-};
-
-void add_glance(Writer& page, std::span<const TraceSummary> traces) {
-  if (traces.size() == 1) {
-    page.raw("<section aria-label=\"At a glance\"><dl class=\"tiles\">\n");
-    for (const GlanceRow& row : glance_rows) {
-      page.add("<div title=\"{}\"{}><dt>{}{}</dt><dd>{}</dd></div>\n",
-               html_escaped(row.explanation), row.wide ? " class=\"wide\"" : "", row.name,
-               row.wide ? ": median · 99 % · slowest" : "", row.value(traces[0]));
-    }
-    page.raw("</dl></section>\n");
-    return;
-  }
-  page.raw(
-      "<section><h2>At a glance</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
-      "aria-label=\"Traces side by side\"><table class=\"glance\"><thead><tr><td></td>");
-  for (const TraceSummary& trace : traces) {
-    page.add("<th scope=\"col\" class=\"n\">{}</th>", shown(base_name(trace.path), 60));
-  }
-  page.raw("</tr></thead>\n<tbody>\n");
-  for (const GlanceRow& row : glance_rows) {
-    page.add("<tr><th scope=\"row\" title=\"{}\">{}{}</th>", html_escaped(row.explanation),
-             row.name, row.wide ? ": median · 99 % · slowest" : "");
-    for (const TraceSummary& trace : traces) {
-      page.add("<td class=\"n{}\">{}</td>", row.wide ? " wide" : "", row.value(trace));
-    }
-    page.raw("</tr>\n");
-  }
-  page.raw("</tbody></table></div></section>\n");
-}
-
 // --- One trace ---------------------------------------------------------------------------------
 
-// Returns the `rows_max` most important rows, by their share of the bytes and of the seeks, sorted
-// by bytes in descending order. Adds the figures of all other rows to `others`.
+// Returns the `rows_max` most important rows, by their share of the bytes, of the seeks and of the
+// time, sorted by bytes in descending order. Adds the figures of all other rows to `others`.
 template <class T>
 std::vector<T> most_important(const std::vector<T>& all, const Figures& totals, size_t rows_max,
-                              Figures& others) {
+                              Figures& others,
+                              const std::function<double(const T&)>& time_share = {}) {
   auto weight = [&](const T& one) {
-    return static_cast<double>(one.bytes()) / std::max(1.0, static_cast<double>(totals.bytes())) +
+    return (time_share ? time_share(one) : 0) +
+           static_cast<double>(one.bytes()) / std::max(1.0, static_cast<double>(totals.bytes())) +
            static_cast<double>(one.device_seeks) /
                std::max(1.0, static_cast<double>(totals.device_seeks));
   };
@@ -169,15 +88,16 @@ void add_figures(Writer& page, const Figures& figures, const Largest& largest) {
   page.number_cell(static_cast<double>(figures.device_seeks), grouped(figures.device_seeks),
                    largest.seeks);
   page.number_cell(static_cast<double>(figures.file_seeks), grouped(figures.file_seeks));
-  page.number_cell(mean_run_bytes(figures),
-                   figures.device_seeks == 0 ? "-" : bytes_text(mean_run_bytes(figures)));
+  page.number_cell(figures.mean_run_bytes(),
+                   figures.device_seeks == 0 ? "-" : bytes_text(figures.mean_run_bytes()));
 }
 
-void add_others(Writer& page, const Figures& others, size_t count, const char* what) {
+void add_others(Writer& page, const Figures& others, size_t count) {
   if (count == 0) return;
-  page.add("<tr class=\"others\"><th scope=\"row\">{} other {}</th>", grouped(count), what);
+  page.add("<tr class=\"others\"><th scope=\"row\">{}</th>", counted(count, "other file"));
+  page.raw("<td></td>");
   add_figures(page, others, {});
-  page.raw("<td></td></tr>\n");
+  page.raw("<td></td><td></td></tr>\n");
 }
 
 constexpr const char* seeks_explained = "how often the device had to come here from somewhere else";
@@ -186,31 +106,40 @@ constexpr const char* run_explained = "bytes from one seek to the next";
 
 void add_files(Writer& page, const TraceSummary& trace, const std::vector<FileFigures>& listed,
                const Figures& others) {
-  page.add("<section class=\"files\"><h3>Files</h3>\n<p>{} with requests{}.</p>\n",
+  page.section("Files", "files");
+  page.add("<p>{} with requests{}.</p>\n",
            trace.files.size() == 1 ? "One" : grouped(trace.files.size()),
            listed.size() < trace.files.size()
-               ? fmt::format("; the {} with most bytes and seeks one by one", listed.size())
+               ? fmt::format("; the {} with most time, bytes and seeks one by one", listed.size())
                : "");
   page.begin_table("figures", "Table of files");
   page.heading({{"File", ""},
+                {"Time", "of all its calls, in the whole trace"},
                 {"Read", ""},
                 {"Written", ""},
                 {"Requests", ""},
                 {"Seeks", seeks_explained},
                 {"Within", file_seeks_explained},
                 {"Mean run", run_explained},
-                {"Peak size", "the largest that it became"}});
+                {"Peak size", "the largest that it became, without space that was only reserved"},
+                {"Syncs", "in the whole trace"}});
   page.raw("<tbody>\n");
   const Largest largest = largest_of(listed);
+  uint64_t most_ns = 0;
+  for (const FileFigures& row : listed)
+    most_ns = std::max(most_ns, trace.conversion.files[row.file].calls.all().ns);
   for (const FileFigures& row : listed) {
     const trace::ConvertedFile& file = trace.conversion.files[row.file];
     page.add("<tr><th scope=\"row\"><span class=\"name\">{}</span>{}</th>", shown(file.path),
              file.unlinked ? " <small>deleted</small>" : "");
+    const auto ns = static_cast<double>(file.calls.all().ns);
+    page.number_cell(ns, ns > 0 ? duration_text(ns * 1e-9) : "-", static_cast<double>(most_ns));
     add_figures(page, row, largest);
-    page.number_cell(static_cast<double>(file.peak_bytes), bytes_text(file.peak_bytes));
+    page.number_cell(static_cast<double>(file.used_bytes), bytes_text(file.used_bytes));
+    page.number_cell(static_cast<double>(file.syncs), file.syncs > 0 ? grouped(file.syncs) : "-");
     page.raw("</tr>\n");
   }
-  add_others(page, others, trace.files.size() - listed.size(), "files");
+  add_others(page, others, trace.files.size() - listed.size());
   page.raw("</tbody></table></div></section>\n");
 }
 
@@ -218,7 +147,7 @@ void add_processes(Writer& page, const TraceSummary& trace) {
   Figures others;
   const std::vector<ProcessFigures> listed =
       most_important(trace.processes, trace.totals, process_rows_max, others);
-  page.raw("<section><h3>Processes</h3>\n");
+  page.section("Processes");
   page.begin_table("figures", "Table of processes");
   page.heading({{"Process", ""},
                 {"Read", ""},
@@ -235,8 +164,8 @@ void add_processes(Writer& page, const TraceSummary& trace) {
     page.raw("</tr>\n");
   }
   if (listed.size() < trace.processes.size()) {
-    page.add("<tr class=\"others\"><th scope=\"row\">{} other processes</th>",
-             grouped(trace.processes.size() - listed.size()));
+    page.add("<tr class=\"others\"><th scope=\"row\">{}</th>",
+             counted(trace.processes.size() - listed.size(), "other process", "other processes"));
     add_figures(page, others, {});
     page.raw("</tr>\n");
   }
@@ -244,8 +173,9 @@ void add_processes(Writer& page, const TraceSummary& trace) {
 }
 
 void add_runs(Writer& page, const TraceSummary& trace) {
+  page.section("Lengths of runs");
   page.raw(
-      "<section><h3>Lengths of runs</h3>\n<p>A run is what the device moves between two seeks. "
+      "<p>A run is what the device moves between two seeks. "
       "Long ones are good.</p>\n");
   page.begin_table("runs", "Histogram of run lengths");
   page.heading({{"Bytes", ""}, {"Runs", ""}, {"", ""}});
@@ -269,13 +199,15 @@ void add_runs(Writer& page, const TraceSummary& trace) {
 void add_timeline_table(Writer& page, const TraceSummary& trace) {
   const std::vector<Timeline::Bin>& bins = trace.timeline.bins();
   page.raw("<details><summary>Over time, as a table</summary>\n");
-  page.begin_table("figures", "Throughput, latency and seeks over time");
+  page.begin_table("figures", "Throughput, latency, seeks and syncs over time");
   page.heading({{"From", ""},
                 {"Reading", ""},
                 {"Writing", ""},
                 {"Seeks", ""},
+                {"Syncs", ""},
                 {"Slowest read", ""},
-                {"Slowest write", ""}});
+                {"Slowest write", ""},
+                {"Slowest sync", ""}});
   page.raw("<tbody>\n");
   const size_t stride = std::max<size_t>(1, bins.size() / timeline_rows);
   const double seconds = static_cast<double>(stride) * trace.timeline.bin_ns() * 1e-9;
@@ -285,8 +217,10 @@ void add_timeline_table(Writer& page, const TraceSummary& trace) {
       sum.read_bytes += bins[i].read_bytes;
       sum.written_bytes += bins[i].written_bytes;
       sum.seeks += bins[i].seeks;
-      sum.reads.max_ns = std::max(sum.reads.max_ns, bins[i].reads.max_ns);
-      sum.writes.max_ns = std::max(sum.writes.max_ns, bins[i].writes.max_ns);
+      sum.syncs.requests += bins[i].syncs.requests;
+      for (Latencies Timeline::Bin::* side :
+           {&Timeline::Bin::reads, &Timeline::Bin::writes, &Timeline::Bin::syncs})
+        (sum.*side).max_ns = std::max((sum.*side).max_ns, (bins[i].*side).max_ns);
     }
     const double from = static_cast<double>(begin) * trace.timeline.bin_ns() * 1e-9;
     auto latency = [](uint64_t ns) {
@@ -294,10 +228,12 @@ void add_timeline_table(Writer& page, const TraceSummary& trace) {
     };
     page.add(
         "<tr><th scope=\"row\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td>"
-        "<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+        "<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>"
+        "<td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
         begin == 0 ? "0 s" : duration_text(from), rate_text(rate(sum.read_bytes, seconds)),
-        rate_text(rate(sum.written_bytes, seconds)), grouped(sum.seeks), latency(sum.reads.max_ns),
-        latency(sum.writes.max_ns));
+        rate_text(rate(sum.written_bytes, seconds)), grouped(sum.seeks),
+        grouped(sum.syncs.requests), latency(sum.reads.max_ns), latency(sum.writes.max_ns),
+        latency(sum.syncs.max_ns));
   }
   page.raw("</tbody></table></div></details>\n");
 }
@@ -305,7 +241,8 @@ void add_timeline_table(Writer& page, const TraceSummary& trace) {
 void add_notes(Writer& page, const TraceSummary& trace) {
   const std::vector<std::string> caveats = trace.conversion.caveats();
   if (caveats.empty()) return;
-  page.raw("<section class=\"notes\"><h3>What this trace does not show</h3>\n<ul>\n");
+  page.section("What this trace does not show", "notes");
+  page.raw("<ul>\n");
   for (const std::string& caveat : caveats) page.add("<li>{}</li>\n", shown(caveat, 2000));
   page.raw("</ul></section>\n");
 }
@@ -326,7 +263,11 @@ void add_trace_head(Writer& page, const TraceSummary& trace) {
       page.raw(" · made up");
       break;
     default:
-      page.add(" · seen by {}", html_escaped(trace::name_of(trace.header.backend)));
+      page.add(" · recorded by {}", html_escaped(trace::name_of(trace.header.backend)));
+  }
+  if (trace.header.wall_ns != 0) {
+    page.add(" · {:%Y-%m-%d %H:%M} UTC",
+             fmt::gmtime(static_cast<time_t>(trace.header.wall_ns / 1'000'000'000)));
   }
   page.raw("</p>\n");
   if (trace.is_part) {
@@ -339,15 +280,17 @@ void add_trace_head(Writer& page, const TraceSummary& trace) {
 
 void add_trace(Writer& page, const TraceSummary& trace, size_t index, bool alone,
                const std::vector<FileFigures>& listed, const Figures& others) {
+  page.sections_have_articles = !alone;
   page.add("<article class=\"trace\" id=\"trace-{}\" data-trace=\"{}\">\n", index, index);
   if (!alone) {
     page.add("<h2>{}</h2>\n", shown(base_name(trace.path), 100));
     add_trace_head(page, trace);
   }
+  if (!trace.is_part) add_calls(page, trace.conversion);
   if (trace.totals.requests() == 0 && !trace.under.empty()) {
     page.add(
         "<p class=\"empty\">No request in this trace reads or writes a file whose path begins "
-        "with {} (in a trace paths begin with /).</p>\n",
+        "with {}.</p>\n",
         shown(trace.under, 100));
     add_notes(page, trace);
     page.raw("</article>\n");
@@ -362,13 +305,20 @@ void add_trace(Writer& page, const TraceSummary& trace, size_t index, bool alone
     page.raw("</article>\n");
     return;
   }
+  page.section("Where requests went", "plot order");
   page.add(
-      "<section class=\"plot order\"><h3>Where requests went</h3>\n"
-      "<p>Requests in the order in which they were issued, each at its address; files lie on top "
-      "of each other. <span class=\"key read\">reads</span> <span class=\"key write\">writes</span>"
-      "</p>\n<div class=\"picture\"><noscript><p class=\"empty\">The picture needs JavaScript. The "
-      "tables below need none.</p></noscript></div></section>\n"
-      "<section class=\"plot time\"><h3>Over time</h3>\n<div class=\"curves\"></div>\n");
+      "<p>Requests in the order in which they were issued (to the right), each at its offset in "
+      "its "
+      "file (upwards); files lie on top of each other. "
+      "<span class=\"key read\">reads</span> <span class=\"key write\">writes</span>{}</p>\n",
+      trace.syncs.cells().empty()
+          ? ""
+          : " <span class=\"key sync\">syncs, in the strip above the files</span>");
+  page.raw(
+      "<div class=\"picture\"><noscript><p class=\"empty\">The picture needs JavaScript. The "
+      "tables below need none.</p></noscript></div></section>\n");
+  page.section("Over time", "plot time");
+  page.raw("<div class=\"curves\"></div>\n");
   add_timeline_table(page, trace);
   page.raw("</section>\n");
   add_runs(page, trace);
@@ -380,24 +330,26 @@ void add_trace(Writer& page, const TraceSummary& trace, size_t index, bool alone
 
 void add_head(Writer& page, const std::string& title) {
   page.add(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "{}<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
       "style-src 'unsafe-inline'; script-src '{}'; base-uri 'none'; form-action 'none'\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n"
       "<meta name=\"referrer\" content=\"no-referrer\">\n<title>{}</title>\n<style>",
-      page_script_hash, title);
+      page_beginning, page_script_hash, title);
   page.raw(page_style);
   page.raw("</style>\n</head>\n");
 }
 
+// Returns "Sort of out.u64", or "Trace of run.trace".
 std::string title_of(std::span<const TraceSummary> traces, std::span<const SortRun> sorts) {
   std::vector<std::string_view> names;
   for (const TraceSummary& trace : traces) names.push_back(trace.path);
   if (traces.empty()) {
     for (const SortRun& sort : sorts) names.push_back(sort.name);
   }
-  std::string title;
+  std::string title = traces.empty() ? "Sort" : "Trace";
+  title += names.size() == 1 ? " of " : "s of ";
   for (size_t i = 0; i < std::min<size_t>(names.size(), 3); ++i)
     title += (i > 0 ? ", " : "") + shown(base_name(names[i]), 60);
   if (names.size() > 3) title += fmt::format(" and {} more", names.size() - 3);
@@ -410,9 +362,8 @@ std::string make_page(std::span<const TraceSummary> traces, std::span<const Sort
                       const PageOptions& options) {
   Writer page;
   const std::string title = title_of(traces, sorts);
-  add_head(page, title + " · where the seeks go");
-  page.add("<body>\n<header><p class=\"kicker\">{}</p><h1>{}</h1></header>\n<main>\n",
-           traces.empty() ? "What a sort did" : "Where the seeks go", title);
+  add_head(page, title + " · penstock");
+  page.add("<body>\n<header><h1>{}</h1></header>\n<main>\n", title);
   if (traces.size() == 1) add_trace_head(page, traces[0]);
   if (!traces.empty()) add_glance(page, traces);
   page.add("<div class=\"traces{}\">\n", traces.size() > 1 ? " several" : "");
@@ -422,7 +373,16 @@ std::string make_page(std::span<const TraceSummary> traces, std::span<const Sort
   std::vector<std::vector<FileFigures>> listed(traces.size());
   for (size_t i = 0; i < traces.size(); ++i) {
     Figures others;
-    listed[i] = most_important(traces[i].files, traces[i].totals, rows_max, others);
+    const auto& whole = traces[i].conversion;
+    const bool timed = has_times(whole) && !traces[i].is_part;
+    const auto ns_of = [&](const FileFigures& row) { return whole.files[row.file].calls.all().ns; };
+    listed[i] = most_important<FileFigures>(
+        traces[i].files, traces[i].totals, rows_max, others, [&](const FileFigures& row) {
+          return timed ? static_cast<double>(ns_of(row)) /
+                             std::max(1.0, static_cast<double>(whole.calls.all().ns))
+                       : 0;
+        });
+    if (timed) std::ranges::stable_sort(listed[i], std::ranges::greater{}, ns_of);
     add_trace(page, traces[i], i, traces.size() == 1, listed[i], others);
   }
   page.raw("</div>\n");
@@ -432,8 +392,8 @@ std::string make_page(std::span<const TraceSummary> traces, std::span<const Sort
   add_sorts(page, sorts, traces.empty() && sorts.size() == 1,
             traces.empty() ? room_bytes : room_bytes / 2);
   page.add(
-      "</main>\n<footer>Made by penstock {}. This page is complete: it asks the network for "
-      "nothing.</footer>\n",
+      "</main>\n<footer>Made by penstock {}. This page is self-contained: it loads "
+      "nothing from the network.</footer>\n",
       html_escaped(options.version));
 
   const size_t spent_bytes = page.bytes() + page_script.size() + 1000;

@@ -10,11 +10,15 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "trace/report/sort_run.h"
 #include "trace/report/summary.h"
 
 namespace penstock::report {
+
+// The first bytes of every page.
+inline constexpr std::string_view page_beginning = "<!doctype html>\n";
 
 struct PageOptions {
   std::string version;  // the program's version

@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <initializer_list>
 #include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "trace/report/text.h"
 
@@ -18,10 +18,6 @@ namespace penstock::report {
 // Returns an untrusted name as the text of an element.
 inline std::string shown(std::string_view name, size_t characters_max = 200) {
   return html_escaped(printable(name, characters_max));
-}
-
-inline const char* plural(uint64_t number) {
-  return number == 1 ? "" : "s";
 }
 
 // Returns "run.trace" for "/home/x/run.trace".
@@ -46,6 +42,15 @@ class Writer {
     raw("</td>");
   }
 
+  // Begins a section with a heading. Articles of several traces or sorts have headings of their own,
+  // above those of their sections.
+  void section(const char* heading, const char* css_class = "") {
+    add("<section{}><{tag}>{}</{tag}>\n",
+        *css_class == 0 ? "" : fmt::format(" class=\"{}\"", css_class), heading,
+        fmt::arg("tag", sections_have_articles ? "h3" : "h2"));
+  }
+  bool sections_have_articles = false;
+
   // Begins a table. The caller ends it with </table></div>.
   void begin_table(const char* css_class, const std::string& label) {
     add("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table "
@@ -53,7 +58,7 @@ class Writer {
         html_escaped(label), css_class);
   }
   // Writes the columns' names and explanations. All columns but the first contain numbers.
-  void heading(std::initializer_list<std::pair<const char*, const char*>> columns) {
+  void heading(const std::vector<std::pair<const char*, const char*>>& columns) {
     raw("<thead><tr>");
     bool first = true;
     for (const auto& [name, explanation] : columns) {

@@ -41,8 +41,8 @@ class TraceOnDisk {
 };
 
 struct MadeRequest {
-  uint32_t file;  // 0-based
-  uint64_t offset, bytes;
+  uint32_t file;           // 0-based
+  uint64_t offset, bytes;  // 0 bytes: a sync
   trace::Access access;
   int32_t process;
   uint64_t start_ns, latency_ns;
@@ -98,16 +98,20 @@ inline void write_trace(const std::string& path, const std::vector<MadeRequest>&
         ASSERT_TRUE(writer->add(open));
       }
     }
-    ASSERT_TRUE(writer->add(
-        {.start_ns = request.start_ns,
-         .latency_ns = request.latency_ns,
-         .offset = request.offset,
-         .bytes = request.bytes,
-         .result = request.bytes,
-         .process = request.process,
-         .thread = request.process,
-         .descriptor = static_cast<int32_t>(request.file + 3),
-         .call = request.access == trace::Access::read ? trace::Call::read : trace::Call::write}));
+    const bool sync = request.bytes == 0;
+    ASSERT_TRUE(
+        writer->add({.start_ns = request.start_ns,
+                     .latency_ns = request.latency_ns,
+                     .offset = request.offset,
+                     .bytes = request.bytes,
+                     .result = request.bytes,
+                     .process = request.process,
+                     .thread = request.process,
+                     .descriptor = static_cast<int32_t>(request.file + 3),
+                     .file = sync ? request.file + 1 : 0,
+                     .call = sync                                    ? trace::Call::sync
+                             : request.access == trace::Access::read ? trace::Call::read
+                                                                     : trace::Call::write}));
   }
   if (complete) {
     ASSERT_TRUE(writer->finish({}));

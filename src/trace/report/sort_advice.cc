@@ -1,5 +1,3 @@
-#include "trace/report/sort_advice.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <optional>
 
 #include "penstock/base.h"
+#include "trace/report/advice.h"
 #include "trace/report/text.h"
 
 // A sort is limited by the disk or by the processors, makes a number of passes, and was predicted
@@ -27,8 +26,6 @@ constexpr double disk_share_min = 0.75;
 constexpr double waits_for_reads_min = 0.5;
 // Smallest ratio of measured to predicted time that gives advice. Runs differ by less.
 constexpr double off_min = 1.33;
-// Shortest run that gets advice. In a shorter one, starting and ending take too large a share.
-constexpr double seconds_min = 1;
 
 std::string percent(double share) {
   return fmt::format("{:.0f} %", 100 * share);
@@ -39,6 +36,13 @@ std::string memory_option(double bytes) {
   const double mib = std::ceil(bytes / static_cast<double>(MiB));
   if (mib < 10 * 1024) return fmt::format("{:.0f}M", mib);
   return fmt::format("{:.0f}G", std::ceil(mib / 1024));
+}
+
+// Returns "once", "twice" or "3 times".
+std::string times_text(double times) {
+  if (times == 1) return "once";
+  if (times == 2) return "twice";
+  return fmt::format("{:.0f} times", times);
 }
 
 // Returns the disk's share of the time of all measured phases, by the prediction. In no phase does
@@ -91,7 +95,7 @@ std::optional<Advice> advice_on_disk(const SortRun& sort) {
 std::vector<Advice> advice_on(const SortRun& sort) {
   std::vector<Advice> advice;
   const double seconds = sort.seconds.value_or(0);
-  if (seconds < seconds_min) return advice;
+  if (seconds < judged_seconds_min) return advice;
   using external::BucketStage;
   const double behind = stage_shares(sort.occupancy)[static_cast<size_t>(BucketStage::waiting)];
   const bool processors = behind >= waits_for_sorters_min;
@@ -102,10 +106,12 @@ std::vector<Advice> advice_on(const SortRun& sort) {
                                   percent(behind))});
   }
   if (const double bytes = sort.fewer_passes_bytes.value_or(0); bytes > 0) {
-    advice.push_back(
-        {"Give it more memory", "-S " + memory_option(bytes),
-         fmt::format("It reads the data {} times; with so much memory, once less.",
-                     sort.passes ? value_text(SortRun::Unit::count, sort.passes) : "several")});
+    const double passes = sort.passes.value_or(0);
+    advice.push_back({"Give it more memory", "-S " + memory_option(bytes),
+                      passes < 2
+                          ? std::string("With that it would read the data once less.")
+                          : fmt::format("It read the data {}; with that it would read it {}.",
+                                        times_text(passes), times_text(passes - 1))});
   }
   if (!processors) {
     if (auto disk = advice_on_disk(sort)) advice.push_back(std::move(*disk));
@@ -116,9 +122,9 @@ std::vector<Advice> advice_on(const SortRun& sort) {
     if (ratio >= off_min || ratio <= 1 / off_min) {
       advice.push_back({"Measure the disk, and sort with its profile",
                         "penstock disk DIRECTORY -o disk.json; penstock sort --device disk.json",
-                        fmt::format("It took {}, and {} was predicted from {}.",
+                        fmt::format("It took {}; the prediction was {} ({}).",
                                     duration_text(seconds), duration_text(predicted),
-                                    sort.device_source.empty() ? "what is known of the disk"
+                                    sort.device_source.empty() ? "from what is known of the disk"
                                                                : sort.device_source)});
     }
   }

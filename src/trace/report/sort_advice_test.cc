@@ -1,10 +1,10 @@
-#include "trace/report/sort_advice.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "trace/report/advice.h"
 
 namespace penstock::report {
 namespace {
@@ -105,7 +105,7 @@ TEST(SortAdvice, MoreMemoryIfItSavesAPass) {
     sort.fewer_passes_bytes = bytes;
     ASSERT_EQ(kinds_of(sort), Kinds{"-S "});
     EXPECT_EQ(advice_on(sort)[0].how, option);
-    EXPECT_NE(advice_on(sort)[0].why.find("2 times"), std::string::npos);
+    EXPECT_NE(advice_on(sort)[0].why.find("read the data twice; with"), std::string::npos);
   }
 }
 

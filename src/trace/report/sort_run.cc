@@ -23,6 +23,11 @@ std::string value_text(SortRun::Unit unit, std::optional<double> value) {
                        : fmt::format("{:.3g}", *value);
 }
 
+bool SortRun::seeks_cost() const {
+  constexpr double share_min = 0.01;
+  return seeks.value_or(0) * seek_s.value_or(0) > share_min * seconds.value_or(0);
+}
+
 namespace {
 
 // Returns how many neighbouring values become one.

@@ -16,6 +16,7 @@ struct SortRun {
     std::string what;
     Unit unit = Unit::count;
     std::optional<double> predicted, measured;
+    bool of_seeks = false;  // worth a row only if seeks_cost()
   };
   struct PhaseFigures {
     std::optional<double> seconds, read_bytes, written_bytes, seeks, run_bytes;
@@ -28,6 +29,8 @@ struct SortRun {
   };
 
   std::string name;
+  std::string command;  // command line; empty if not known
+  int64_t end_s = 0;    // end of the run, in seconds since 1970; 0: not known
   std::string method;
   std::string why;
   std::string emulated;  // the emulated device; empty for a real one
@@ -36,12 +39,16 @@ struct SortRun {
   std::optional<double> temp_bytes;
   std::optional<double> sorters_s, wait_read_s;  // time of all sorters at work, waiting for reads
   std::optional<double> predicted_s;
+  std::optional<double> seek_s;              // predicted time of a seek
   std::string device_source;                 // source of the disk profile; empty if not known
   std::optional<double> fewer_passes_bytes;  // memory that would save a pass; 0 if none would
   std::vector<Row> rows;
   std::vector<Phase> phases;
   external::Occupancy occupancy;
   std::vector<external::Staircase> staircases;
+
+  // Returns whether the seeks took a share of the time that is worth a figure. On flash they do not.
+  bool seeks_cost() const;
 };
 
 // Returns the value as text: "12.3 s", "1.50 GiB", "1,234"; "-" for nullopt.

@@ -1,12 +1,17 @@
 #include "trace/report/sort_section.h"
 
+#include <fmt/chrono.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ctime>
 #include <string>
 #include <vector>
 
-#include "trace/report/sort_advice.h"
+#include "trace/report/page_advice.h"
+#include "trace/report/sort_picture.h"
+#include "trace/report/sort_timeline.h"
 
 // A sort on a page, from top to bottom: figures, pictures, tables. Pictures are SVG and need no
 // script: shapes in a box that is stretched to the page's width, with their scales beside the box
@@ -23,22 +28,12 @@ using external::BucketStage;
 using external::Occupancy;
 using external::Staircase;
 
-// Size of a picture in the SVG's own coordinates, which the page stretches.
-constexpr double box_width = 1000;
-constexpr double box_height = 400;
 // Smallest height of a bar that can be seen and pointed at.
 constexpr double least_height = 1.5;
 constexpr size_t table_rows = 16;
 // Largest number of points of a picture. More could not be told apart.
 constexpr size_t points_max = 1024;
 constexpr size_t points_min = 32;
-
-constexpr std::array<const char*, external::bucket_stages> stage_classes = {"reading", "waiting",
-                                                                            "sorting", "writing"};
-
-std::string seconds_text(double seconds) {
-  return seconds <= 0 ? "0 s" : duration_text(seconds);
-}
 
 // ---- Figures.
 
@@ -64,29 +59,13 @@ void add_tiles(Writer& page, const SortRun& sort) {
   }
   if (sort.passes)
     tile("Passes", "times that the data were read", value_text(Unit::count, sort.passes));
-  if (sort.seeks) {
+  if (sort.seeks && sort.seeks_cost()) {
     tile("Seeks", "requests that did not begin where the one before them ended",
          value_text(Unit::count, sort.seeks));
   }
-  if (sort.run_bytes)
+  if (sort.run_bytes && sort.seeks_cost())
     tile("Mean run", "bytes between two seeks", value_text(Unit::bytes, sort.run_bytes));
   page.raw("</dl>\n");
-}
-
-void add_advice(Writer& page, const SortRun& sort) {
-  if (!sort.seconds) return;
-  page.raw("<section class=\"todo\"><h3>What to do</h3>\n");
-  const std::vector<Advice> all = advice_on(sort);
-  if (all.empty()) {
-    page.raw("<p>Nothing stands out in these figures.</p></section>\n");
-    return;
-  }
-  page.raw("<ul>\n");
-  for (const Advice& advice : all) {
-    page.add("<li><strong>{}</strong> <code>{}</code> <span>{}</span></li>\n",
-             shown(advice.what, 300), shown(advice.how, 300), shown(advice.why, 500));
-  }
-  page.raw("</ul></section>\n");
 }
 
 // ---- Pictures.
@@ -117,10 +96,6 @@ void end_box_of_time(Writer& page, const TimeSpan& span) {
   end_box(page, {seconds_text(span.begin_s), seconds_text(span.begin_s + step),
                  seconds_text(span.begin_s + 2 * step), seconds_text(span.begin_s + 3 * step),
                  seconds_text(span.end_s)});
-}
-
-double x_of(const TimeSpan& span, double seconds) {
-  return box_width * std::clamp((seconds - span.begin_s) / (span.end_s - span.begin_s), 0.0, 1.0);
 }
 
 std::string shares_text(const Occupancy& occupancy) {
@@ -158,110 +133,6 @@ void add_memory_table(Writer& page, const Occupancy& occupancy) {
   page.raw("</tbody></table></div></details>\n");
 }
 
-// ---- The time line: phases end to end, measured and predicted; and below them, on the same scale,
-// how much of the memory each stage of the buckets held.
-
-struct Bar {
-  std::string name;  // the phase's name
-  double begin_s = 0, end_s = 0;
-};
-
-std::vector<Bar> bars_of(const SortRun& sort, SortRun::PhaseFigures SortRun::Phase::* side) {
-  std::vector<Bar> bars;
-  double at = 0;
-  for (const SortRun::Phase& phase : sort.phases) {
-    const double seconds = (phase.*side).seconds.value_or(0);
-    if (!(seconds > 0) || !std::isfinite(at + seconds)) continue;
-    bars.push_back({.name = phase.name, .begin_s = at, .end_s = at + seconds});
-    at += seconds;
-  }
-  return bars;
-}
-
-// Returns the CSS class for a phase's main activity.
-const char* bar_class(const std::string& name) {
-  if (name == "distribute" || name == "merge") return "moves";
-  if (name.starts_with("sort")) return "sorting";
-  return name == "write" ? "writing" : "reading";
-}
-
-void add_bars(Writer& page, const char* label, const std::vector<Bar>& bars, double end_s) {
-  if (bars.empty()) return;
-  std::string words;
-  for (const Bar& bar : bars) {
-    words += fmt::format("{}{} {}", words.empty() ? "" : ", ", bar.name,
-                         duration_text(bar.end_s - bar.begin_s));
-  }
-  page.add("<div class=\"lane\">{}</div><div class=\"track\" role=\"img\" aria-label=\"{}: {}\">",
-           label, label, shown(words, 1000));
-  for (const Bar& bar : bars) {
-    const double seconds = bar.end_s - bar.begin_s;
-    page.add(
-        "<div class=\"{}\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"{}: {}\">{} "
-        "<b>{}</b></div>",
-        bar_class(bar.name), 100 * bar.begin_s / end_s, 100 * seconds / end_s, shown(bar.name, 100),
-        duration_text(seconds), shown(bar.name, 100), duration_text(seconds));
-  }
-  page.raw("</div>\n");
-}
-
-// Adds a lane for each stage. All lanes have one vertical scale.
-void add_stage_lanes(Writer& page, const Occupancy& occupancy, double end_s) {
-  const size_t bins = occupancy.stage_bytes[0].size();
-  double most = 0;
-  for (const std::vector<double>& bytes : occupancy.stage_bytes) {
-    for (const double held : bytes) most = std::max(most, held);
-  }
-  if (bins == 0 || !(most > 0) || !std::isfinite(most)) return;
-  const auto shares = stage_shares(occupancy);
-  const TimeSpan span{.begin_s = 0, .end_s = end_s};
-  auto x = [&](size_t bin) {
-    return x_of(span, occupancy.start_s + static_cast<double>(bin) * occupancy.bin_s);
-  };
-  static constexpr std::array<const char*, external::bucket_stages> names = {"read", "wait", "sort",
-                                                                             "write"};
-  for (size_t stage = 0; stage < external::bucket_stages; ++stage) {
-    page.add(
-        "<div class=\"lane\">{}</div><svg viewBox=\"0 0 {} {}\" preserveAspectRatio=\"none\" "
-        "role=\"img\" aria-label=\"{}: {:.0f} % of the memory in use\"><title>{}: {:.0f} % of the "
-        "memory in use</title><path class=\"{}\" d=\"M{:.1f} {}",
-        names[stage], box_width, box_height, bucket_stage_names[stage], 100 * shares[stage],
-        bucket_stage_names[stage], 100 * shares[stage], stage_classes[stage], x(0), box_height);
-    for (size_t i = 0; i < bins; ++i) {
-      page.add("V{:.1f}H{:.1f}", box_height * (1 - occupancy.stage_bytes[stage][i] / most),
-               x(i + 1));
-    }
-    page.add("V{}z\"/></svg>\n", box_height);
-  }
-}
-
-void add_timeline(Writer& page, const SortRun& sort, const Occupancy& occupancy) {
-  std::vector<Bar> measured = bars_of(sort, &SortRun::Phase::measured);
-  const std::vector<Bar> predicted = bars_of(sort, &SortRun::Phase::predicted);
-  if (measured.empty()) return;
-  const double phases_s = measured.back().end_s;
-  double end_s = std::max(phases_s, sort.seconds.value_or(0));
-  if (!predicted.empty()) end_s = std::max(end_s, predicted.back().end_s);
-  if (!(end_s > 0) || !std::isfinite(end_s)) return;
-  page.raw("<section class=\"times\"><h3>Where the time went</h3>\n<p>");
-  if (sort.seconds) page.add("{} in all", value_text(SortRun::Unit::seconds, sort.seconds));
-  if (sort.seconds && sort.predicted_s.value_or(0) > 0) {
-    page.add(", {:.2f} times what was predicted ({})", *sort.seconds / *sort.predicted_s,
-             value_text(SortRun::Unit::seconds, sort.predicted_s));
-  }
-  if (sort.seconds) page.raw(". ");
-  const bool lanes = !occupancy.stage_bytes[0].empty();
-  page.raw(lanes ? "Below the phases: how much of the memory each stage of the buckets held.</p>\n"
-                 : "</p>\n");
-  page.raw("<figure class=\"chart\"><div class=\"lanes\">\n");
-  add_bars(page, "measured", measured, end_s);
-  add_bars(page, "predicted", predicted, end_s);
-  add_stage_lanes(page, occupancy, end_s);
-  page.raw("<div class=\"across\">");
-  for (int i = 0; i <= 4; ++i) page.add("<span>{}</span>", seconds_text(end_s * i / 4));
-  page.raw("</div></div></figure>\n</section>\n");
-}
-
 // Adds the picture of the memory: stages stacked as steps, the stage nearest to the output lowest.
 void add_memory(Writer& page, const Occupancy& occupancy) {
   const TimeSpan span = time_span(occupancy);
@@ -275,8 +146,9 @@ void add_memory(Writer& page, const Occupancy& occupancy) {
     most = std::max(most, held);
   }
   if (!(most > 0) || !std::isfinite(most)) return;
+  page.section("What held the memory");
   page.add(
-      "<section><h3>What held the memory</h3>\n<p>While buckets were sorted: {}. Much of it "
+      "<p>While buckets were sorted: {}. Much of it "
       "waiting "
       "says that the processors were the limit; much of it being read or written, that the disk "
       "was.</p>\n<figure class=\"chart\"><figcaption>",
@@ -314,12 +186,11 @@ void add_buckets(Writer& page, const Occupancy& occupancy) {
   const TimeSpan span = time_span(occupancy);
   const auto end_bytes = static_cast<double>(output_end_bytes(occupancy));
   if (occupancy.buckets.empty() || end_bytes <= 0 || !(span.end_s > span.begin_s)) return;
-  page.add(
-      "<section><h3>Bucket by bucket</h3>\n<p>{} bucket{}{}, each at its place in the output: ",
-      grouped(occupancy.buckets_seen), plural(occupancy.buckets_seen),
-      occupancy.buckets.size() < occupancy.buckets_seen
-          ? fmt::format(" (shown: {})", grouped(occupancy.buckets.size()))
-          : "");
+  page.section("Bucket by bucket");
+  page.add("<p>{}{}, each at its place in the output: ", counted(occupancy.buckets_seen, "bucket"),
+           occupancy.buckets.size() < occupancy.buckets_seen
+               ? fmt::format(" (shown: {})", grouped(occupancy.buckets.size()))
+               : "");
   page.raw(
       "from the left end of a bar to the right one it has memory. Point at one for its times.</p>\n"
       "<figure class=\"chart tall\"><figcaption>");
@@ -367,9 +238,7 @@ void add_staircase(Writer& page, const Staircase& stairs) {
       "<figure class=\"chart stairs\"><figcaption>{}{} <span class=\"key "
       "measured\">measured</span>",
       shown(stairs.title, 100),
-      stairs.steps > 0
-          ? fmt::format(", mean of {} step{}", grouped(stairs.steps), plural(stairs.steps))
-          : "");
+      stairs.steps > 0 ? ", mean of " + counted(stairs.steps, "step") : "");
   if (!stairs.predicted_bytes.empty()) page.raw(" <span class=\"key predicted\">predicted</span>");
   page.raw("</figcaption>\n");
   begin_box(page, {bytes_text(most), bytes_text(most / 2), "0"},
@@ -388,8 +257,7 @@ void add_staircase(Writer& page, const Staircase& stairs) {
   }
   page.raw("\"/>");
   const uint64_t streams = std::max<uint64_t>(stairs.streams, points);
-  end_box(page, {"the fullest", fmt::format("{} bucket{}", grouped(streams), plural(streams)),
-                 "the emptiest"});
+  end_box(page, {"the fullest", counted(streams, "bucket"), "the emptiest"});
   page.raw("</figure>\n");
 }
 
@@ -398,8 +266,9 @@ void add_staircases(Writer& page, const std::vector<Staircase>& staircases) {
   for (const Staircase& stairs : staircases)
     any |= !stairs.measured_bytes.empty() || !stairs.predicted_bytes.empty();
   if (!any) return;
+  page.section("How full the buckets were");
   page.raw(
-      "<section><h3>How full the buckets were</h3>\n<p>In the steady state, sorted by what they "
+      "<p>In the steady state, sorted by what they "
       "hold. "
       "The steps are what makes runs long: the fullest is emptied, and the others have moved up by "
       "one when it is full again.</p>\n");
@@ -410,7 +279,7 @@ void add_staircases(Writer& page, const std::vector<Staircase>& staircases) {
 // ---- Tables.
 
 void add_rows(Writer& page, const SortRun& sort) {
-  page.raw("<section><h3>Predicted against measured</h3>\n");
+  page.section("Predicted against measured");
   page.begin_table("figures", "Predicted against measured");
   page.heading({{"", ""}, {"Predicted", ""}, {"Measured", ""}, {"Measured / predicted", ""}});
   page.raw("<tbody>\n");
@@ -428,15 +297,17 @@ void add_rows(Writer& page, const SortRun& sort) {
 
 void add_phases(Writer& page, const SortRun& sort) {
   if (sort.phases.empty()) return;
-  page.raw("<section><h3>Phases</h3>\n");
+  page.section("Phases");
   page.begin_table("figures phases", "Phases");
-  page.heading({{"Phase", ""},
-                {"Time", "of the clock"},
-                {"Processors", "time of all threads together"},
-                {"Read", ""},
-                {"Written", ""},
-                {"Seeks", ""},
-                {"Mean run", "bytes between two seeks"}});
+  std::vector<std::pair<const char*, const char*>> columns = {
+      {"Phase", ""},
+      {"Time", "of the clock"},
+      {"Processors", "time of all threads together"},
+      {"Read", ""},
+      {"Written", ""}};
+  if (sort.seeks_cost())
+    columns.insert(columns.end(), {{"Seeks", ""}, {"Mean run", "bytes between two seeks"}});
+  page.heading(columns);
   page.raw("<tbody>\n");
   for (const SortRun::Phase& phase : sort.phases) {
     page.add("<tr><th scope=\"row\">{}</th>", shown(phase.name, 100));
@@ -451,8 +322,10 @@ void add_phases(Writer& page, const SortRun& sort) {
     cell(SortRun::Unit::seconds, &SortRun::PhaseFigures::processor_seconds);
     cell(SortRun::Unit::bytes, &SortRun::PhaseFigures::read_bytes);
     cell(SortRun::Unit::bytes, &SortRun::PhaseFigures::written_bytes);
-    cell(SortRun::Unit::count, &SortRun::PhaseFigures::seeks);
-    cell(SortRun::Unit::bytes, &SortRun::PhaseFigures::run_bytes);
+    if (sort.seeks_cost()) {
+      cell(SortRun::Unit::count, &SortRun::PhaseFigures::seeks);
+      cell(SortRun::Unit::bytes, &SortRun::PhaseFigures::run_bytes);
+    }
     page.raw("</tr>\n");
   }
   page.raw("</tbody></table></div></section>\n");
@@ -465,8 +338,14 @@ bool has_pictures(const SortRun& sort) {
 
 // Adds a sort with pictures of at most `points` points; 0 leaves the pictures out.
 void add_sort(Writer& page, const SortRun& sort, bool alone, size_t points) {
+  page.sections_have_articles = !alone;
   page.raw("<article class=\"sort\">\n");
   if (!alone) page.add("<h2>{}</h2>\n", shown(base_name(sort.name), 100));
+  if (!sort.command.empty())
+    page.add("<p class=\"about\"><code>{}</code>{}</p>\n", shown(sort.command, 400),
+             sort.end_s == 0
+                 ? ""
+                 : fmt::format(" · {:%Y-%m-%d %H:%M} UTC", fmt::gmtime(time_t{sort.end_s})));
   if (!sort.method.empty() || !sort.why.empty()) {
     page.add("<p class=\"about\">{}{}{}</p>\n", shown(sort.method, 100),
              sort.method.empty() || sort.why.empty() ? "" : ": ", shown(sort.why, 400));
@@ -474,7 +353,11 @@ void add_sort(Writer& page, const SortRun& sort, bool alone, size_t points) {
   if (!sort.emulated.empty())
     page.add("<p class=\"part\">On an {}.</p>\n", shown(sort.emulated, 200));
   add_tiles(page, sort);
-  add_advice(page, sort);
+  if (sort.seconds && *sort.seconds < judged_seconds_min) {
+    add_advice(page, {}, "Nothing: a run of less than a second is not judged.");
+  } else if (sort.seconds) {
+    add_advice(page, advice_on(sort));
+  }
   const Occupancy occupancy = thinned(sort.occupancy, points);
   add_timeline(page, sort, occupancy);
   add_memory(page, occupancy);
@@ -507,8 +390,8 @@ void add_sorts(Writer& page, std::span<const SortRun> sorts, bool alone, size_t 
     }
   }
   if (left_out > 0) {
-    page.add("<p class=\"part\">There is no room for {} more sort{} on this page.</p>\n",
-             grouped(left_out), plural(left_out));
+    page.add("<p class=\"part\">There is no room for {} on this page.</p>\n",
+             counted(left_out, "more sort"));
   }
 }
 

@@ -32,11 +32,15 @@ class Counting {
 
   Status add(std::span<const trace::Request> batch) {
     for (const trace::Request& request : batch) {
-      const uint64_t order = seen_++;
-      if (order < options_.first_request || order - options_.first_request >= options_.requests) {
-        continue;
+      // A sync belongs to the requests beside it.
+      const uint64_t order = request.is_sync() ? seen_ : seen_++;
+      if (order < options_.first_request) continue;
+      const uint64_t place = order - options_.first_request;
+      if (request.is_sync() && place <= options_.requests) {
+        count_sync(order, request);
+      } else if (place < options_.requests) {
+        count(order, request);
       }
-      count(order, request);
     }
     return {};
   }
@@ -45,14 +49,25 @@ class Counting {
     end_run();
     summary_.read_latencies = reads_.latencies();
     summary_.write_latencies = writes_.latencies();
+    summary_.sync_latencies = syncs_.latencies();
+    summary_.line_end_ns = std::max(summary_.end_ns, last_sync_ns_);
     stack_files();
   }
 
  private:
+  static uint64_t end_of(const trace::Request& request) {
+    return std::max(request.start_ns, saturating_sum(request.start_ns, request.latency_ns));
+  }
+
+  void count_sync(uint64_t order, const trace::Request& sync) {
+    syncs_.add(sync.latency_ns);
+    summary_.syncs.add(order, sync.latency_ns);
+    last_sync_ns_ = std::max(last_sync_ns_, end_of(sync));
+  }
+
   void count(uint64_t order, const trace::Request& request) {
     TraceSummary& s = summary_;
-    const uint64_t end_ns =
-        std::max(request.start_ns, saturating_sum(request.start_ns, request.latency_ns));
+    const uint64_t end_ns = end_of(request);
     if (s.totals.requests() == 0) {
       s.start_ns = request.start_ns;
       s.slowest_request = order;
@@ -125,7 +140,8 @@ class Counting {
   uint64_t seen_ = 0;
   uint64_t run_bytes_ = 0;
   uint64_t slowest_ns_ = 0;
-  LatencyHistogram reads_, writes_;
+  uint64_t last_sync_ns_ = 0;
+  LatencyHistogram reads_, writes_, syncs_;
   std::vector<uint32_t> place_of_file_;
   std::unordered_map<int32_t, size_t> place_of_process_;
   size_t last_process_ = 0;
@@ -145,7 +161,7 @@ class Drawing {
     for (size_t i = 0; i < summary_.processes.size(); ++i) {
       place_of_process_[summary_.processes[i].process] = i;
     }
-    summary_.timeline = Timeline(summary_.start_ns, summary_.end_ns, timeline_bins);
+    summary_.timeline = Timeline(summary_.start_ns, summary_.line_end_ns, timeline_bins);
     summary_.overview.emplace(Picture::Shape{.first = first_,
                                              .requests = requests,
                                              .columns = options.columns,
@@ -157,9 +173,14 @@ class Drawing {
 
   Status add(std::span<const trace::Request> batch) {
     for (const trace::Request& request : batch) {
-      const uint64_t order = seen_++;
       // A trace that is still being written may have grown since it was counted.
-      if (order >= first_ && order < end_) draw(order, request);
+      const uint64_t order = request.is_sync() ? seen_ : seen_++;
+      if (order < first_) continue;
+      if (request.is_sync() && order <= end_) {
+        summary_.timeline.add(request);
+      } else if (order < end_) {
+        draw(order, request);
+      }
     }
     return {};
   }
@@ -314,7 +335,9 @@ Result<trace::Conversion> pass(const std::string& path, const SummaryOptions& op
   auto trace = trace::open_trace(path);
   if (!trace) return std::unexpected(trace.error());
   header = trace->header();
-  return trace::convert(*trace, options.convert, sink, &files);
+  trace::ConvertOptions convert = options.convert;
+  convert.syncs = true;
+  return trace::convert(*trace, convert, sink, &files);
 }
 
 }  // namespace
@@ -347,8 +370,9 @@ Result<TraceSummary> summarize(const std::string& path, const SummaryOptions& op
   const uint64_t all = summary.conversion.requests;
   if (all != 0 && options.first_request >= all) {
     return failure(ErrorCode::invalid_argument,
-                   "show requests from number " + grouped(options.first_request) + " on", path,
-                   "it has " + grouped(all) + " of them, from 0 on");
+                   "show requests from number " + grouped(options.first_request) + " on: it has " +
+                       grouped(all),
+                   path, "--requests 0.." + std::to_string(all));
   }
   summary.is_part = summary.totals.requests() != all;
   if (summary.totals.requests() == 0) return summary;

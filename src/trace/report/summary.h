@@ -29,6 +29,7 @@
 #include "penstock/trace.h"
 #include "trace/format/format.h"
 #include "trace/report/picture.h"
+#include "trace/report/sync_lane.h"
 #include "trace/report/timeline.h"
 
 namespace penstock::report {
@@ -42,6 +43,10 @@ struct Figures {
 
   uint64_t requests() const { return reads + writes; }
   uint64_t bytes() const { return read_bytes + written_bytes; }
+  // Bytes from one seek of the device to the next; 0 without seeks.
+  double mean_run_bytes() const {
+    return device_seeks == 0 ? 0 : static_cast<double>(bytes()) / static_cast<double>(device_seeks);
+  }
   void add(const trace::Request& request);
 };
 
@@ -88,11 +93,13 @@ struct TraceSummary {
   Figures totals;
   trace::RunHistogram runs{};  // bytes between device seeks; the part's ends also end a run
   uint64_t start_ns = 0, end_ns = 0;
-  Latencies read_latencies, write_latencies;
+  uint64_t line_end_ns = 0;  // end of the time line: of the last request or sync
+  Latencies read_latencies, write_latencies, sync_latencies;
   uint64_t slowest_request = 0;
   std::vector<FileFigures> files;         // files with requests, in order of the picture
   std::vector<ProcessFigures> processes;  // in order of their first request
   Timeline timeline;
+  SyncLane syncs;
 
   double addresses = 1;                   // height of the picture
   std::optional<Picture> overview;        // nullopt if there were no requests
@@ -101,6 +108,10 @@ struct TraceSummary {
   std::vector<CloseUp> close_ups;         // the most important first
 
   double seconds() const { return static_cast<double>(end_ns - start_ns) * 1e-9; }
+  // Bytes both ways over that time; 0 if it took none.
+  double bytes_per_s() const {
+    return seconds() > 0 ? static_cast<double>(totals.bytes()) / seconds() : 0;
+  }
 };
 
 struct SummaryOptions {

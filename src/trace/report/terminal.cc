@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <string_view>
 #include <vector>
 
+#include "trace/report/advice.h"
 #include "trace/report/terminal_text.h"
 #include "trace/report/text.h"
 
@@ -74,7 +76,7 @@ std::string bar(double share, size_t width, bool unicode) {
   return text + eighths[steps % 8];
 }
 
-void add_head(Text& text, const TraceSummary& s, const TerminalOptions& options) {
+void tell_head(Text& text, const TraceSummary& s, const TerminalOptions& options) {
   auto shown = [&](std::string_view name, size_t characters_max) {
     return fitted(name, characters_max, options.unicode);
   };
@@ -86,18 +88,16 @@ void add_head(Text& text, const TraceSummary& s, const TerminalOptions& options)
   }
 }
 
-void add_figures(Text& text, const TraceSummary& s, const TerminalOptions& options) {
+void tell_figures(Text& text, const TraceSummary& s, const TerminalOptions& options) {
   const Figures& t = s.totals;
-  const auto bytes = static_cast<double>(t.bytes());
   auto row = [&](const char* a, const std::string& one, const char* b, const std::string& two) {
     text.line("  {:<12}{:>16}    {:<12}{:>16}", a, one, b, two);
   };
   row("requests", grouped(t.requests()), "seeks", grouped(t.device_seeks));
-  row("read", bytes_text(t.read_bytes), "mean run",
-      bytes_text(bytes / static_cast<double>(std::max<uint64_t>(1, t.device_seeks))));
+  row("read", bytes_text(t.read_bytes), "mean run", bytes_text(t.mean_run_bytes()));
   row("written", bytes_text(t.written_bytes), "within files", grouped(t.file_seeks));
   row("time", plain(duration_text(s.seconds()), options.unicode), "throughput",
-      s.seconds() > 0 ? rate_text(bytes / s.seconds()) : "-");
+      s.seconds() > 0 ? rate_text(s.bytes_per_s()) : "-");
   auto latency = [&](const char* what, const Latencies& latencies) {
     if (latencies.requests == 0 || latencies.max_ns == 0) return;  // no requests, or not known
     auto of = [&](uint64_t ns) {
@@ -108,6 +108,7 @@ void add_figures(Text& text, const TraceSummary& s, const TerminalOptions& optio
   };
   latency("reads", s.read_latencies);
   latency("writes", s.write_latencies);
+  latency("syncs", s.sync_latencies);
 }
 
 void add_picture(Text& text, const TraceSummary& s, const TerminalOptions& options) {
@@ -135,6 +136,7 @@ void add_curves(Text& text, const TraceSummary& s, const TerminalOptions& option
               plain(text_of(most), options.unicode));
   };
   auto rate = [](double bytes_per_second) { return rate_text(bytes_per_second); };
+  auto per_second = [](double count) { return grouped(static_cast<uint64_t>(count)) + "/s"; };
   curve(
       "reading", Join::mean, [&](const Timeline::Bin& bin) { return bin.read_bytes / seconds; },
       rate);
@@ -150,10 +152,14 @@ void add_curves(Text& text, const TraceSummary& s, const TerminalOptions& option
   curve(
       "seeks", Join::mean,
       [&](const Timeline::Bin& bin) { return static_cast<double>(bin.seeks) / seconds; },
-      [](double count) { return grouped(static_cast<uint64_t>(count)) + "/s"; });
+      per_second);
+  curve(
+      "syncs", Join::mean,
+      [&](const Timeline::Bin& bin) { return static_cast<double>(bin.syncs.requests) / seconds; },
+      per_second);
 }
 
-void add_runs(Text& text, const TraceSummary& s, const TerminalOptions& options) {
+void tell_runs(Text& text, const TraceSummary& s, const TerminalOptions& options) {
   const uint64_t most = *std::ranges::max_element(s.runs);
   text.line("");
   text.line("Lengths of runs, from one seek to the next");
@@ -169,24 +175,31 @@ void add_runs(Text& text, const TraceSummary& s, const TerminalOptions& options)
   }
 }
 
-template <class T>
-std::vector<T> busiest(std::vector<T> rows, size_t rows_max) {
-  std::ranges::stable_sort(rows, [](const T& a, const T& b) { return a.bytes() > b.bytes(); });
-  if (rows.size() > rows_max) rows.erase(rows.begin() + rows_max, rows.end());
-  return rows;
-}
-
+// Adds a table of files or processes: those with most time first, or with most bytes where `ns_of`
+// is nullptr.
 template <class T, class Name>
-void add_table(Text& text, const char* what, const std::vector<T>& all, size_t rows_max,
+void add_table(Text& text, const char* what, std::vector<T> rows, size_t rows_max,
+               const std::function<uint64_t(const T&)>& ns_of, const TerminalOptions& options,
                Name&& name_of_row) {
+  const auto weight = [&](const T& row) { return ns_of ? ns_of(row) : row.bytes(); };
+  std::ranges::stable_sort(rows, std::ranges::greater{}, weight);
+  const size_t more = rows.size() - std::min(rows.size(), rows_max);
+  rows.erase(rows.end() - static_cast<ptrdiff_t>(more), rows.end());
+  const auto bytes = [](uint64_t n) { return n == 0 ? "-" : bytes_text(n); };
+  const auto time = [&](const T& row) {
+    if (!ns_of) return std::string();
+    return fmt::format(
+        "{:>9}", plain(duration_text(static_cast<double>(ns_of(row)) * 1e-9), options.unicode));
+  };
   text.line("");
-  text.line("  {:>10} {:>10} {:>12} {:>12}  {}", "read", "written", "requests", "seeks", what);
-  for (const T& row : busiest(all, rows_max)) {
-    auto bytes = [](uint64_t n) { return n == 0 ? "-" : bytes_text(n); };
-    text.line("  {:>10} {:>10} {:>12} {:>12}  {}", bytes(row.read_bytes), bytes(row.written_bytes),
-              grouped(row.requests()), grouped(row.device_seeks), name_of_row(row));
+  text.line("  {}{:>9} {:>9} {:>10} {:>10}  {}", ns_of ? "     time" : "", "read", "written",
+            "requests", "seeks", what);
+  for (const T& row : rows) {
+    text.line("  {}{:>9} {:>9} {:>10} {:>10}  {}", time(row), bytes(row.read_bytes),
+              bytes(row.written_bytes), grouped(row.requests()), grouped(row.device_seeks),
+              name_of_row(row));
   }
-  if (all.size() > rows_max) text.line("  and {} more", grouped(all.size() - rows_max));
+  if (more > 0) text.line("  and {} more", grouped(more));
 }
 
 }  // namespace
@@ -229,28 +242,40 @@ TerminalOptions bounded(TerminalOptions options) {
 std::string terminal_report(const TraceSummary& s, const TerminalOptions& wanted) {
   const TerminalOptions options = bounded(wanted);
   Text text;
-  add_head(text, s, options);
+  tell_head(text, s, options);
+  text.line("");
+  if (!s.is_part) text.add(terminal_calls(s.conversion, options));
   if (s.totals.requests() == 0) {
-    text.line("  no request in this trace reads or writes a file{}",
-              s.under.empty() ? std::string()
-                              : " whose path begins with " + printable(s.under, 100) +
-                                    " (in a trace paths begin with /)");
+    std::string nothing = "no request in this trace reads or writes a file";
+    if (!s.under.empty()) nothing += " whose path begins with " + s.under;
+    if (!s.under.empty() && !s.under.starts_with('/'))
+      nothing += " (in a trace paths begin with /)";
+    add_sentences(text, "  ", nothing, options);
   } else {
-    add_figures(text, s, options);
+    tell_figures(text, s, options);
     add_picture(text, s, options);
     add_curves(text, s, options);
-    add_runs(text, s, options);
-    const size_t name_width = options.width > 76 ? options.width - 55 : 20;
-    add_table(text, "file", s.files, files_shown, [&](const FileFigures& row) {
-      return fitted(s.conversion.files[row.file].path, name_width, options.unicode);
-    });
+    tell_runs(text, s, options);
+    const size_t name_width = options.width > 76 ? options.width - 54 : 20;
+    const auto file_of = [&](const FileFigures& row) -> const trace::ConvertedFile& {
+      return s.conversion.files[row.file];
+    };
+    // Times are those of the whole trace.
+    std::function<uint64_t(const FileFigures&)> ns_of;
+    if (has_times(s.conversion) && !s.is_part)
+      ns_of = [&](const FileFigures& row) { return file_of(row).calls.all().ns; };
+    add_table<FileFigures>(text, "file", s.files, files_shown, ns_of, options,
+                           [&](const FileFigures& row) {
+                             return fitted(file_of(row).path, name_width, options.unicode);
+                           });
     if (s.processes.size() > 1) {
-      add_table(text, "process", s.processes, processes_shown,
-                [](const ProcessFigures& row) { return std::to_string(row.process); });
+      add_table<ProcessFigures>(
+          text, "process", s.processes, processes_shown, nullptr, options,
+          [](const ProcessFigures& row) { return std::to_string(row.process); });
     }
   }
   for (const std::string& caveat : s.conversion.caveats()) {
-    text.line("note: {}", plain(printable(caveat, 400), options.unicode));
+    add_sentences(text, "note: ", caveat, options);
   }
   return text.take();
 }

@@ -22,6 +22,10 @@ std::string terminal_report(const TraceSummary& summary, const TerminalOptions& 
 // time, the times of buckets, and how full the executor's buckets were.
 std::string terminal_report(const SortRun& sort, const TerminalOptions& options = {});
 
+// Returns the advice on a trace, and a table of its calls and their time; nothing of either if the
+// trace has none.
+std::string terminal_calls(const trace::Conversion& trace, const TerminalOptions& options = {});
+
 // Clamps the width to the range that reports support.
 TerminalOptions bounded(TerminalOptions options);
 

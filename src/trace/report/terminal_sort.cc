@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trace/report/sort_advice.h"
+#include "trace/report/advice.h"
 #include "trace/report/terminal.h"
 #include "trace/report/terminal_text.h"
 #include "trace/report/text.h"
@@ -37,8 +37,7 @@ std::string shown(Unit unit, std::optional<double> value, const TerminalOptions&
   return plain(value_text(unit, value), options.unicode);
 }
 
-void add_rows(Text& text, const SortRun& sort, const TerminalOptions& options) {
-  text.line("");
+void tell_rows(Text& text, const SortRun& sort, const TerminalOptions& options) {
   text.line("  {:<40}{:>14}{:>14}", "", "predicted", "measured");
   for (const SortRun::Row& row : sort.rows) {
     text.line("  {:<40}{:>14}{:>14}", fitted(row.what, 40, options.unicode),
@@ -46,7 +45,7 @@ void add_rows(Text& text, const SortRun& sort, const TerminalOptions& options) {
   }
 }
 
-void add_phases(Text& text, const SortRun& sort, const TerminalOptions& options) {
+void tell_phases(Text& text, const SortRun& sort, const TerminalOptions& options) {
   if (sort.phases.empty()) return;
   text.line("");
   text.line("  {:<26}{:>10}{:>10}{:>10}{:>11}{:>10}", "phase", "time", "read", "written", "seeks",
@@ -63,36 +62,7 @@ void add_phases(Text& text, const SortRun& sort, const TerminalOptions& options)
   }
 }
 
-// Adds a sentence, broken into lines. The first line begins with `first`, and the others are
-// indented to match.
-void add_sentence(Text& text, std::string_view first, const std::string& sentence,
-                  const TerminalOptions& options) {
-  const std::string indent(first.size(), ' ');
-  std::string line(first), words = plain(printable(sentence, 500), options.unicode);
-  for (size_t at = 0; at < words.size();) {
-    const size_t end = std::min(words.find(' ', at), words.size());
-    if (line.size() > indent.size() && line.size() + end - at >= options.width) {
-      text.line("{}", line);
-      line = indent;
-    }
-    line.append(line.size() > indent.size() ? " " : "").append(words, at, end - at);
-    at = end + 1;
-  }
-  text.line("{}", line);
-}
-
-void add_advice(Text& text, const SortRun& sort, const TerminalOptions& options) {
-  const std::vector<Advice> all = advice_on(sort);
-  if (all.empty()) return;
-  text.line("");
-  text.line("What to do");
-  for (const Advice& advice : all) {
-    add_sentence(text, "  - ", advice.what + ": " + advice.how, options);
-    add_sentence(text, "    ", advice.why, options);
-  }
-}
-
-void add_memory(Text& text, const Occupancy& occupancy, const TerminalOptions& options) {
+void tell_memory(Text& text, const Occupancy& occupancy, const TerminalOptions& options) {
   const TimeSpan span = time_span(occupancy);
   double most = static_cast<double>(occupancy.memory_bytes);
   for (const std::vector<double>& bytes : occupancy.stage_bytes) {
@@ -132,13 +102,12 @@ const Occupancy::Bucket* bucket_of_line(const Occupancy& occupancy, size_t line,
 
 // Adds lines of letters. A line stands for a part of the output, a column for a time, and the letter
 // for the stage of that part's bucket.
-void add_buckets(Text& text, const Occupancy& occupancy, const TerminalOptions& options) {
+void tell_buckets(Text& text, const Occupancy& occupancy, const TerminalOptions& options) {
   const TimeSpan span = time_span(occupancy);
   const auto end_bytes = static_cast<double>(output_end_bytes(occupancy));
   if (occupancy.buckets.empty() || end_bytes <= 0 || !(span.end_s > span.begin_s)) return;
   text.line("");
-  text.line("{} bucket{}: time to the right, the output upwards", grouped(occupancy.buckets_seen),
-            occupancy.buckets_seen == 1 ? "" : "s");
+  text.line("{}: time to the right, the output upwards", counted(occupancy.buckets_seen, "bucket"));
   text.line("  (r being read, . waiting for a sorter, s being sorted, w being written)");
   const char* wall = options.unicode ? "│" : "|";
   const size_t width = options.width - 4;
@@ -163,8 +132,8 @@ void add_buckets(Text& text, const Occupancy& occupancy, const TerminalOptions& 
   }
 }
 
-void add_staircases(Text& text, const std::vector<external::Staircase>& staircases,
-                    const TerminalOptions& options) {
+void tell_staircases(Text& text, const std::vector<external::Staircase>& staircases,
+                     const TerminalOptions& options) {
   bool any = false;
   for (const external::Staircase& stairs : staircases) {
     double most = 0;
@@ -202,12 +171,13 @@ std::string terminal_report(const SortRun& sort, const TerminalOptions& wanted) 
   if (!how.empty()) text.line("  {}", fitted(how, options.width - 2, options.unicode));
   if (!sort.emulated.empty())
     text.line("  on an {}", fitted(sort.emulated, options.width - 8, options.unicode));
-  add_advice(text, sort, options);
-  add_rows(text, sort, options);
-  add_phases(text, sort, options);
-  add_memory(text, sort.occupancy, options);
-  add_buckets(text, sort.occupancy, options);
-  add_staircases(text, sort.staircases, options);
+  text.line("");
+  add_advice(text, advice_on(sort), options);
+  tell_rows(text, sort, options);
+  tell_phases(text, sort, options);
+  tell_memory(text, sort.occupancy, options);
+  tell_buckets(text, sort.occupancy, options);
+  tell_staircases(text, sort.staircases, options);
   return text.take();
 }
 

@@ -4,12 +4,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "base/wrapped.h"
+#include "trace/report/advice.h"
+#include "trace/report/terminal.h"
 #include "trace/report/text.h"
 
 namespace penstock::report {
@@ -23,6 +26,7 @@ class Text {
     text_ += line;
     text_ += '\n';
   }
+  void add(std::string_view lines) { text_ += lines; }
   std::string take() { return std::move(text_); }
 
  private:
@@ -51,11 +55,30 @@ inline std::string plain(std::string text, bool unicode) {
 // printable() does not count the mark of the gap, which takes one column, or three without UTF-8.
 inline std::string fitted(std::string_view name, size_t columns_max, bool unicode) {
   std::string whole = plain(printable(name, name.npos), unicode);
-  const auto columns = static_cast<size_t>(std::ranges::count_if(
-      whole, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-  if (columns <= columns_max) return whole;
+  if (columns_of(whole) <= columns_max) return whole;
   return unicode ? printable(name, columns_max - 1)
                  : plain(printable(whole, columns_max - 3), false);
+}
+
+// Adds sentences, broken into lines. The first line begins with `first`, and the others are indented
+// to match.
+inline void add_sentences(Text& text, std::string_view first, const std::string& sentences,
+                          const TerminalOptions& options) {
+  text.line("{}{}", first,
+            wrapped(plain(printable(sentences, 2000), options.unicode), first.size(), first.size(),
+                    options.width));
+}
+
+// Adds a list of advice under its heading; nothing if it is empty.
+inline void add_advice(Text& text, const std::vector<Advice>& all, const TerminalOptions& options) {
+  if (all.empty()) return;
+  text.line("What to do");
+  for (const Advice& advice : all) {
+    add_sentences(text, "  - ", advice.what + (advice.how.empty() ? "" : ": " + advice.how),
+                  options);
+    add_sentences(text, "    ", advice.why, options);
+  }
+  text.line("");
 }
 
 }  // namespace penstock::report

@@ -14,6 +14,7 @@
 namespace penstock::report {
 
 using penstock::bytes_text;
+using penstock::counted;
 using penstock::duration_text;
 using penstock::grouped;
 using penstock::printable;

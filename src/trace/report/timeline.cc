@@ -58,6 +58,11 @@ void Timeline::add(const trace::Request& request) {
   const auto first_bin = static_cast<size_t>(std::min(start, last));
   const auto last_bin = static_cast<size_t>(std::min(end, last));
 
+  Histograms& histograms = histograms_[first_bin];
+  if (request.is_sync()) {
+    histograms.syncs.add(request.latency_ns);
+    return;
+  }
   const bool is_read = request.access == trace::Access::read;
   auto add_bytes = [&](size_t bin, double bytes) {
     (is_read ? bins_[bin].read_bytes : bins_[bin].written_bytes) += bytes;
@@ -72,7 +77,6 @@ void Timeline::add(const trace::Request& request) {
     add_bytes(last_bin, bytes_per_bin * (end - static_cast<double>(last_bin)));
   }
   bins_[first_bin].seeks += request.device_seek;
-  Histograms& histograms = histograms_[first_bin];
   (is_read ? histograms.reads : histograms.writes).add(request.latency_ns);
 }
 
@@ -80,6 +84,7 @@ void Timeline::finish() {
   for (size_t bin = 0; bin < bins_.size(); ++bin) {
     bins_[bin].reads = histograms_[bin].reads.latencies();
     bins_[bin].writes = histograms_[bin].writes.latencies();
+    bins_[bin].syncs = histograms_[bin].syncs.latencies();
   }
   histograms_ = {};
 }

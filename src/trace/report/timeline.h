@@ -1,13 +1,14 @@
 #pragma once
 
-// A trace over time: throughput, latencies and seeks in a fixed number of equal intervals (bins).
+// A trace over time: throughput, latencies, seeks and syncs in a fixed number of equal intervals
+// (bins).
 //
 // Bytes are spread evenly over the time from a call's start to its end, so that one long call is a
 // plateau and not a spike. Latencies and seeks belong to the bin in which the call started. For
 // percentiles each bin has a histogram of eight buckets per power of two: a percentile is off by
 // 6 % at most, the largest latency is exact.
 //
-// Memory: some 4 KiB per bin. Time: constant per request, and per bin that a call spans.
+// Memory: some 6 KiB per bin. Time: constant per request, and per bin that a call spans.
 
 #include <array>
 #include <cstdint>
@@ -46,11 +47,12 @@ class Timeline {
   struct Bin {
     double read_bytes = 0, written_bytes = 0;
     uint64_t seeks = 0;  // requests with device_seek
-    Latencies reads, writes;
+    Latencies reads, writes, syncs;
   };
 
   Timeline() = default;
-  // Makes a time line for requests that start and end in [start_ns, end_ns].
+  // Makes a time line for requests and syncs that start and end in [start_ns, end_ns]. Others are in
+  // its first or last bin.
   Timeline(uint64_t start_ns, uint64_t end_ns, size_t bins);
   void add(const trace::Request& request);
   void finish();  // computes the bins' latencies
@@ -61,7 +63,7 @@ class Timeline {
 
  private:
   struct Histograms {
-    LatencyHistogram reads, writes;
+    LatencyHistogram reads, writes, syncs;
   };
   uint64_t start_ns_ = 0;
   double bin_ns_ = 1;

@@ -580,6 +580,8 @@ pub struct penstock_group_files_options {
     pub top: u64,
     pub columns: *const *const core::ffi::c_char,
     pub columns_count: usize,
+    pub results: *const *const core::ffi::c_char,
+    pub results_count: usize,
 }
 extern "C" {
     pub fn penstock_group_files(
@@ -617,6 +619,7 @@ pub struct penstock_join_lines_options {
     pub left_alone: core::ffi::c_int,
     pub right_alone: core::ffi::c_int,
     pub inputs_sorted: core::ffi::c_int,
+    pub first_only: core::ffi::c_int,
 }
 extern "C" {
     pub fn penstock_join_lines(

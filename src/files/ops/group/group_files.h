@@ -14,6 +14,9 @@ struct GroupFilesOptions {
   Aggregates aggregates;
   GroupLinesOptions lines = {};
   bool sorted = false;  // writes results in the order of their keys, otherwise in any order
+  // Writes results in the order of the first items of their keys. REQUIRES: `lines.positions`, no
+  // aggregated columns, not `sorted`, no `top`.
+  bool in_order = false;
   // Writes only so many results with the highest counts, by count, descending, then by key.
   // REQUIRES: a count.
   std::optional<uint64_t> top = {};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -108,6 +109,29 @@ Status GroupMerge::add(GroupTable& table, bowtie::Streams& streams) {
   return {};
 }
 
+Status GroupMerge::add_by_position(GroupTable& table, bowtie::OutputStream& output) {
+  if (table.size() == 0) return {};
+  SpillExtent extent{.file = file_,
+                     .offset = extents_.empty() ? 0 : extents_.back().end(),
+                     .partials = table.size()};
+  std::string row;
+  auto status = table.for_each([&](std::string_view partial) -> Status {
+    const std::string_view position = layout_.lines()->position_of_partial(partial);
+    row.assign(RowHead::bytes, '\0');
+    row.append(position).append(partial);
+    if (row.size() > std::numeric_limits<uint32_t>::max())
+      return failure(ErrorCode::unsupported, "group a line of more than 4 GiB", "group");
+    RowHead{static_cast<uint32_t>(row.size()), static_cast<uint32_t>(position.size())}.store(
+        row.data());
+    extent.bytes += row.size();
+    return append(output, row);
+  });
+  if (!status) return status;
+  passes_.run().count_temporary_bytes(extent.bytes);
+  extents_.push_back(std::move(extent));
+  return {};
+}
+
 Status GroupMerge::append(bowtie::OutputStream& output, std::string_view partial) {
   if (partial.size() > mergeable_bytes_)
     return failure(ErrorCode::out_of_memory,
@@ -119,7 +143,8 @@ Status GroupMerge::append(bowtie::OutputStream& output, std::string_view partial
 
 // ---- Merge.
 
-Result<uint32_t> GroupMerge::merge(const bowtie::Output& output, const Write& write) {
+Result<uint32_t> GroupMerge::merge(const bowtie::Output& output, const Write& write,
+                                   const End& end) {
   file_.reset();  // the extents hold it
   const size_t fan_in =
       std::max(passes_.streams_max(passes_.run().usable_bytes()), merge_streams_min) - 1;
@@ -129,7 +154,7 @@ Result<uint32_t> GroupMerge::merge(const bowtie::Output& output, const Write& wr
     if (!merged) return std::unexpected(merged.error());
     extents_ = std::move(*merged);
   }
-  auto status = merge_some(extents_, output, write);
+  auto status = merge_some(extents_, output, write, end);
   return status ? Result<uint32_t>(levels) : std::unexpected(status.error());
 }
 
@@ -144,7 +169,8 @@ Result<std::vector<SpillExtent>> GroupMerge::merge_level(size_t fan_in) {
     auto status = merge_some(
         some,
         {.file = file->get(), .offset = one.end(), .bytes_max = bowtie::outputs_address_bytes()},
-        [this](auto& to, auto partial) { return append(to, partial); });
+        [this](auto& to, auto partial) { return append(to, partial); },
+        [](auto&) { return Status{}; });
     if (!status) return std::unexpected(status.error());
     one.offset = one.end();
     one.bytes = passes_.run().output_bytes();
@@ -155,11 +181,15 @@ Result<std::vector<SpillExtent>> GroupMerge::merge_level(size_t fan_in) {
 }
 
 Status GroupMerge::merge_some(std::span<const SpillExtent> some, const bowtie::Output& output,
-                              const Write& write) {
+                              const Write& write, const End& end) {
   std::vector<bowtie::Input> inputs;
   for (const SpillExtent& extent : some) inputs.push_back(extent.input());
   return passes_.pass(
-      inputs, {output}, [&](bowtie::Streams& streams) { return merge_streams(streams, write); },
+      inputs, {output},
+      [&](bowtie::Streams& streams) {
+        auto status = merge_streams(streams, write);
+        return status ? end(streams.output(0)) : status;
+      },
       {.memory_bytes = passes_.run().usable_bytes(), .inputs_in_turn = false, .phase = "merge"});
 }
 

@@ -60,6 +60,11 @@ class GroupPasses {
   uint64_t longest_partial_bytes_ = 0;
 };
 
+// The partial in a row of GroupMerge::add_by_position().
+inline std::string_view partial_behind(std::string_view row) {
+  return row.substr(RowHead::bytes + RowHead::at(row.data()).key_bytes);
+}
+
 // The extents and their merge. Thread safety: one thread.
 class GroupMerge {
  public:
@@ -73,17 +78,22 @@ class GroupMerge {
   // out_of_memory if the pass or a merge cannot hold a group.
   Status add(GroupTable& table, bowtie::Streams& streams);
 
+  // Appends the table, whose partials come by position, as an extent of rows: the key of each is the
+  // position, its payload the partial.
+  Status add_by_position(GroupTable& table, bowtie::OutputStream& output);
+
   size_t extents() const { return extents_.size(); }
-  // Merges all extents; calls write(output, partial) for each group, in order. Returns the number
-  // of levels. REQUIRES: there are extents, and the memory of the table is free.
+  // Merges all extents; calls write(output, partial) for each group, in order, then end(output).
+  // Returns the number of levels. REQUIRES: there are extents, and the memory of the table is free.
   using Write = std::function<Status(bowtie::OutputStream& output, std::string_view partial)>;
-  Result<uint32_t> merge(const bowtie::Output& output, const Write& write);
+  using End = std::function<Status(bowtie::OutputStream& output)>;
+  Result<uint32_t> merge(const bowtie::Output& output, const Write& write, const End& end);
 
  private:
   Status append(bowtie::OutputStream& output, std::string_view partial);
   Result<std::vector<SpillExtent>> merge_level(size_t fan_in);
   Status merge_some(std::span<const SpillExtent> some, const bowtie::Output& output,
-                    const Write& write);
+                    const Write& write, const End& end);
   Status merge_streams(bowtie::Streams& streams, const Write& write) const;
 
   GroupPasses& passes_;

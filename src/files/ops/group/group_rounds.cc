@@ -27,7 +27,7 @@ Crew::Crew(unsigned threads) {
   threads_.reserve(threads);
   for (unsigned i = 1; i < threads; ++i) {
     std::jthread thread;
-    if (!start_thread(thread, [this] { work(); })) break;
+    if (!try_start_thread(thread, [this] { work(); })) break;
     threads_.push_back(std::move(thread));
   }
 }
@@ -86,14 +86,14 @@ Status Crew::finish() {
 RoundPiece::RoundPiece(const GroupLayout& layout, size_t shares, size_t items_max)
     : items_max_(items_max),
       rows_(items::RowIndex::of(layout.item_format(), layout.columns())),
-      batch_(shares, items_max, items_max * made_key_bytes) {
+      batch_(shares, items_max * layout.entries(), items_max * layout.entries() * made_key_bytes) {
   if (!layout.item_format().fixed()) lines_.reserve(items_max);
 }
 
 uint64_t RoundPiece::item_bytes(const GroupLayout& layout, size_t shares) {
   // (A vector that grows has up to twice its places.)
   return sizeof(std::string_view) + 2 * layout.columns().size() * sizeof(items::FieldPlace) +
-         shares * sizeof(KeyedItem) + made_key_bytes;
+         layout.entries() * (shares * sizeof(KeyedItem) + made_key_bytes);
 }
 
 void RoundPiece::clear() {
@@ -115,7 +115,7 @@ void RoundPiece::read(const GroupLayout& layout, const std::byte* begin, const s
   const std::byte* at = begin;
   while (at < end && lines_.size() < items_max_) {
     const size_t bytes = rows_ ? rows_->add(at, end, false) : items::item_bytes_at(format, at, end);
-    if (bytes == 0) break;
+    if (bytes == 0 || (!rows_ && items::fault_of(format, items::text_at(at, bytes)))) break;
     lines_.push_back(items::text_at(at, bytes));
     at += bytes;
   }

@@ -79,16 +79,19 @@ bool is_integer(items::Type type) {
 
 Result<GroupLayout> GroupLayout::make(const items::Format& format, const Aggregates& aggregates,
                                       const GroupLinesOptions& lines) {
-  const bool summing = aggregates.sum || aggregates.min || aggregates.max;
+  const bool summing = aggregates.sum || aggregates.min || aggregates.max || !lines.results.empty();
   if (!aggregates.count && !summing && !aggregates.distinct)
     return misuse("group without an aggregate", "group",
-                  "--count, --sum, --min, --max, --distinct");
-  if (aggregates.distinct && (aggregates.count || summing))
+                  format.fixed() ? "--count, --sum, --min, --max, --distinct"
+                                 : "--count, --sum=COLUMN, --mean=COLUMN, --distinct");
+  if (aggregates.distinct && ((aggregates.count && !aggregates.like_uniq) || summing))
     return misuse("keep items whole and aggregate them", "--distinct", "--distinct alone");
   GroupLayout layout;
   layout.item_ = format;
   layout.aggregates_ = aggregates;
   layout.partial_ = layout.result_ = format;
+  if (format.fixed() && aggregates.kept != GroupsKept::all)
+    return misuse("keep groups of binary items by their number", "kept", "lines");
   if (!format.fixed()) {
     auto made = GroupLines::make(format, aggregates, lines);
     if (!made) return std::unexpected(made.error());
@@ -218,9 +221,9 @@ Result<bool> GroupLayout::combine(char* partial, const Values& values) const {
   return true;
 }
 
-Status GroupLayout::make_partial(const bowtie::Items& items, size_t i, std::string_view key,
-                                 std::string& to) const {
-  if (lines_) return lines_->make_partial(items, i, key, to);
+Status GroupLayout::make_partial(const bowtie::Items& items, size_t i, size_t entry,
+                                 std::string_view key, std::string& to) const {
+  if (lines_) return lines_->make_partial(items, i, entry, key, to);
   if (aggregates_.distinct) {
     to.assign(items[i]);
     return {};
@@ -251,8 +254,9 @@ Status GroupLayout::join(std::string& partial, std::string_view other) const {
   return added ? Status{} : std::unexpected(added.error());
 }
 
-Status GroupLayout::append_result(std::string_view partial, std::string& to) const {
-  if (lines_) return lines_->append_result(partial, to);
+Status GroupLayout::append_result(std::string_view partial, std::string& to,
+                                  std::span<const std::string> of_values) const {
+  if (lines_) return lines_->append_result(partial, to, of_values);
   if (!aggregates_.sum || !sum_is_wide()) {
     to.append(partial);
     return {};
@@ -315,14 +319,19 @@ size_t KeyedBatch::assign(const GroupLayout& layout, const bowtie::Items& items,
   clear();
   items_ = items;
   kind_ = kind;
+  const size_t entries = kind == Kind::partial ? 1 : layout.entries();
   size_t i = first;
   for (; i < items.size() && room_.bytes() < key_bytes_max_; ++i) {
-    KeyedItem one{.item = static_cast<uint32_t>(i)};
-    one.key = kind == Kind::partial ? layout.key_of_partial(items[i])
-                                    : layout.key_of_item(items, i, made_);
-    if (one.key.data() == made_.data()) one.key = room_.copy(one.key);
-    one.hash = mix64(number_of(one.key) ^ table_salt);
-    shares_[share_of(one.hash, shares_.size())].push_back(one);
+    for (size_t entry = 0; entry < entries; ++entry) {
+      const auto key = kind == Kind::partial ? layout.key_of_partial(items[i])
+                                             : layout.key_of_item(items, i, entry, scratch_);
+      if (!key) continue;
+      KeyedItem one{
+          .key = *key, .item = static_cast<uint32_t>(i), .entry = static_cast<uint32_t>(entry)};
+      if (one.key.data() == scratch_.key.data()) one.key = room_.copy(one.key);
+      one.hash = mix64(number_of(one.key) ^ table_salt);
+      shares_[share_of(one.hash, shares_.size())].push_back(one);
+    }
   }
   return i - first;
 }
@@ -330,7 +339,7 @@ size_t KeyedBatch::assign(const GroupLayout& layout, const bowtie::Items& items,
 Result<std::string_view> KeyedBatch::partial_of(const GroupLayout& layout, const KeyedItem& item,
                                                 std::string& room) const {
   if (kind_ == Kind::partial) return items_[item.item];
-  if (auto made = layout.make_partial(items_, item.item, item.key, room); !made)
+  if (auto made = layout.make_partial(items_, item.item, item.entry, item.key, room); !made)
     return std::unexpected(made.error());
   return room;
 }
@@ -592,6 +601,7 @@ Result<GroupTable::Share::Added> GroupTable::Share::add_one(const KeyedBatch& ba
   if (!partial) return std::unexpected(partial.error());
   if (!append(*partial, item.hash, slot)) return Added::full;
   ++size_;
+  count_empty_values(batch);
   return Added::yes;
 }
 
@@ -603,7 +613,10 @@ Result<GroupTable::Share::Added> GroupTable::Share::combine(const KeyedBatch& ba
                            ? layout_.add_partial(partial, batch.items()[item.item])
                            : layout_.add_item(partial, batch.items(), item.item);
     if (!added) return std::unexpected(added.error());
-    if (*added) return Added::yes;
+    if (*added) {
+      count_empty_values(batch);
+      return Added::yes;
+    }
     layout_.lines()->widen(partial_at(place_at(slot)), made_);
     if (!append(made_, item.hash, slot)) return Added::full;
     RowHead{RowHead::at(partial).row_bytes, dead_key_bytes}.store(partial);

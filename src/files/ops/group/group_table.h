@@ -42,6 +42,8 @@ class GroupLayout {
   GroupLayout clone() const;
 
   const items::Format& item_format() const { return item_; }
+  // Sets the number of fields that each row must have, when the header is known.
+  void set_row_fields(size_t fields) { item_.row_fields = fields; }
   const items::Format& partial_format() const { return partial_; }
   // A result: the key, and 8 bytes each for count, sum, min and max in this order; a line if the
   // items are lines.
@@ -51,10 +53,14 @@ class GroupLayout {
 
   // The columns that rows of CSV need to be indexed by (bowtie::BatchReader).
   std::vector<size_t> columns() const { return lines_ ? lines_->columns() : std::vector<size_t>(); }
-  // The key of item `i`: a part of the item, or made in `room`.
-  std::string_view key_of_item(const bowtie::Items& items, size_t i, std::string& room) const {
-    return lines_ ? lines_->key_of_item(items, i, room)
-                  : items[i].substr(item_.key_offset, item_.key_bytes);
+  // The partials that an item becomes: one, or more with values (group_values.h).
+  size_t entries() const { return lines_ ? lines_->entries() : 1; }
+  // The key of an entry of item `i`: a part of the item, or made in `scratch`; empty if there is
+  // none.
+  std::optional<std::string_view> key_of_item(const bowtie::Items& items, size_t i, size_t entry,
+                                              KeyScratch& scratch) const {
+    if (lines_) return lines_->key_of_item(items, i, entry, scratch);
+    return items[i].substr(item_.key_offset, item_.key_bytes);
   }
   std::string_view key_of_partial(std::string_view partial) const {
     return items::key_of(partial_, partial);
@@ -64,21 +70,25 @@ class GroupLayout {
   uint64_t usual_bytes() const;
   // REQUIRES: there is a count.
   uint64_t count_of_partial(std::string_view partial) const;
+  // Returns whether a complete group has a result.
+  bool is_kept(std::string_view partial) const { return !lines_ || lines_->is_kept(partial); }
   // A number whose order is the order of the keys; ties are decided by the bytes. Numbers have no
   // ties.
   uint64_t prefix_of_key(std::string_view key) const;
 
-  // Writes the partial of item `i` to `to`. Errors of this, add_item(), add_partial() and join(): a
-  // sum of unsigned values does not fit 8 bytes; those of GroupLines.
-  Status make_partial(const bowtie::Items& items, size_t i, std::string_view key,
+  // Writes the partial of an entry of item `i` to `to`. Errors of this, add_item(), add_partial()
+  // and join(): a sum of unsigned values does not fit 8 bytes; those of GroupLines.
+  Status make_partial(const bowtie::Items& items, size_t i, size_t entry, std::string_view key,
                       std::string& to) const;
   // Adds an item, or a partial, of the same key. Returns false and changes nothing if the partial
   // is too narrow (GroupLines::widen()).
   Result<bool> add_item(char* partial, const bowtie::Items& items, size_t i) const;
   Result<bool> add_partial(char* partial, std::string_view other) const;
   Status join(std::string& partial, std::string_view other) const;
-  // Appends the result of a complete partial. Errors: a sum does not fit 8 bytes.
-  Status append_result(std::string_view partial, std::string& to) const;
+  // Appends the result of a complete partial. `of_values`: the results that its values make.
+  // Errors: a sum does not fit 8 bytes; those of GroupLines.
+  Status append_result(std::string_view partial, std::string& to,
+                       std::span<const std::string> of_values = {}) const;
 
  private:
   // The aggregates of a key. The sum has room for 64-bit values of either sign.
@@ -113,7 +123,8 @@ uint32_t bucket_of(std::string_view key, uint32_t level, uint32_t buckets);
 struct KeyedItem {
   std::string_view key;
   uint64_t hash = 0;
-  uint32_t item = 0;  // its number in the batch
+  uint32_t item = 0;   // its number in the batch
+  uint32_t entry = 0;  // the number of the partial among those of the item
 };
 
 // Copies of keys, which keep their addresses until clear(). Thread safety: one thread.
@@ -165,7 +176,7 @@ class KeyedBatch {
   Kind kind_ = Kind::item;
   std::vector<std::vector<KeyedItem>> shares_;
   uint64_t key_bytes_max_;
-  std::string made_;
+  KeyScratch scratch_;
   KeyRoom room_;
 };
 
@@ -202,6 +213,9 @@ class GroupTable {
     // returns. Errors: those of the layout.
     Status add(const KeyedBatch& batch, size_t& at);
     uint64_t size() const { return size_; }
+    // The fields without a value in the items that were added; clear() keeps the number.
+    uint64_t empty_values() const { return empty_values_; }
+    void reset_empty_values() { empty_values_ = 0; }
     // The layout, with a state that is this share's alone if there are several.
     const GroupLayout& layout() const { return layout_; }
 
@@ -248,6 +262,11 @@ class GroupTable {
     // Writes a partial behind the others, and its place to the slot. Returns false if it has no
     // room.
     bool append(std::string_view partial, uint64_t hash, uint64_t slot);
+    // Counts those of the item that was just added.
+    void count_empty_values(const KeyedBatch& batch) {
+      if (layout_.lines() != nullptr && batch.kind() == KeyedBatch::Kind::item)
+        empty_values_ += layout_.lines()->empty_values();
+    }
     void clear();
 
     GroupLayout layout_;
@@ -258,6 +277,7 @@ class GroupTable {
     Data* data_;
     std::byte* partials_;
     uint64_t size_ = 0;
+    uint64_t empty_values_ = 0;
     uint64_t at_ = 0, end_ = 0;  // free range of the present chunk
     std::vector<Chunk> chunks_;
     std::string made_;
@@ -277,6 +297,7 @@ class GroupTable {
 
   size_t shares() const { return shares_.size(); }
   Share& share(size_t number) { return shares_[number]; }
+  const Share& share(size_t number) const { return shares_[number]; }
 
   uint64_t size() const;
   void clear();

@@ -1,10 +1,10 @@
 #include "files/ops/join/join_files.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
+#include "base/amounts.h"
+#include "base/misuse.h"
 #include "files/bowtie/addresses.h"
 #include "files/ops/join/join_sides.h"
 #include "files/run/file_run.h"
@@ -27,7 +27,7 @@ class ItemWriter final : public JoinWriter {
   ItemWriter(const items::Format& left, OutputStream& output, uint64_t* items)
       : left_(left), output_(output), items_(items) {}
 
-  std::string_view piece_of_right(const JoinSide& right) override {
+  std::string_view piece_of(const JoinSide& right) override {
     if (!right.format().fixed()) return {};
     const std::string_view item = right.item();
     const std::string_view key = key_of(right.format(), item);
@@ -36,7 +36,8 @@ class ItemWriter final : public JoinWriter {
     return rest_;
   }
 
-  Status pair(std::string_view left, std::string_view right) override {
+  Status write(JoinRow row) override {
+    const std::string_view left = *row[0], right = *row[1];
     const bool lacks_newline = items::lacks_line_end(left_, left);
     const size_t bytes = left.size() + lacks_newline + right.size();
     const std::span<std::byte> room = output_.room(bytes);
@@ -86,23 +87,22 @@ bowtie::Computation merge_join(const items::Format& left, const items::Format& r
       return failure(ErrorCode::invalid_argument, "join other than two inputs to one output",
                      "join");
     }
-    JoinSide left_side(streams, 0, left, descending);
-    JoinSide right_side(streams, 1, right, descending);
-    for (JoinSide* side : {&left_side, &right_side}) {
-      if (auto status = side->start(); !status) return status;
+    std::vector<JoinSide> sides;
+    sides.emplace_back(streams, 0, left, descending);
+    sides.emplace_back(streams, 1, right, descending);
+    for (JoinSide& side : sides) {
+      if (auto status = side.start(); !status) return status;
     }
     ItemWriter writer(left, streams.output(0), items);
     // Numbers and records have one size; of lines nothing is held.
-    return join_sides(left_side, right_side, writer,
-                      {.bytes_max = group_bytes_max, .equal_sizes = true});
+    return join_sides(sides, writer, {}, {.bytes_max = group_bytes_max, .equal_sizes = true});
   };
 }
 
 Result<JoinFilesStats> join_files(const JoinFilesOptions& options) {
   const FilesOptions& files = options.files;
   if (input_count(files) != 2) {
-    return failure(ErrorCode::invalid_argument, fmt::format("join {} files", input_count(files)),
-                   "join", "two files");
+    return misuse("join " + counted(input_count(files), "file"), "join", "two files");
   }
   auto joined = joined_format(files.format, options.right);
   if (!joined) return std::unexpected(joined.error());

@@ -20,6 +20,7 @@ class HeldGroup {
     count_ = 0;
     data_.clear();
   }
+  bool empty() const { return count_ == 0; }
   bool has_room(std::string_view piece) const {
     return data_.size() + bytes_before() + piece.size() <= room_.bytes_max;
   }
@@ -61,102 +62,141 @@ class HeldGroup {
 
 class Join {
  public:
-  Join(JoinSide& left, JoinSide& right, JoinWriter& writer, const JoinRoom& room)
-      : left_(left), right_(right), writer_(writer), held_left_(room), held_right_(room) {}
+  Join(std::vector<JoinSide>& sides, JoinWriter& writer, const JoinKinds& kinds,
+       const JoinRoom& room)
+      : sides_(sides), writer_(writer), kinds_(kinds), row_(sides.size()) {
+    for (size_t i = 0; i < sides.size(); ++i) held_.emplace_back(room);
+  }
 
   Status run() {
-    while (!left_.done() && !right_.done()) {
-      const int order = compare();
-      Status status = order < 0 ? pass(0, left_) : order > 0 ? pass(1, right_) : join_key();
+    for (;;) {
+      size_t least = 0;
+      size_t present = 0;  // sides with the least key
+      for (size_t i = 0; i < sides_.size(); ++i) {
+        if (sides_[i].done()) continue;
+        const int order = present == 0 ? -1 : compare(sides_[i], sides_[least]);
+        if (order < 0) {
+          least = i;
+          present = 1;
+        } else if (order == 0) {
+          ++present;
+        }
+      }
+      if (present == 0) return {};
+      Status status = present == 1 ? pass_alone(least) : join_key(sides_[least], present);
       if (!status) return status;
     }
-    while (!left_.done()) {
-      if (auto status = pass(0, left_); !status) return status;
-    }
-    while (!right_.done()) {
-      if (auto status = pass(1, right_); !status) return status;
-    }
-    return {};
   }
 
  private:
-  int compare() const {
-    if (left_.prefix() != right_.prefix()) return left_.prefix() < right_.prefix() ? -1 : 1;
-    return left_.order().compare_keys(left_.key(), right_.key());
+  static int compare(const JoinSide& a, const JoinSide& b) {
+    if (a.prefix() != b.prefix()) return a.prefix() < b.prefix() ? -1 : 1;
+    return a.order().compare_keys(a.key(), b.key());
   }
   bool at_key(const JoinSide& side) const {
     return !side.done() && side.prefix() == prefix_ && side.key() == key_;
   }
-
-  Status pass(int number, JoinSide& side) {
-    if (writer_.wants_alone(number)) {
-      if (auto status = writer_.alone(number, side.item()); !status) return status;
-    }
-    return side.next();
+  bool wants(bool has_first, size_t present) const {
+    return kinds_.wants(has_first, present, sides_.size());
+  }
+  std::string_view piece(size_t side) {
+    return side == 0 ? sides_[0].item() : writer_.piece_of(sides_[side]);
   }
 
-  Status pair_with_held_right(std::string_view left) {
-    return held_right_.for_each([&](std::string_view right) { return writer_.pair(left, right); });
+  Status pass_alone(size_t side) {
+    if (wants(side == 0, 1)) {
+      std::ranges::fill(row_, std::nullopt);
+      row_[side] = piece(side);
+      if (auto status = writer_.write(row_); !status) return status;
+    }
+    return sides_[side].next();
   }
 
-  Status join_key() {
-    prefix_ = left_.prefix();
-    key_ = left_.key();
-    if (!writer_.wants_pairs()) return pass_key();
-    held_right_.clear();
-    std::string_view piece;
-    while (at_key(right_) && held_right_.has_room(piece = writer_.piece_of_right(right_))) {
-      held_right_.add(piece);
-      if (auto status = right_.next(); !status) return status;
+  Status join_key(const JoinSide& least, size_t present) {
+    prefix_ = least.prefix();
+    key_ = least.key();
+    if (!wants(at_key(sides_[0]), present)) return pass_key();
+    if (kinds_.first_only) return pass_first();
+    size_t passing = 0;
+    while (!at_key(sides_[passing])) ++passing;
+    const size_t first = passing;
+    for (size_t i = sides_.size(); i-- > 0;) {
+      held_[i].clear();
+      if (i == first && passing == first) continue;
+      auto fits = hold(i);
+      if (!fits) return std::unexpected(fits.error());
+      if (*fits) continue;
+      if (passing != first) return refuse(sides_[i]);
+      passing = i;
     }
-    if (at_key(right_)) return join_long_right();
-    while (at_key(left_)) {
-      if (auto status = pair_with_held_right(left_.item()); !status) return status;
-      if (auto status = left_.next(); !status) return status;
+    if (passing != first) {
+      if (auto status = product(0, sides_.size()); !status) return status;
+      held_[passing].clear();
+    }
+    while (at_key(sides_[passing])) {
+      row_[passing] = piece(passing);
+      if (auto status = product(0, passing); !status) return status;
+      if (auto status = sides_[passing].next(); !status) return status;
     }
     return {};
+  }
+
+  // Holds the side's items with this key; returns false if there are more than fit.
+  Result<bool> hold(size_t side) {
+    while (at_key(sides_[side])) {
+      const std::string_view held = piece(side);
+      if (!held_[side].has_room(held)) return false;
+      held_[side].add(held);
+      if (auto status = sides_[side].next(); !status) return std::unexpected(status.error());
+    }
+    return true;
+  }
+
+  // Writes the product of the row's first `side` pieces and the groups from there on. `passing`: the
+  // side whose piece is in the row already.
+  Status product(size_t side, size_t passing) {
+    if (side == sides_.size()) return writer_.write(row_);
+    if (side == passing) return product(side + 1, passing);
+    if (held_[side].empty()) {
+      row_[side].reset();
+      return product(side + 1, passing);
+    }
+    return held_[side].for_each([&](std::string_view held) {
+      row_[side] = held;
+      return product(side + 1, passing);
+    });
+  }
+
+  Status pass_first() {
+    for (JoinSide& first = sides_.front(); at_key(first);) {
+      row_[0] = first.item();
+      if (auto status = writer_.write(row_); !status) return status;
+      if (auto status = first.next(); !status) return status;
+    }
+    return pass_key();
   }
 
   Status pass_key() {
-    for (JoinSide* side : {&left_, &right_}) {
-      while (at_key(*side)) {
-        if (auto status = side->next(); !status) return status;
+    for (JoinSide& side : sides_) {
+      while (at_key(side)) {
+        if (auto status = side.next(); !status) return status;
       }
     }
     return {};
   }
 
-  // The right items with this key are too many; the left ones are held.
-  Status join_long_right() {
-    held_left_.clear();
-    while (at_key(left_)) {
-      if (!held_left_.has_room(left_.item())) {
-        return failure(ErrorCode::out_of_memory,
-                       fmt::format("join key {}: neither side's items with it fit in memory",
-                                   printable_key(left_.format(), left_.item())),
-                       "join", "a larger -S");
-      }
-      held_left_.add(left_.item());
-      if (auto status = left_.next(); !status) return status;
-    }
-    auto status =
-        held_left_.for_each([&](std::string_view left) { return pair_with_held_right(left); });
-    if (!status) return status;
-    while (at_key(right_)) {
-      const std::string_view right = writer_.piece_of_right(right_);
-      status =
-          held_left_.for_each([&](std::string_view left) { return writer_.pair(left, right); });
-      if (!status) return status;
-      if (status = right_.next(); !status) return status;
-    }
-    return {};
+  static Status refuse(const JoinSide& side) {
+    return failure(ErrorCode::out_of_memory,
+                   fmt::format("join key {}: the items with it of two files do not fit in memory",
+                               printable_key(side.format(), side.item())),
+                   "join", "a larger -S");
   }
 
-  JoinSide& left_;
-  JoinSide& right_;
+  std::vector<JoinSide>& sides_;
   JoinWriter& writer_;
-  HeldGroup held_left_;
-  HeldGroup held_right_;
+  const JoinKinds kinds_;
+  std::vector<HeldGroup> held_;                       // one for each side
+  std::vector<std::optional<std::string_view>> row_;  // one piece for each side
   uint64_t prefix_ = 0;
   std::string key_;
 };
@@ -166,13 +206,13 @@ class Join {
 JoinSide::JoinSide(bowtie::Streams& streams, std::optional<uint32_t> input,
                    const items::Format& format, bool descending, std::string header,
                    std::string name)
-    : subject_(std::move(name)),
+    : streams_(streams),
+      input_(input),
+      subject_(std::move(name)),
       order_(format, descending),
       header_(std::move(header)),
       done_(!input) {
-  if (!input) return;
-  reader_.emplace(streams.input(*input), format, streams.window_bytes_max());
-  subject_ = fmt::format("input {}", *input);
+  if (input) subject_ = fmt::format("input {}", *input);
 }
 
 Status JoinSide::start() {
@@ -185,7 +225,9 @@ Status JoinSide::start() {
     order_ = items::ItemOrder(*made, order_.descending());
     lines_ = static_cast<uint64_t>(std::ranges::count(header_, format().line_end));
   }
-  return done_ ? Status{} : next();
+  if (done_) return {};
+  reader_.emplace(streams_.input(*input_), format(), streams_.window_bytes_max());
+  return next();
 }
 
 Status JoinSide::next() {
@@ -206,11 +248,9 @@ Status JoinSide::next() {
   if (items_++ == 0 || key_before_.prefix < key_.prefix) return {};
   if (key_before_.prefix == key_.prefix && order_.compare_keys(key_before_.bytes, key_.bytes) <= 0)
     return {};
-  return failure(ErrorCode::unsorted,
-                 fmt::format("join: {} is not in order ({})",
-                             items::Place{line_, format().header_lines + items_}.text(format()),
-                             printable_key(format(), item())),
-                 subject_, "penstock sort");
+  return fault_at(
+      ErrorCode::unsorted, items::Place{line_, format().header_lines + items_}.text(format()),
+      fmt::format("not in order ({})", printable_key(format(), item())), subject_, "penstock sort");
 }
 
 Status JoinSide::go_to_end() {
@@ -220,9 +260,10 @@ Status JoinSide::go_to_end() {
   return {};
 }
 
-Status join_sides(JoinSide& left, JoinSide& right, JoinWriter& writer, const JoinRoom& room) {
-  if (auto status = writer.begin(left, right); !status) return status;
-  return Join(left, right, writer, room).run();
+Status join_sides(std::vector<JoinSide>& sides, JoinWriter& writer, const JoinKinds& kinds,
+                  const JoinRoom& room) {
+  if (auto status = writer.begin(sides); !status) return status;
+  return Join(sides, writer, kinds, room).run();
 }
 
 }  // namespace penstock::files

@@ -1,19 +1,24 @@
 #pragma once
 
-// The merge-join of items of any format. Both sides are read in step: the side whose key comes
-// first advances, and if the keys are equal the product of the two groups is written.
+// The merge-join of two or more sides of any format. All sides are read in step: those with the
+// least key advance, and the product of their groups, the items with this key, is written.
 //
-// One of the two groups has to be held, because each item of the other meets all of it. The right
-// group is held as it is read. If it exceeds its room, the left group is held instead, if it fits:
-// the product of all left items with the right ones held so far is written, these are released, and
-// from there on each right item meets all left ones as it is read. So only a key that is too
-// frequent on both sides is an error; its product is seldom wanted.
+// All groups but one have to be held, because each item of that one meets all of them. The first
+// group passes by, the others are held as they are read. If one of these exceeds its room, it passes
+// by instead, and the first one is held: the product of all groups with the items held so far is
+// written, these are released, and from there on each further item meets all others as it is read.
+// So only a key that is too frequent on two sides is an error; its product is seldom wanted.
 //
-// When one side has ended no more pairs follow, but the other side is read to its end: an unsorted
-// side may have missed pairs, and only reading it to the end finds that out.
+// When one side has ended no more matches may follow, but the others are read to their ends: an
+// unsorted side may have missed matches, and only reading it to the end finds that out.
 
+#include <array>
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "files/bowtie/computations.h"
 #include "items/items.h"
@@ -45,8 +50,10 @@ class JoinSide {
   const std::string& header() const { return header_; }
 
  private:
-  std::optional<bowtie::ItemReader> reader_;
-  std::string subject_;  // for messages
+  bowtie::Streams& streams_;
+  std::optional<uint32_t> input_;
+  std::optional<bowtie::ItemReader> reader_;  // from start() on, if there is an input
+  std::string subject_;                       // for messages
   items::ItemOrder order_;
   std::string header_;
   bool done_ = false;
@@ -56,21 +63,35 @@ class JoinSide {
   items::ItemKey key_, key_before_;
 };
 
-// Receives the pairs and the items without a match.
+// One item of each side; nullopt if the side has none with the key.
+using JoinRow = std::span<const std::optional<std::string_view>>;
+
+// The keys whose rows are written. The default is the inner join.
+struct JoinKinds {
+  bool pairs = true;               // keys that all sides have
+  std::array<bool, 2> alone = {};  // other keys: those of the first side, and those of other sides
+  // Writes each chosen item of the first side once, without the others; `alone` then are keys that no
+  // other side has.
+  bool first_only = false;
+
+  // Returns whether a key is wanted that `present` of `sides` have, the first one or not.
+  bool wants(bool has_first, size_t present, size_t sides) const {
+    if (present == sides) return pairs;
+    return alone[has_first ? 0 : 1] && !(first_only && present > 1);
+  }
+};
+
+// Receives the rows of a join.
 class JoinWriter {
  public:
   virtual ~JoinWriter() = default;
 
-  // Called before the first item, when the sides know their headers.
-  virtual Status begin(const JoinSide& /*left*/, const JoinSide& /*right*/) { return {}; }
-  // The part of a right item that is held and written beside a left one. Readable until the next
-  // call.
-  virtual std::string_view piece_of_right(const JoinSide& right) = 0;
-  virtual Status pair(std::string_view left_item, std::string_view right_piece) = 0;
-  virtual bool wants_pairs() const { return true; }
-  // True if items without a match are wanted. `side`: 0 is the left one.
-  virtual bool wants_alone(int /*side*/) const { return false; }
-  virtual Status alone(int /*side*/, std::string_view /*item*/) { return {}; }
+  // Called before the first row, when the sides know their headers.
+  virtual Status begin(const std::vector<JoinSide>& /*sides*/) { return {}; }
+  // The part of an item, of another side than the first one, that is held and written beside the
+  // first side's. Readable until the next call.
+  virtual std::string_view piece_of(const JoinSide& side) { return side.item(); }
+  virtual Status write(JoinRow row) = 0;
 };
 
 struct JoinRoom {
@@ -78,7 +99,8 @@ struct JoinRoom {
   bool equal_sizes = false;  // all pieces that a side holds have the same size
 };
 
-// Joins two sides. REQUIRES: both have been started.
-Status join_sides(JoinSide& left, JoinSide& right, JoinWriter& writer, const JoinRoom& room);
+// Joins the sides. REQUIRES: all have been started.
+Status join_sides(std::vector<JoinSide>& sides, JoinWriter& writer, const JoinKinds& kinds,
+                  const JoinRoom& room);
 
 }  // namespace penstock::files

@@ -30,10 +30,9 @@ Error with_item(Error error, const MergeFilesOptions& options, bool single_pass)
   look.unique = false;
   auto found = find_disorder(look);
   if (!found || !*found) return error;
-  error.subject = (*found)->path;
-  error.attempted = fmt::format("merge: {} is not in order ({})",
-                                (*found)->place.text(options.format), (*found)->text);
-  return error;
+  return fault_at(error.code, (*found)->place.text(options.format),
+                  fmt::format("not in order ({})", (*found)->text), (*found)->path, error.hint)
+      .error();
 }
 
 // The merge of a run that has started.

@@ -111,7 +111,8 @@ class Partition {
 
 Status Partition::check() const {
   if (options_.by == PartitionBy::range && !options_.bounds_path.empty()) return {};
-  if (options_.parts == 0 || options_.parts > parts_max) {
+  if (options_.parts == 0) return misuse("make 0 parts", "--parts", "--parts 16");
+  if (options_.parts > parts_max) {
     return misuse(fmt::format("make {} parts", options_.parts), "--parts",
                   fmt::format("1 to {}", parts_max));
   }
@@ -408,7 +409,7 @@ Result<std::string> part_path(const std::string& pattern, uint32_t part, uint32_
   const size_t at = pattern.find(place);
   if (at == std::string::npos || pattern.find(place, at + 1) != std::string::npos) {
     return misuse("name the parts", fmt::format("-o '{}'", pattern),
-                  "-o 'part-{}.bin': the number stands for {}");
+                  "-o 'part-{}.bin': the number takes the place of {}");
   }
   const size_t digits = fmt::formatted_size("{}", parts - 1);
   return pattern.substr(0, at) + fmt::format("{:0{}}", part, digits) +

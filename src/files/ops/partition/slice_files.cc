@@ -239,11 +239,10 @@ Status Slicing::take_items(const std::string& name) {
       const auto fault = items::fault_of(format_, items::without_line_end(format_, items[k]));
       if (!fault) continue;
       const auto at = reinterpret_cast<const std::byte*>(items[k].data()) - batch_.begin();
-      return failure(
-          ErrorCode::corrupt,
-          fmt::format("read the row at byte {}: at its byte {} is {}",
-                      flushed_bytes_ + static_cast<uint64_t>(at), fault->at, fault->what),
-          name, items::hint_of_fault(format_));
+      return items::bad_item(format_,
+                             fmt::format("{} at byte {}", format_.framing().noun,
+                                         flushed_bytes_ + static_cast<uint64_t>(at)),
+                             *fault, {}, name);
     }
     uint32_t* const parts = parts_.data() + parts_.size();
     parts_.resize(parts_.size() + items.size());
@@ -260,8 +259,8 @@ Status Slicing::make_room(const std::string& name) {
   if (batch_.bytes() >= batch_bytes_max_) {
     return failure(ErrorCode::out_of_memory,
                    fmt::format("slice an item of more than {} MiB", batch_.bytes() / MiB), name,
-                   format_.framing().quote ? "more memory, or --format lines, if it is no CSV"
-                                           : "more memory");
+                   format_.framing().spans_lines ? "more memory, or --format lines, if it is no CSV"
+                                                 : "more memory");
   }
   if (auto status = wait_for_write(); !status) return status;
   return resize(std::min(batch_bytes_max_, 2 * batch_.bytes()));
@@ -366,15 +365,9 @@ Status Slicing::run() {
   if (auto status = prepare(); !status) return status;
   const FilesOptions& files = options_.files;
   context_.show("slice");
-  if (files.sink != nullptr) {
-    sink_ = files.sink;
-  } else {
-    auto sink = open_sink(files.output, {.sync = files.output_rules.sync,
-                                         .overwrite_device = files.output_rules.overwrite_device,
-                                         .inputs = files.inputs});
-    if (!sink) return std::unexpected(sink.error());
-    sink_ = std::move(*sink);
-  }
+  auto sink = sink_of(files);
+  if (!sink) return std::unexpected(sink.error());
+  sink_ = std::move(*sink);
   for (size_t number = 0; number < input_count(files); ++number) {
     if (auto status = read_input(number); !status) return status;
   }

@@ -88,12 +88,16 @@ class Pipeline {
         threads.emplace_back();
         return start_thread(threads.back(), [=, this] { check((this->*work)()); });
       };
+      auto start_another_sorter = [&] {
+        threads.emplace_back();
+        return try_start_thread(threads.back(), [this] { check(sort()); });
+      };
       if (from_arena_) check(start(&Pipeline::write));
       if (input_.resume != nullptr) check(start(&Pipeline::record));
       // One sorter is enough if the system has no more threads to give.
       check(start(&Pipeline::sort));
       const auto sorters = std::min<size_t>(input_.plan.sorters, reader_.jobs().size());
-      for (size_t i = 1; i < sorters && start(&Pipeline::sort); ++i) {
+      for (size_t i = 1; i < sorters && start_another_sorter(); ++i) {
       }
       check(reader_.read());
     }

@@ -162,7 +162,7 @@ Result<Stored> BucketSort::sort_buckets(Split& split, const Level& level, const 
 Result<Stored> BucketSort::sort_again(SplitBucket& bucket, SpillSet& spills, const Target& target,
                                       const Level& above) {
   if (above.depth + 1 == split_depth_max) {
-    return failure(ErrorCode::unsupported, "tell the keys of a bucket apart", "sort",
+    return failure(ErrorCode::unsupported, "distinguish the keys of a bucket", "sort",
                    "a larger -S");
   }
   const double item_bytes = static_cast<double>(bucket.bytes) / static_cast<double>(bucket.items);

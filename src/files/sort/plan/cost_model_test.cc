@@ -14,12 +14,6 @@
 namespace penstock::external {
 namespace {
 
-using items::Format;
-using items::Type;
-
-const Format u64 = {Type::u64, 8};
-const Format lines = {Type::lines, 1};
-
 class CostsTest : public SortFixture {
  protected:
   static std::optional<bowtie::DeviceProfile> device() {

@@ -24,12 +24,6 @@
 namespace penstock::external {
 namespace {
 
-using items::Format;
-using items::Type;
-
-const Format u64 = {Type::u64, 8};
-const Format lines = {Type::lines, 1};
-
 class InputTest : public SortFixture {
  protected:
   SortOptions options(const Format& format) const {

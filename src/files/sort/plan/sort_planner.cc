@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/amounts.h"
 #include "base/bits.h"
 #include "files/run/space.h"
 #include "files/sort/bucket/bucket_reader.h"
@@ -577,12 +578,13 @@ Status check_memory(const SortOptions& options, const SortInput& input, const So
   uint64_t least_bytes = input.usable_bytes;
   while (!holds(least_bytes)) least_bytes += least_bytes / 16;
   if (least_bytes == input.usable_bytes) return {};
+  constexpr unsigned many_threads = 256;  // their shares of the lists are what needs the memory
   return failure(ErrorCode::out_of_memory,
-                 "sort " + std::to_string(input_bytes / GiB) + " GiB within " +
-                     std::to_string(options.memory_bytes / MiB) +
-                     " MiB: the lists of blocks in temporaries need more",
+                 "sort " + bytes_text(input_bytes) + " within " + bytes_text(options.memory_bytes) +
+                     ": the lists of blocks in temporaries need more",
                  "-S",
-                 "at least " + std::to_string(files::budget_for(least_bytes) / MiB + 1) + "M");
+                 "at least " + std::to_string(files::budget_for(least_bytes) / MiB + 1) + "M" +
+                     (options.threads > many_threads ? ", or fewer threads (--parallel)" : ""));
 }
 
 SortDecision decide_sort(Context& context, const std::optional<bowtie::DeviceProfile>& device,

@@ -28,14 +28,6 @@
 namespace penstock::external {
 namespace {
 
-using generate::Distribution;
-using items::Format;
-using items::Type;
-
-const Format u64 = {Type::u64, 8};
-const Format records = {Type::record, 100, 0, 10};
-const Format lines = {Type::lines, 1};
-
 class PlannerTest : public SortFixture {
  protected:
   void SetUp() override {

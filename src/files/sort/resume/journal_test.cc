@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "base/temporary_folder_fixture.h"
 #include "io/engine.h"
+#include "io/whole_file_fixture.h"
 #include "test/support/injection.h"
 
 namespace penstock::external {
@@ -53,10 +54,7 @@ class JournalTest : public testing::Test {
     EXPECT_TRUE(journal->commit());
     return entries;
   }
-  std::string bytes() const {
-    std::ifstream in(path(), std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  std::string bytes() const { return io::read_whole(path()); }
   void write(const std::string& bytes) const {
     std::ofstream(path(), std::ios::binary | std::ios::trunc) << bytes;
   }

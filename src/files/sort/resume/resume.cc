@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/amounts.h"
 #include "base/random.h"
 #include "base/shell_word.h"
 
@@ -92,10 +93,6 @@ std::string name_of(const std::string& purpose) {
 
 std::string journal_of(const std::string& folder) {
   return folder + "/journal";
-}
-
-std::string plural(uint64_t count, const char* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -215,7 +212,7 @@ Status Resume::take_over() {
     ++now.buckets_done;
     now.bytes_done += done.stored.bytes;
   }
-  notice_("resuming: " + std::to_string(now.buckets_done) + " of " + plural(now.buckets, "bucket") +
+  notice_("resuming: " + grouped(now.buckets_done) + " of " + counted(now.buckets, "bucket") +
           " are done");
   MutexLock lock(mutex_);
   progress_ = now;

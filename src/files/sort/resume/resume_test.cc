@@ -45,10 +45,6 @@ extern "C" __attribute__((visibility("default"))) dirent* readdir(DIR* directory
 namespace penstock::external {
 namespace {
 
-using generate::Distribution;
-using items::Format;
-using items::Type;
-
 constexpr uint64_t input_bytes = 20 * MiB;
 constexpr uint32_t complete_entry = 7;  // see resume_journal.cc
 

@@ -31,7 +31,7 @@ Status BlockArena::acquire_memory(uint64_t bytes) {
 
 std::jthread BlockArena::start_touching(uint64_t bytes) const {
   std::jthread thread;
-  (void)start_thread(thread, [=, this](const std::stop_token& stop) { touch(bytes, stop); });
+  (void)try_start_thread(thread, [=, this](const std::stop_token& stop) { touch(bytes, stop); });
   return thread;
 }
 

@@ -148,7 +148,7 @@ void SpillSet::close_aside(std::unique_ptr<Spill> spill) {
   spill->remove();
   wait_until_free();
   // If no thread is available, this thread closes it.
-  (void)start_thread(closer_, [closing = std::move(spill)]() mutable { closing.reset(); });
+  (void)try_start_thread(closer_, [closing = std::move(spill)]() mutable { closing.reset(); });
 }
 
 Status SpillSet::sync() const {

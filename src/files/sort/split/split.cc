@@ -121,12 +121,9 @@ class PieceSplit {
                        "read the last " + std::to_string(bytes) + " bytes as an item", name_,
                        "another --format or --record");
       }
-      if (bytes_wanted >= plan_.item_bytes_max) {
-        return failure(ErrorCode::out_of_memory,
-                       "hold the item at byte " + std::to_string(at_ - reader_.begin()) +
-                           ": it is longer than " + std::to_string(bytes_wanted) + " bytes",
-                       name_, "a larger -S");
-      }
+      if (bytes_wanted >= plan_.item_bytes_max)
+        return items::too_long(context_.options.format, bytes_wanted, name_,
+                               static_cast<uint64_t>(at_ - reader_.begin()));
       bytes_wanted = std::min<size_t>(2 * bytes_wanted, plan_.item_bytes_max);
       if (!wait_for_passed(taken_, 1)) return false;
     }
@@ -137,11 +134,11 @@ class PieceSplit {
     distributor_.put(window);
     Status status = distributor_.keeper.status();
     if (status && window.fault) {
-      status = files::bad_row(
-          context_.options.format, name_,
-          fmt::format("row {}", context_.options.format.header_lines + distributor_.read.items -
-                                    items_before_ + 1),
-          reader_.offset() + static_cast<uint64_t>(window.end() - reader_.begin()), *window.fault);
+      const items::Format& format = context_.options.format;
+      const uint64_t number = format.header_lines + distributor_.read.items - items_before_ + 1;
+      status = items::bad_item(
+          format, items::Place{number, number}.text(format), *window.fault,
+          reader_.offset() + static_cast<uint64_t>(window.end() - reader_.begin()), name_);
     }
     finish_turn(turn, std::move(status));
     distributor_.fill(window);

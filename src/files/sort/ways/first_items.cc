@@ -57,7 +57,62 @@ Status copy_first(Context& context, const io::File& from, const Target& target, 
   return {};
 }
 
+std::unexpected<Error> not_so_many(const io::File& file) {
+  return failure(ErrorCode::corrupt, "find the end of the first items", file.path());
+}
+
+// Follows the lengths of rows from the front.
+Result<uint64_t> bytes_of_first_rows(const items::Format& format, const io::File& file,
+                                     uint64_t offset, const Stored& stored, uint64_t count) {
+  std::vector<std::byte> window(256 * KiB);
+  uint64_t end = 0;  // end of the rows passed
+  for (uint64_t passed = 0; passed < count;) {
+    const auto bytes = std::min<uint64_t>(window.size(), stored.bytes - end);
+    if (auto status = io::read_exactly(file, offset + end, window.data(), bytes); !status)
+      return std::unexpected(status.error());
+    uint64_t at = 0;
+    for (; passed < count && at < bytes; ++passed) {
+      const size_t row_bytes =
+          format.framing().item_bytes(format, window.data() + at, window.data() + bytes, {}, false);
+      if (row_bytes == 0) break;
+      at += row_bytes;
+    }
+    end += at;
+    if (end > stored.bytes || (at == 0 && bytes < window.size())) return not_so_many(file);
+    if (at == 0) window.resize(2 * window.size());
+  }
+  return end;
+}
+
 }  // namespace
+
+// Lines are counted from the end: mostly few are too many.
+Result<uint64_t> bytes_of_first(const SortOptions& options, const io::File& file, uint64_t offset,
+                                const Stored& stored, uint64_t count) {
+  if (stored.items <= count) return stored.bytes;
+  if (options.format.fixed()) return count * options.format.record_bytes;
+  if (count == 0) return 0;
+  const items::Framing& framing = options.format.framing();
+  const std::optional<char> quote = options.format.counted_quote();
+  if (!framing.has_line_ends || (framing.spans_lines && !quote))
+    return bytes_of_first_rows(options.format, file, offset, stored, count);
+  // The end of line `count` has this many line ends behind it.
+  uint64_t behind = stored.items - count;
+  bool quoted = false;
+  std::vector<std::byte> window(256 * KiB);
+  for (uint64_t end = stored.bytes; end > 0;) {
+    const auto bytes = std::min<uint64_t>(window.size(), end);
+    if (auto status = io::read_exactly(file, offset + end - bytes, window.data(), bytes); !status)
+      return std::unexpected(status.error());
+    for (uint64_t at = bytes; at > 0; --at) {
+      if (quote && window[at - 1] == std::byte(*quote)) quoted = !quoted;
+      if (quoted || window[at - 1] != std::byte(options.format.line_end)) continue;
+      if (behind-- == 0) return end - bytes + at;
+    }
+    end -= bytes;
+  }
+  return not_so_many(file);
+}
 
 Result<Outcome> sort_by_first_items(SortTask& task, const Target& target) {
   task.context.set_phase("read", task.planned_bytes());

@@ -84,7 +84,7 @@ struct CutSample {
 };
 
 // Cuts a sample for `buckets` buckets, or fewer if it has few keys: each key belongs to one bucket.
-CutSample cut(const items::ItemOrder& order, files::Sample sample, uint32_t buckets) {
+CutSample cut_sample(const items::ItemOrder& order, files::Sample sample, uint32_t buckets) {
   const std::vector<items::ItemKey> quantiles = sample.quantiles(order, buckets);
   const bool numeric = order.format().numeric();
   CutSample cut{.parts = {{.item_bytes = sample.item_bytes}}, .bounds = {}};
@@ -188,7 +188,7 @@ Result<LongBuckets> distribute_in_long_runs(Context& context,
   (void)os::raise_open_files_limit();
 
   const items::ItemOrder order = options.order();
-  auto [samples, bounds] = cut(order, std::move(sample), plan.buckets);
+  auto [samples, bounds] = cut_sample(order, std::move(sample), plan.buckets);
   std::vector<LongBucket> buckets(samples.size());
   std::vector<bowtie::Output> outputs;
   for (size_t j = 0; j < buckets.size(); ++j) {

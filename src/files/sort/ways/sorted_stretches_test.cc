@@ -23,13 +23,9 @@ namespace penstock::external {
 namespace {
 
 using Items = std::vector<std::string>;
-using items::Format;
-using items::Type;
 
-const Format u64 = {Type::u64, 8};
 const Format i32 = {Type::i32, 4, 0, 4};
 const Format records = {Type::record, 24, 4, 9};
-const Format lines = {Type::lines, 1};
 
 constexpr uint64_t memory_bytes = 14 * MiB;
 constexpr uint32_t many = 1000;

@@ -38,8 +38,6 @@ namespace penstock::external {
 namespace {
 
 using Items = std::vector<std::string>;
-using items::Format;
-using items::Type;
 
 const Format formats[] = {
     {Type::u32, 4, 0, 4}, {Type::u64, 8},           {Type::i32, 4, 0, 4},

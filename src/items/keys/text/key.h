@@ -16,7 +16,19 @@ enum class TextCompare : uint8_t {
   month,    // -M: JAN < FEB < ... < DEC; other text comes first
   version,  // -V: digits compare as numbers, as in file names with versions
   random,   // -R: equal keys stand together, otherwise no order
+  // Values as people write them (values/). A text that is none comes first; such texts are ordered
+  // by their bytes.
+  time,         // :time
+  address,      // :ip
+  natural,      // :natural
+  semver,       // :semver
+  hexadecimal,  // :hex
+  number,       // -n in the form of NumberFormat
 };
+// Returns whether a text may be no value of the order, and then comes first.
+constexpr bool may_be_none(TextCompare compare) {
+  return compare >= TextCompare::time && compare != TextCompare::natural;
+}
 
 // A key lies between two places of a line, each given by a field and a character of it, both
 // 0-based.

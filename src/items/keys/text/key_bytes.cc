@@ -11,6 +11,8 @@
 #include "base/thread_object.h"
 #include "items/hash.h"
 #include "items/keys/text/key_place.h"
+#include "items/keys/values/formats.h"
+#include "items/keys/values/values.h"
 
 // Each order becomes bytes. The bytes of a key are never the beginning of another key's bytes, so
 // that the next key can follow at once, and the complement of all bytes is the reverse order.
@@ -20,7 +22,8 @@
 //             of the text, in the same way.
 //   numeric   0x80 is zero. Positive: how many digits stand before the point (0x81 + n; from 100 on
 //             0xe5 + the bytes of n, and n), all digits without the zeros at the end, two to a byte
-//             (1 + their number), and 0. Negative: the complement of that.
+//             (1 + their number), and 0. Negative: the complement of that. (After 66 zeros behind the
+//             point, the complement of how many more there are stands in place of these.)
 //   human     0x80 + the power of 1024, negative for negative numbers; the number.
 //   general   0 for what is no number, 1 for a NaN and its bytes; 2 and the 80 bits of a long double,
 //             negative ones complemented.
@@ -30,15 +33,13 @@
 //             letters < the rest); a number as its length without leading zeros (a length below 8
 //             shares the byte that says a number is there), and two digits to a byte.
 //   random    a hash; the text.
+//   others    1 and the value (values/), or 0 and the bytes of a text that is none.
 //
 // The key is the empty text if the line ends before the key begins.
 
 namespace penstock::items {
 namespace {
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
@@ -93,16 +94,6 @@ NumberPlace number_place(std::string_view text, char point, char group) {
   return place;
 }
 
-// The value of a number: its sign, and its digits without zeros in front and at the end.
-struct Number {
-  bool negative = false;
-  size_t digits_before_point = 0;
-  std::string_view whole;     // digits before the point, without zeros in front
-  std::string_view fraction;  // digits behind it, without zeros at the end
-
-  bool is_zero() const { return whole.empty() && fraction.empty(); }
-};
-
 // Removes the separators of groups, which the other functions do not know.
 std::string_view without_groups(std::string_view text, char point, char group) {
   static constinit thread_local ThreadObject<std::string> room_of_thread;
@@ -118,6 +109,23 @@ std::string_view without_groups(std::string_view text, char point, char group) {
   // Another number may begin behind this one.
   if (at < text.size() && text[at] == point) room += text.substr(at);
   return room;
+}
+
+}  // namespace
+
+void append_length(size_t length, unsigned first, unsigned short_max, std::string& to) {
+  if (length < short_max) return put(to, first + static_cast<unsigned>(length));
+  const unsigned bytes = (static_cast<unsigned>(std::bit_width(length)) + 7) / 8;
+  put(to, first + short_max + bytes);
+  for (unsigned byte = bytes; byte-- > 0;) put(to, static_cast<unsigned>(length >> (8 * byte)));
+}
+
+void append_pairs(std::string_view digits, std::string& to) {
+  for (size_t i = 0; i < digits.size(); i += 2) {
+    const auto tens = static_cast<unsigned>(digits[i] - '0');
+    const auto ones = i + 1 < digits.size() ? static_cast<unsigned>(digits[i + 1] - '0') : 0;
+    put(to, 10 * tens + ones);
+  }
 }
 
 Number number_in(std::string_view text, const Locale* locale) {
@@ -143,38 +151,46 @@ Number number_in(std::string_view text, const Locale* locale) {
   return number;
 }
 
-// Writes the length of a number, so that longer ones come later.
-void append_length(size_t length, unsigned first, unsigned short_max, std::string& to) {
-  if (length < short_max) return put(to, first + static_cast<unsigned>(length));
-  const unsigned bytes = (static_cast<unsigned>(std::bit_width(length)) + 7) / 8;
-  put(to, first + short_max + bytes);
-  for (unsigned byte = bytes; byte-- > 0;) put(to, static_cast<unsigned>(length >> (8 * byte)));
-}
-
 void append_number(const Number& number, std::string& to) {
   constexpr unsigned zero = 0x80;
   constexpr unsigned short_max = 100;
+  constexpr uint64_t zeros_max = 66;
   if (number.is_zero()) return put(to, zero);
-  const size_t from = to.size();
-  append_length(number.whole.size(), zero + 1, short_max, to);
-  std::string_view whole = number.whole;
-  if (number.fraction.empty()) {
+  std::string_view whole = number.whole, fraction = number.fraction;
+  int64_t point = static_cast<int64_t>(whole.size()) + number.exponent;
+  if (whole.empty()) {
+    const size_t zeros = fraction.find_first_not_of('0');
+    fraction.remove_prefix(zeros);
+    point -= static_cast<int64_t>(zeros);
+  } else if (fraction.empty()) {
     while (whole.ends_with('0')) whole.remove_suffix(1);
   }
+  const size_t from = to.size();
+  append_length(static_cast<size_t>(std::max<int64_t>(point, 0)), zero + 1, short_max, to);
+  const auto zeros = static_cast<uint64_t>(std::max<int64_t>(-point, 0));
   unsigned pair = 0;
   bool half = false;
-  for (const std::string_view digits : {whole, number.fraction}) {
-    for (const char digit : digits) {
-      const auto value = static_cast<unsigned>(digit - '0');
-      if (half) put(to, 1 + 10 * pair + value);
-      pair = value;
-      half = !half;
-    }
+  const auto append_digit = [&](char digit) {
+    const auto value = static_cast<unsigned>(digit - '0');
+    if (half) put(to, 1 + 10 * pair + value);
+    pair = value;
+    half = !half;
+  };
+  for (uint64_t i = 0; i < std::min(zeros, zeros_max); ++i) append_digit('0');
+  if (zeros >= zeros_max) {
+    const size_t length = to.size();
+    append_length(zeros - zeros_max, 0, 200, to);
+    complement(to, length);
+  }
+  for (const std::string_view digits : {whole, fraction}) {
+    for (const char digit : digits) append_digit(digit);
   }
   if (half) put(to, 1 + 10 * pair);
   put(to, 0);
   if (number.negative) complement(to, from);
 }
+
+namespace {
 
 constexpr std::string_view suffixes = "KMGTPEZY";
 
@@ -297,11 +313,7 @@ void append_version_part(std::string_view text, std::string& to) {
     const size_t digits = at - begin;
     put(to, version_number + static_cast<unsigned>(std::min<size_t>(digits, version_digits_short)));
     if (digits >= version_digits_short) append_length(digits, 0, 200, to);
-    for (size_t i = begin; i < at; i += 2) {
-      const auto tens = static_cast<unsigned>(text[i] - '0');
-      const auto ones = i + 1 < at ? static_cast<unsigned>(text[i + 1] - '0') : 0;
-      put(to, 10 * tens + ones);
-    }
+    append_pairs(text.substr(begin, digits), to);
   } while (at < text.size());
   put(to, version_end);
 }
@@ -345,6 +357,26 @@ void append_random(std::string_view text, const KeyBytes& how, std::string& to) 
       how.random_seed ^ hash_bytes(reinterpret_cast<const std::byte*>(text.data()), text.size()));
   for (int shift = 56; shift >= 0; shift -= 8) put(to, static_cast<unsigned>(hash >> shift) & 0xff);
   append_bytes(text, to);
+}
+
+bool append_value(TextCompare compare, std::string_view text, const KeyBytes& how,
+                  std::string& to) {
+  switch (compare) {
+    case TextCompare::time:
+      return how.formats->times.append(text, how.locale, to);
+    case TextCompare::number:
+      return how.formats->numbers->append(text, to);
+    case TextCompare::address:
+      return append_address(text, to);
+    case TextCompare::natural:
+      return append_natural(text, to);
+    case TextCompare::semver:
+      return append_semver(text, to);
+    case TextCompare::hexadecimal:
+      return append_hexadecimal(text, to);
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -407,8 +439,18 @@ void append_key(const TextKey& key, std::string_view text, const KeyBytes& how, 
     case TextCompare::random:
       append_random(text, how, to);
       break;
+    default:
+      put(to, 1);
+      if (append_value(key.compare, text, how, to)) break;
+      to.back() = '\0';
+      append_bytes(text, to);
   }
   if (key.reverse) complement(to, from);
+}
+
+bool is_value(const TextKey& key, std::string_view text, const KeyBytes& how) {
+  std::string ignored;
+  return append_value(key.compare, text, how, ignored);
 }
 
 // The part is the one that GNU sort --debug underlines.

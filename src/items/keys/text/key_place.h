@@ -13,6 +13,9 @@ namespace penstock::items {
 constexpr bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\n';
 }
+constexpr bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 inline size_t skip_blanks(std::string_view text, size_t at) {
   while (at < text.size() && is_blank(text[at])) ++at;
   return at;

@@ -10,21 +10,31 @@
 namespace penstock::items {
 namespace {
 
+// Reads one of TextOptions::keys.
+Result<std::vector<Written>> written_keys(const std::string& spec, const TextOptions& options) {
+  if (options.csv) return read_columns(spec, options.header);
+  auto key = read_key(spec);
+  if (!key) return std::unexpected(key.error());
+  return std::vector{*key};
+}
+
+}  // namespace
+
 std::string name_of(const TextOptions& options) {
   std::string name = "letters " + options.letters;
   for (const std::string& key : options.keys) name += " key " + key;
   if (options.separator) name += " separator " + std::to_string(*options.separator);
   if (options.stable) name += " stable";
   if (options.unique) name += " unique";
-  if (options.csv) name += " csv";
+  if (options.csv) name += " csv " + name_of(*options.csv);
   if (options.locale != nullptr) name += " locale " + options.locale->name();
+  if (!options.time_format.empty()) name += " times " + options.time_format;
+  if (!options.number_format.empty()) name += " numbers " + options.number_format;
   if (options.random_seed != 0) name += " seed " + std::to_string(options.random_seed);
   return name;
 }
 
-}  // namespace
-
-TextOrder::TextOrder(const TextOptions& options, bool reverse)
+TextOrder::TextOrder(const TextOptions& options, ValueFormats formats, bool reverse)
     : KeyOrder(name_of(options), !options.stable && !options.unique &&
                                      (options.locale == nullptr || !options.locale->collates())),
       separator_(options.separator),
@@ -32,11 +42,12 @@ TextOrder::TextOrder(const TextOptions& options, bool reverse)
       has_last_resort_(!options.stable && !options.unique),
       reverse_(reverse),
       random_seed_(options.random_seed),
-      locale_(options.locale) {}
+      locale_(options.locale),
+      formats_(std::move(formats)) {}
 
 std::string_view TextOrder::text_of(const TextKey& key, std::string_view line,
                                     std::string& room) const {
-  if (csv_) return field_of_row(line, separator_.value_or(','), key.start_field, room);
+  if (csv_) return field_of_row(line, *csv_, key.start_field, room);
   return place_of(key, line, separator_);
 }
 
@@ -46,8 +57,10 @@ void TextOrder::append(std::string_view line, std::string& to) const {
   std::string& unquoted = unquoted_of_thread.get();
   for (const TextKey& key : keys_) {
     const bool last = !whole_line && &key == &keys_.back();
-    append_key(key, text_of(key, line, unquoted),
-               {.last = last, .random_seed = random_seed_, .locale = locale_.get()}, to);
+    append_key(
+        key, text_of(key, line, unquoted),
+        {.last = last, .random_seed = random_seed_, .locale = locale_.get(), .formats = &formats_},
+        to);
   }
   if (!whole_line) return;
   const size_t from = to.size();
@@ -80,34 +93,28 @@ std::vector<size_t> TextOrder::fields() const {
 }
 
 Result<std::shared_ptr<const TextOrder>> TextOrder::make(const TextOptions& options) {
-  Written whole;
-  std::string_view letters = options.letters;
-  read_letters(letters, whole, true, true);
-  if (!letters.empty()) {
-    return misuse("sort by the order \"" + std::string(letters.substr(0, 1)) + "\"",
-                  "letters " + options.letters, "some of bdfghiMnRrV");
-  }
-  std::shared_ptr<TextOrder> order(new TextOrder(options, whole.key.reverse));
+  auto whole = read_whole(options.letters);
+  if (!whole) return std::unexpected(whole.error());
+  auto formats = ValueFormats::parse(options.time_format, options.number_format);
+  if (!formats) return std::unexpected(formats.error());
+  std::shared_ptr<TextOrder> order(new TextOrder(options, *formats, whole->key.reverse));
   for (const std::string& spec : options.keys) {
-    auto written = options.csv ? read_column(spec, options.header) : read_key(spec);
-    if (!written) return std::unexpected(written.error());
-    if (written->orders_nothing() && !written->key.reverse) {
-      const TextKey place = written->key;
-      *written = whole;
-      written->key.start_field = place.start_field;
-      written->key.start_character = place.start_character;
-      written->key.end_field = place.end_field;
-      written->key.end_characters = place.end_characters;
+    auto keys = written_keys(spec, options);
+    if (!keys) return std::unexpected(keys.error());
+    for (Written& written : *keys) {
+      options.csv ? written.inherit_as_column(*whole) : written.inherit_as_field(*whole);
+      if (!settle(written))
+        return misuse("sort by two orders that exclude each other",
+                      (options.csv ? "--key " : "-k ") + spec, "one of them");
+      order->keys_.push_back(formats->applied(written.key));
     }
-    if (!settle(*written)) return bad_key(spec, "has two orders that exclude each other");
-    order->keys_.push_back(written->key);
   }
-  if (!order->keys_.empty() || whole.orders_nothing()) return order;
-  if (!settle(whole)) {
-    return misuse("sort by two orders that exclude each other", "-" + options.letters,
+  if (!order->keys_.empty() || whole->orders_nothing()) return order;
+  if (!settle(*whole)) {
+    return misuse("sort by two orders that exclude each other", shown_letters(options.letters),
                   "one of them, or a -k for each");
   }
-  order->keys_.push_back(whole.key);
+  order->keys_.push_back(formats->applied(whole->key));
   return order;
 }
 

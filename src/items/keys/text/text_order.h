@@ -14,9 +14,12 @@
 #include <string_view>
 #include <vector>
 
+#include "items/format.h"
 #include "items/keys/key_order.h"
 #include "items/keys/text/key.h"
+#include "items/keys/text/key_bytes.h"
 #include "items/keys/text/locale.h"
+#include "items/keys/values/formats.h"
 #include "penstock/base.h"
 
 namespace penstock::items {
@@ -24,24 +27,34 @@ namespace penstock::items {
 // Options of an order, in the words of the command line.
 struct TextOptions {
   std::vector<std::string> keys = {};  // "2", "2,2n", "1.3b,4r"
-  std::string letters =
-      {};  // some of bdfghiMnRrV, for lines without a key and keys without letters
+  // Some of bdfghiMnRrV, for lines without a key and for keys: of lines those without letters, of
+  // columns those that do not say otherwise. A word may follow, as in "r:time".
+  std::string letters = {};
   std::optional<char> separator = {};  // separates fields; nullopt: fields begin with their blanks
   // The bytes of whole lines decide between equal keys, unless one of these is set.
   bool stable = false;
   bool unique = false;
   uint64_t random_seed = 0;                   // seed of TextCompare::random
   std::shared_ptr<const Locale> locale = {};  // nullptr is the locale C
-  // Lines are rows of CSV with this separator; keys are columns by number or by their name in
-  // `header`, "2", "price:n", "city:fr".
-  bool csv = false;
+  std::string time_format = {};               // TimeFormat
+  std::string number_format = {};             // NumberFormat, of keys with n; empty: as in GNU sort
+  // Lines are rows of CSV of this dialect; keys are columns by number or by their name in
+  // `header`, "2", "price:n", "city:fr", "city,price:n:desc".
+  std::optional<Dialect> csv = {};
   std::vector<std::string> header = {};
 };
+
+// Returns a name of the order for KeyOrder::name().
+std::string name_of(const TextOptions& options);
 
 // Returns the 0-based field or column that "price" or "2" names. `option` is the option that named
 // it, for messages. Errors: invalid_argument.
 Result<size_t> column_of(std::string_view name, const std::vector<std::string>& header,
                          const std::string& option);
+// Returns those of a list such as "price,2". (A column whose own name has commas is found first.)
+Result<std::vector<size_t>> columns_of(std::string_view names,
+                                       const std::vector<std::string>& header,
+                                       const std::string& option);
 
 class TextOrder final : public KeyOrder {
  public:
@@ -61,20 +74,25 @@ class TextOrder final : public KeyOrder {
   bool has_last_resort() const { return has_last_resort_; }
   std::optional<char> separator() const { return separator_; }
   const Locale* locale() const { return locale_.get(); }
+  // Returns whether a text is a value of the key's order. REQUIRES: may_be_none(key.compare).
+  bool is_value(const TextKey& key, std::string_view text) const {
+    return items::is_value(key, text, {.locale = locale_.get(), .formats = &formats_});
+  }
   // Returns the 0-based field or column in which each key begins.
   std::vector<size_t> fields() const;
 
  private:
-  TextOrder(const TextOptions& options, bool reverse);
+  TextOrder(const TextOptions& options, ValueFormats formats, bool reverse);
   std::string_view text_of(const TextKey& key, std::string_view line, std::string& room) const;
 
   std::vector<TextKey> keys_;  // the first counts most; empty means the whole line
   std::optional<char> separator_;
-  bool csv_;
+  std::optional<Dialect> csv_;
   bool has_last_resort_;
   bool reverse_;  // whole lines are in reverse order, as the only key and as the last resort
   uint64_t random_seed_;
   std::shared_ptr<const Locale> locale_;
+  ValueFormats formats_;
 };
 
 }  // namespace penstock::items

@@ -27,7 +27,9 @@ CallShape shape_of(const CallRow& row, bool rings_are_seen) {
                   .chosen_by = none};
   switch (row.effect) {
     case Effect::open:
-      what |= call_makes_file;
+      what |= call_makes_file | call_failures;
+      shape.folder[0] = at.folder;
+      shape.path[0] = at.path;
       shape.points[0] = at.structure;  // open_how begins with the flags
       break;
     case Effect::close:
@@ -49,8 +51,15 @@ CallShape shape_of(const CallRow& row, bool rings_are_seen) {
       what |= call_storage_only | call_streams;
       break;
     case Effect::seek:
-    case Effect::sync:
       what |= call_storage_only;
+      break;
+    case Effect::sync:  // a folder can be synced as well
+      break;
+    case Effect::read_size:
+    case Effect::stat:
+      what |= call_failures | (at.descriptor == none ? 0 : call_storage_only);
+      shape.folder[0] = at.folder;
+      shape.path[0] = at.path;
       break;
     case Effect::allocate:
     case Effect::truncate:
@@ -89,7 +98,7 @@ CallShape shape_of(const CallRow& row, bool rings_are_seen) {
       PENSTOCK_CHECK(!row.not_by_bpf.empty(), "a captured call has a shape, or a reason");
       return {};
   }
-  shape.what = static_cast<uint8_t>(what);
+  shape.what = static_cast<uint16_t>(what);
   return shape;
 }
 

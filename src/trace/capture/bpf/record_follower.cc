@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <filesystem>
-#include <map>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -12,6 +10,7 @@
 
 #include "base/random.h"
 #include "trace/capture/bpf/in_trace.h"
+#include "trace/capture/bpf/known_names.h"
 #include "trace/capture/decoded_call.h"
 #include "trace/capture/proc_files.h"
 #include "trace/capture/ring_watch.h"
@@ -40,8 +39,7 @@
 //
 // Names. The path of a file comes with its first open. rename() and unlink() have a path alone. The
 // kernel's programs cannot look up its file, and a lookup afterwards is too late. So the follower
-// keeps the names of all recorded files, and finds the file of such a call by its name. Links on the
-// way to the folder are resolved by the folder's current real name.
+// keeps the names of all recorded files, and finds the file of such a call by its name.
 //
 // io_uring. A descriptor may be closed and its number reused while a request is under way. Then, and
 // for registered files, the request's file gets a number of its own (1 << 30 and above).
@@ -157,7 +155,7 @@ struct RecordFollower::State {
       known.record = record_of(record);
       known.generation = record.identity.generation;
     }
-    if (record.is_storage && !record.is_deleted) paths_[known.record.path] = record.identity;
+    if (record.is_storage && !record.is_deleted) names_.add(known.record.path, record.identity);
   }
 
   // Returns the number of a file in the trace; 0 without a record of the file.
@@ -242,6 +240,10 @@ struct RecordFollower::State {
     const auto value = static_cast<int32_t>(record.result);
     Event event;
     uint32_t file = 0;
+    if (record.result < 0) {
+      failed(head, decoded, record);
+      return;
+    }
     switch (decoded.effect) {
       case Effect::nothing:
       case Effect::ring_register:
@@ -279,10 +281,17 @@ struct RecordFollower::State {
                  .call = Call::ring_setup};
         if (!options_.sees_rings) recorder_.missed(Unseen::polled_rings);
         break;
+      case Effect::read_size:
+      case Effect::stat:
+      case Effect::sync:
+        event = event_of(decoded, result);
+        if (record.file.file != 0)
+          event.file = resolve(head, decoded.descriptor, record.file, start_ns);
+        break;
       case Effect::truncate_path:
       case Effect::rename:
       case Effect::unlink:
-        if (!change_name(head, decoded, record.file, event)) return;
+        if (!change_name(head, decoded, event)) return;
         break;
       case Effect::set_flags:
         if (!record.file.is_storage) return;
@@ -313,6 +322,23 @@ struct RecordFollower::State {
     event.process = head.process;
     event.thread = head.thread;
     recorder_.add(event);
+  }
+
+  // Records an open or a stat that failed, with the name that came before it.
+  void failed(const RecordHead& head, const DecodedCall& decoded, const CallRecord& record) {
+    const auto given = names_given_.find(head.thread);
+    if (given == names_given_.end()) {
+      recorder_.missed(Unseen::failed_calls);
+      return;
+    }
+    const std::string name = std::move(given->second[0]);
+    names_given_.erase(given);
+    recorder_.add_failed({.start_ns = since_zero(record.start_ns),
+                          .latency_ns = record.end_ns - record.start_ns,
+                          .process = head.process,
+                          .thread = head.thread},
+                         decoded.effect == Effect::open ? Call::open : Call::stat, name,
+                         static_cast<uint64_t>(-record.result));
   }
 
   // Returns the offset before a call. An offset of 0 could not be read.
@@ -350,55 +376,29 @@ struct RecordFollower::State {
     names_given_[record.head.thread][record.index & 1] = std::move(path);
   }
 
-  // Returns the recorded name of the file that a path leads to, or else the normalized path.
-  std::string known_name(const std::string& path) const {
-    std::filesystem::path simple = std::filesystem::path(path).lexically_normal();
-    if (paths_.contains(simple.string())) return simple.string();
-    const auto folder = real_path(simple.parent_path().string());
-    return folder ? (std::filesystem::path(*folder) / simple.filename()).string() : simple.string();
-  }
-
-  // Makes the event of a rename, unlink or truncate of a path. Returns false if the trace does not
-  // have the file.
-  bool change_name(const RecordHead& head, const DecodedCall& decoded, const FileFacts& facts,
-                   Event& event) {
+  // Makes the event of a rename, unlink or truncate of a path, whose records have no file. Returns
+  // false if the trace does not have the file.
+  bool change_name(const RecordHead& head, const DecodedCall& decoded, Event& event) {
     const auto given = names_given_.find(head.thread);
     if (given == names_given_.end()) return false;
     const std::array<std::string, 2> paths = std::move(given->second);
     names_given_.erase(given);
-    if (facts.file != 0) {
-      // The record identifies the file.
-      event = event_of(decoded, 0);
-      if (decoded.effect == Effect::rename) event.path = recorder_.string(paths[1]);
-      event.file = number_of(facts.identity);
-      return event.file != 0;
-    }
     if (paths[0].empty() || (paths[1].empty() && decoded.effect == Effect::rename)) return false;
-    const std::string name = known_name(paths[0]);
-    const std::string to = paths[1].empty() ? "" : known_name(paths[1]);
-    const auto found = paths_.find(name);
-    if (found == paths_.end()) {
-      if (decoded.effect == Effect::rename) rename_folder(name + "/", to + "/");
+    const std::string name = names_.name_of(paths[0]);
+    const std::string to = paths[1].empty() ? "" : names_.name_of(paths[1]);
+    const auto identity = names_.find(name);
+    if (!identity) {
+      if (decoded.effect == Effect::rename) names_.rename_folder(name + "/", to + "/");
       return false;
     }
-    const FileIdentity identity = found->second;
-    if (decoded.effect != Effect::truncate_path) paths_.erase(found);
+    if (decoded.effect != Effect::truncate_path) names_.remove(name);
     event = event_of(decoded, 0);
     if (decoded.effect == Effect::rename) {
-      paths_[to] = identity;
+      names_.add(to, *identity);
       event.path = recorder_.string(to);
     }
-    event.file = number_of(identity);
+    event.file = number_of(*identity);
     return event.file != 0;
-  }
-
-  void rename_folder(const std::string& from, const std::string& to) {
-    std::vector<std::pair<std::string, FileIdentity>> moved;
-    for (auto at = paths_.lower_bound(from); at != paths_.end() && at->first.starts_with(from);) {
-      moved.emplace_back(to + at->first.substr(from.size()), at->second);
-      at = paths_.erase(at);
-    }
-    for (auto& [name, identity] : moved) paths_[name] = identity;
   }
 
   // ---- io_uring
@@ -501,7 +501,7 @@ struct RecordFollower::State {
   bool has_run_;
   uint32_t lost_ = 0;
   std::unordered_map<FileIdentity, KnownFile, IdentityHash, IdentityEqual> files_;
-  std::map<std::string, FileIdentity> paths_;  // names of storage seen so far
+  KnownNames names_;  // names of storage seen so far
   DescriptorTables<Entry> tables_;
   std::unordered_map<int32_t, std::array<std::string, 2>> names_given_;  // [thread]
   std::unordered_map<uint64_t, SubmitRecord> under_way_;                 // [request]

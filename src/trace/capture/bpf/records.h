@@ -165,11 +165,12 @@ enum CallDo {
   call_makes_file = 32,   // read the file of the new descriptor that it returns
   call_sizes = 64,        // record the size afterwards
   call_maps = 128,        // mmap: record only maps of files
+  call_failures = 256,    // record it if it fails, with its path, which a success does not need
 };
 
 // A system call's indexes of arguments; -1: none.
 struct CallShape {
-  uint8_t what;  // flags of CallDo
+  uint16_t what;  // flags of CallDo
   int8_t descriptor;
   int8_t descriptor2;
   int8_t folder[2];
@@ -177,7 +178,6 @@ struct CallShape {
   int8_t points[2];      // pointers to 8 bytes that are recorded, ...
   uint8_t points_ahead;  // ... at this distance behind the address
   int8_t chosen_by;      // argument that must be one of `choices`
-  uint8_t padding;
   uint32_t choices[4];
 };
 

@@ -542,7 +542,7 @@ SEC("tp_btf/sys_enter")
 int BPF_PROG(at_entry, struct pt_regs* registers, long number) {
   if ((uint64_t)number >= calls_max) return 0;
   const volatile struct CallShape* shape = &settings.calls[number];
-  const uint8_t what = shape->what;
+  const uint16_t what = shape->what;
   if (what == 0) return 0;
   struct task_struct* task = bpf_get_current_task_btf();
   struct ThreadState* state = state_of(task);
@@ -610,18 +610,19 @@ int BPF_PROG(at_exit, struct pt_regs* registers, long result) {
 #endif
   if (number >= calls_max) return 0;
   const volatile struct CallShape* shape = &settings.calls[number];
-  const uint8_t what = shape->what;
+  const uint16_t what = shape->what;
   if (what == 0 || (what & call_at_entry)) return 0;
   struct task_struct* task = bpf_get_current_task_btf();
   struct ThreadState* state = bpf_task_storage_get(&threads, task, 0, 0);
   if (!state || state->call != number + 1) return 0;
   const uint64_t end_ns = bpf_ktime_get_ns();
-  if (result < 0) {
+  const int failed = result < 0;
+  if (failed && !(what & call_failures)) {
     add(&counters.failed_calls, 1);
     state->call = 0;
     return 0;
   }
-  if (what & call_makes_file) {
+  if ((what & call_makes_file) && !failed) {
     // A duplicate has its first descriptor already; an open has only this one.
     struct FileFacts* made = is_argument(shape->descriptor) ? &state->file2 : &state->file;
     look_at(task, (uint64_t)result, made, 1);
@@ -640,7 +641,7 @@ int BPF_PROG(at_exit, struct pt_regs* registers, long result) {
                         (const void*)(address + shape->points_ahead));
   }
   for (uint32_t i = 0; i < 2; ++i) {
-    if (!is_argument(shape->path[i])) continue;
+    if (!is_argument(shape->path[i]) || (!failed && (what & call_failures))) continue;
     const int8_t folder = shape->folder[i];
     send_name(task, i, state->arguments[shape->path[i] & 7], is_argument(folder),
               state->arguments[folder & 7]);

@@ -77,6 +77,7 @@ class PtraceCapture {
   void think_of_processors(const Thread& thread, const SystemCall& call);
   bool at_entry(Thread& thread);
   void at_exit(Thread& thread, int64_t result, uint64_t end_ns);
+  void record_failed(const Thread& thread, uint64_t error, uint64_t end_ns);
   void record_aio(const Thread& thread, uint64_t taken, uint64_t end_ns);
   void stamp(Event& event, const Thread& thread, uint64_t end_ns) const;
   static uint64_t offset_before(const Thread& thread, uint64_t address, uint64_t moved);

@@ -102,7 +102,7 @@ const readSingles = numbers => {
 
 const readTrace = bytes => {
   const numbers = new Numbers(bytes);
-  if (numbers.next() !== 1) throw new Error('the page\'s data are of another version');
+  if (numbers.next() !== 2) throw new Error('the page\'s data are of another version');
   const trace = {first: numbers.next(), requests: numbers.next(), addresses: numbers.next()};
   trace.files = Array.from({length: numbers.next()},
     () => ({base: numbers.next(), bytes: numbers.next(), low: numbers.next(), name: ''}));
@@ -110,11 +110,16 @@ const readTrace = bytes => {
   const bins = numbers.next();
   const values = () => Float64Array.from({length: bins}, () => numbers.next());
   trace.time = {bins, start: numbers.next() * 100, ns: numbers.next() / 1000};
-  for (const name of ['read', 'written', 'seeks', 'readMedian', 'read99', 'readMax', 'writeMedian', 'write99', 'writeMax']) {
+  for (const name of ['read', 'written', 'seeks', 'syncs', 'readMedian', 'read99', 'readMax', 'writeMedian', 'write99', 'writeMax', 'syncMedian', 'sync99', 'syncMax']) {
     trace.time[name] = values();
   }
   trace.startsPer = numbers.next();
   trace.starts = sums(Float64Array.from({length: numbers.next()}, () => numbers.signed())).map(t => t * 100 - trace.time.start);
+  trace.syncs = {per: numbers.next(), cells: []};
+  for (let left = numbers.next(), first = 0; left > 0; --left) {
+    first += numbers.next() * trace.syncs.per;
+    trace.syncs.cells.push({first, count: numbers.next(), slowest: numbers.next() * 100});
+  }
   const layers = Array.from({length: numbers.next()}, () => readPicture(numbers));
   const singles = Array.from({length: numbers.next()}, () => readSingles(numbers));
   trace.singles = singles.slice().sort((a, b) => a.first - b.first);
@@ -149,7 +154,7 @@ const rgb = text => {
 };
 const readColours = () => {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ['sheet', 'ink', 'quiet', 'line', 'read', 'write', 'mark', 'bar']) {
+  for (const name of ['sheet', 'ink', 'quiet', 'line', 'read', 'write', 'sync', 'mark', 'bar']) {
     colours[name] = style.getPropertyValue('--' + name).trim();
   }
 };
@@ -363,12 +368,19 @@ class OrderPlot extends Plot {
     this.x = {low: trace.first, high: end, limits: {low: trace.first, high: end, least: 8}};
     this.y = {low: 0, high: trace.addresses, limits: {low: 0, high: trace.addresses, least: 512}};
     this.cursor = null;
+    this.lane = trace.syncs.cells.length > 0 ? 14 : 0;  // height of the strip of syncs above the files
     this.keys = {
       ArrowUp: () => this.panY(0.15), ArrowDown: () => this.panY(-0.15),
       ']': () => this.zoomY(0.5), '[': () => this.zoomY(2),
       n: () => this.toPlace(1), p: () => this.toPlace(-1),
       '.': () => this.step(1), ',': () => this.step(-1),
     };
+  }
+  measure() {
+    const visible = super.measure(), lane = Math.round(this.lane * this.scale);
+    this.top += lane;
+    this.height = Math.max(1, this.height - lane);
+    return visible;
   }
   setY(low, high) { this.y = Plot.within(low, high, this.y.limits); this.changed(); }
   zoomY(factor, py = this.height / 2) {
@@ -438,7 +450,11 @@ class OrderPlot extends Plot {
     return `Requests ${grouped(first)} to ${grouped(last)} of ${grouped(this.trace.requests)}`;
   }
   hover(at) {
-    if (!at || at.x < 0 || at.x > this.width || at.y < 0 || at.y > this.height) {
+    const inside = at && at.x >= 0 && at.x <= this.width && at.y <= this.height;
+    if (inside && at.y < 0 && at.y >= -this.lane * this.scale) {
+      this.cursor = this.valueAt(at.x);
+      this.tellSync(this.cursor);
+    } else if (!inside || at.y < 0) {
       this.cursor = null;
     } else {
       this.cursor = this.valueAt(at.x);
@@ -480,6 +496,18 @@ class OrderPlot extends Plot {
       `; one by one: penstock report --requests ${first}..${first + count} (or n: the next place that has them)`;
   }
 
+  // Describes the sync that is next to an order, if one is near.
+  tellSync(order) {
+    const {per, cells} = this.trace.syncs, near = 6 * this.scale * (this.x.high - this.x.low) / this.width;
+    const far = s => Math.max(s.first - order, order - s.first - (per - 1), 0);
+    let found = cells[0];
+    for (const s of cells) if (far(s) < far(found)) found = s;
+    if (far(found) > near) return;
+    const place = per === 1 ? `before request ${grouped(found.first)}` : `among requests ${grouped(found.first)} to ${grouped(found.first + per - 1)}`;
+    this.parts.readout.textContent = `${found.count === 1 ? 'A sync' : grouped(found.count) + ' syncs'} ${place}` +
+      (found.slowest > 0 ? `, ${found.count === 1 ? 'which took' : 'the slowest of'} ${nsText(found.slowest)}` : '');
+  }
+
   draw(c) {
     const {width, height} = this;
     const pick = new Int16Array(width).fill(-1);
@@ -506,6 +534,7 @@ class OrderPlot extends Plot {
     this.colour(c, cells);
     this.drawFiles(c);
     for (const [layer, from, to] of sparse) this.drawSingles(c, layer, from, to);
+    this.drawSyncs(c);
     this.frame(c);
     this.drawXAxis(c, (v, step) => step >= 1e5 ? trimmed(countText(v)) : grouped(v), true);
     if (this.cursor !== null) {
@@ -562,6 +591,30 @@ class OrderPlot extends Plot {
       this.addCell(cells, px0, px1, low, high, 1 - write, write);
     }
   }
+  // Draws the strip of syncs, each between the two requests beside it. A few have lines through the picture.
+  drawSyncs(c) {
+    if (!this.lane) return;
+    const {per, cells} = this.trace.syncs, lane = this.lane * this.scale, least = 1.5 * this.scale;
+    const inView = cells.filter(s => s.first <= this.x.high && s.first + per > this.x.low);
+    c.textAlign = 'right';
+    c.fillStyle = colours.quiet;
+    c.fillText('syncs', this.left - 7 * this.scale, this.top - lane / 2);
+    c.save();
+    c.beginPath();
+    c.rect(this.left - least, this.top - lane, this.width + 2 * least, this.height + lane);
+    c.clip();
+    c.fillStyle = colours.sync;
+    for (const s of inView) {
+      const x = this.left + this.xOf(s.first), wide = per === 1 ? 0 : this.xOf(s.first + per) - this.xOf(s.first);
+      c.fillRect(x - (per === 1 ? least / 2 : 0), this.top - lane + 2 * this.scale, Math.max(wide, least), lane - 4 * this.scale);
+    }
+    if (per === 1 && inView.length * 24 * this.scale < this.width) {
+      c.globalAlpha = 0.35;
+      for (const s of inView) c.fillRect(this.left + this.xOf(s.first) - this.scale / 2, this.top, this.scale, this.height);
+    }
+    c.restore();
+    this.canvas.dataset.syncs = inView.reduce((sum, s) => sum + s.count, 0);
+  }
   // Draws requests that are few enough to be seen apart: a bar for each, and a thin line for each
   // seek, from the end of a request to the begin of the next.
   drawSingles(c, layer, from, to) {
@@ -611,12 +664,12 @@ class OrderPlot extends Plot {
     }
     c.putImageData(image, this.left, this.top);
   }
-  // Draws each file's name at its upper end. Files that are too thin for a name share one: the
-  // common beginning of their names, and their number.
+  // Draws each file's name at its upper end, and offsets in the file in its part of the left margin.
+  // Files that are too thin for that share a name, their common beginning with their number and size.
   drawFiles(c) {
     const gap = 15 * this.scale;
     let labelled = Infinity, thin = [];
-    const labels = [];
+    const labels = [], marked = [];
     const name = (text, top) => {
       if (labelled - top < gap) return false;
       labelled = top;
@@ -626,12 +679,11 @@ class OrderPlot extends Plot {
     };
     const share = () => {
       if (thin.length === 0) return;
-      const first = thin[0], last = thin[thin.length - 1], end = last.base + last.bytes;
-      const top = clamp(this.yOf(end), 0, this.height), bottom = clamp(this.yOf(first.base), 0, this.height);
+      const first = thin[0], last = thin[thin.length - 1];
+      const top = clamp(this.yOf(last.base + last.bytes), 0, this.height), bottom = clamp(this.yOf(first.base), 0, this.height);
       if (bottom - top >= gap && name(thin.length === 1 ? first.name : this.sharedName(thin), top)) {
         c.fillStyle = colours.line;
-        c.fillRect(this.left, this.top + Math.round(top), this.width, 1);
-        this.drawMargin(c, trimmed(bytesText(end)), top);
+        for (const y of [top, bottom]) c.fillRect(this.left, this.top + Math.round(y), this.width, 1);
       }
       thin = [];
     };
@@ -646,7 +698,7 @@ class OrderPlot extends Plot {
       if (shownBottom - shownTop >= gap) {
         share();
         name(file.name, shownTop);
-        this.drawOffsets(c, file, shownTop, shownBottom);
+        if (this.drawOffsets(c, file, shownTop, shownBottom)) marked.push(file.name);
         continue;
       }
       thin.push(file);
@@ -655,18 +707,13 @@ class OrderPlot extends Plot {
     }
     share();
     this.canvas.dataset.labels = JSON.stringify(labels);
+    this.canvas.dataset.marked = JSON.stringify(marked);
   }
   sharedName(files) {
     const names = files.map(f => f.name);
     let common = names[0];
     for (const other of names) while (!other.startsWith(common)) common = common.slice(0, -1);
-    return `${common}… (${grouped(files.length)} files)`;
-  }
-  // Draws a mark in the left margin: the bytes of all files up to here, for files without own marks.
-  drawMargin(c, text, y) {
-    c.textAlign = 'right';
-    c.fillStyle = colours.quiet;
-    c.fillText(text, this.left - 7 * this.scale, this.top + clamp(y, 6 * this.scale, this.height - 6 * this.scale));
+    return `${common}… (${grouped(files.length)} files, ${bytesText(files.reduce((sum, f) => sum + f.bytes, 0))})`;
   }
   drawName(c, name, y) {
     const room = this.width * 0.7;
@@ -682,10 +729,10 @@ class OrderPlot extends Plot {
     c.fillStyle = colours.ink;
     c.fillText(text, this.left + 6 * this.scale, y);
   }
-  // Draws marks at round offsets of the file, in its part of the left margin.
+  // Draws marks at round offsets of the file, in its part of the left margin. Returns whether it has room.
   drawOffsets(c, file, top, bottom) {
     const room = bottom - top;
-    if (room < 22 * this.scale) return;
+    if (room < 22 * this.scale) return false;
     const low = this.addressAt(bottom) - file.base + file.low, high = this.addressAt(top) - file.base + file.low;
     const step = Math.max(512, niceStep(high - low, room / (34 * this.scale), 2));
     c.textAlign = 'right';
@@ -698,6 +745,7 @@ class OrderPlot extends Plot {
       c.fillStyle = colours.quiet;
       c.fillText(offset === 0 ? '0' : trimmed(bytesText(offset)), this.left - 7 * this.scale, label);
     }
+    return true;
   }
 }
 
@@ -712,8 +760,7 @@ class TimePlot extends Plot {
     this.textOf = textOf;
     this.logarithmic = logarithmic;
     this.shared = scale;
-    const ns = trace.time.bins * trace.time.ns;
-    this.x = {low: 0, high: ns, limits: {low: 0, high: ns, least: 8 * trace.time.ns}};
+    this.x = {low: 0, high: group.end, limits: {low: 0, high: group.end, least: 8 * trace.time.ns}};
     group.plots.push(this);
     for (const curve of curves) {
       for (const v of curve.values) {
@@ -873,32 +920,39 @@ const buildOrderPlot = (article, trace, onView, onCursor) => {
 
 const buildTimePlots = (article, trace, scales) => {
   const box = article.querySelector('.curves');
+  const level = box.parentElement.querySelector('h2') ? 'h3' : 'h4';  // one below the section's
   const {time} = trace, perSecond = 1e9 / time.ns;
   const readout = element('p', {className: 'readout'});
-  const group = {plots: [], cursor: null, orders: null, tell: t => {
+  const group = {end: scales.end, plots: [], cursor: null, orders: null, tell: t => {
     if (t === null) return;
     const i = clamp(Math.floor(t / time.ns), 0, time.bins - 1);
     const side = (name, bytes, median, high, max) => max[i] === 0 && bytes[i] === 0 ? '' :
       `${name} ${rateText(bytes[i] * perSecond)}` + (max[i] ? ` (${nsText(median[i])} median, ${nsText(high[i])} 99 %, ${nsText(max[i])} slowest)` : '');
     readout.textContent = [`At ${nsText(i * time.ns)}`, side('reading', time.read, time.readMedian, time.read99, time.readMax),
       side('writing', time.written, time.writeMedian, time.write99, time.writeMax),
-      `${grouped(time.seeks[i])} seeks in ${nsText(time.ns)}`].filter(Boolean).join(' · ');
+      `${grouped(time.seeks[i])} seeks in ${nsText(time.ns)}`,
+      time.syncs[i] ? `${grouped(time.syncs[i])} syncs (${nsText(time.syncMedian[i])} median, ${nsText(time.syncMax[i])} slowest)` : ''].filter(Boolean).join(' · ');
   }};
   const add = (title, keys, options) => {
-    const canvas = element('canvas'), heading = element('h4', {textContent: title});
+    const canvas = element('canvas'), heading = element(level, {textContent: title});
     for (const [kind, text] of keys) heading.append(element('span', {className: 'key ' + kind, textContent: text}));
     box.append(heading, canvas);
     return new TimePlot(canvas, trace, group, {label: title, ...options});
   };
-  const both = [['read', 'reads'], ['write', 'writes']];
+  const both = [['read', 'reads'], ['write', 'writes']], syncs = time.syncs.some(n => n > 0);
   add('Throughput', both, {scale: scales.rate, textOf: rateText, curves: [
     {values: time.read.map(b => b * perSecond), colour: 'read', filled: true},
     {values: time.written.map(b => b * perSecond), colour: 'write', filled: true}]});
-  add('Latency: median, and 99 % dashed', both, {scale: scales.latency, textOf: nsText, logarithmic: true, curves: [
+  add('Latency: median, and 99 % dashed', syncs ? [...both, ['sync', 'syncs']] : both, {scale: scales.latency, textOf: nsText, logarithmic: true, curves: [
     {values: time.readMedian, colour: 'read'}, {values: time.read99, colour: 'read', thin: true, largest: true},
-    {values: time.writeMedian, colour: 'write'}, {values: time.write99, colour: 'write', thin: true, largest: true}]});
+    {values: time.writeMedian, colour: 'write'}, {values: time.write99, colour: 'write', thin: true, largest: true},
+    {values: time.syncMedian, colour: 'sync'}, {values: time.sync99, colour: 'sync', thin: true, largest: true}]});
   add('Seeks a second', [], {scale: scales.seeks, textOf: v => countText(v), curves: [
     {values: time.seeks.map(n => n * perSecond), colour: 'mark', filled: true}]});
+  if (syncs) {
+    add('Syncs a second', [], {scale: scales.syncs, textOf: v => countText(v), curves: [
+      {values: time.syncs.map(n => n * perSecond), colour: 'sync', filled: true}]});
+  }
   box.append(readout);
   return group;
 };
@@ -948,19 +1002,27 @@ const buildTrace = (article, trace, scales) => {
 const main = async () => {
   readColours();
   const articles = [...document.querySelectorAll('article.trace')].filter(a => document.getElementById('data-' + a.dataset.trace));
-  // Traces side by side share their scales, so that they can be compared.
+  // Traces side by side share their scales, that of the time as well, so that they can be compared.
   const scale = () => ({most: 0, least: Infinity});
-  const scales = {rate: scale(), latency: scale(), seeks: scale()};
-  for (const article of articles) {
+  const scales = {rate: scale(), latency: scale(), seeks: scale(), syncs: scale()};
+  const read = [];
+  const attempt = async (article, action) => {
     try {
-      if (typeof DecompressionStream === 'undefined') throw new Error('this browser is too old for the pictures; the tables are complete');
-      const data = document.getElementById('data-' + article.dataset.trace);
-      buildTrace(article, readTrace(await unpacked(data.textContent)), scales);
-      data.remove();
+      await action();
     } catch (error) {
       article.querySelector('.picture').replaceChildren(element('p', {className: 'empty', textContent: `No picture: ${error.message}.`}));
     }
+  };
+  for (const article of articles) {
+    await attempt(article, async () => {
+      if (typeof DecompressionStream === 'undefined') throw new Error('this browser is too old for the pictures; the tables are complete');
+      const data = document.getElementById('data-' + article.dataset.trace);
+      read.push([article, readTrace(await unpacked(data.textContent))]);
+      data.remove();
+    });
   }
+  scales.end = Math.max(...read.map(([, trace]) => trace.time.bins * trace.time.ns));
+  for (const [article, trace] of read) await attempt(article, () => buildTrace(article, trace, scales));
   for (const table of document.querySelectorAll('table.figures')) makeSortable(table);
   const repaint = () => { readColours(); plots.forEach(plot => plot.redraw()); };
   for (const query of ['(prefers-color-scheme: dark)', '(resolution: 1dppx)']) matchMedia(query).addEventListener('change', repaint);

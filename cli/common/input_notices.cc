@@ -1,0 +1,62 @@
+#include "cli/common/input_notices.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ranges>
+
+#include "cli/common/table_guess.h"
+#include "interfaces/api/binary_input.h"
+#include "io/names.h"
+#include "items/items.h"
+
+namespace penstock::cli {
+namespace {
+
+// The first input that is to be read as lines and has NULs near its beginning, unless an input is
+// refused.
+std::string binary_notice(const FilesOptions& files, Beginnings& beginnings) {
+  constexpr size_t look_bytes = 4096;
+  if (files.items.name != "lines" || files.items.zero_terminated) return {};
+  for (const std::string& input : files.inputs | std::views::take(seen_inputs_max)) {
+    const Beginning& beginning = beginnings.of(input, files.source);
+    if (files.source.decompress && !api::refuse_binary(files.items, input, beginning.head))
+      return {};
+    const std::string head = beginning.text.substr(0, look_bytes);
+    if (!head.contains('\0')) continue;
+    const char* const encoding = items::wide_encoding(head);
+    if (encoding != nullptr && files.items.csv) return {};  // such rows are refused, with this hint
+    return fmt::format(
+        "{}: read as lines of text, but contains NUL bytes (try: {})", io::shown_input(input),
+        encoding == nullptr ? "--format u64 or another format; -z for lines that end with NUL"
+                            : items::hint_of_encoding(encoding));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> input_notices(const FilesOptions& files, Beginnings& beginnings,
+                                       const InputNotices& wanted) {
+  // A wait for one pipe among other inputs might never end: one writer may feed several in turn.
+  if (files.inputs.size() == 1)
+    beginnings.of(files.inputs.front(), files.source, io::Wait::byte, files.cancel);
+  std::vector<std::string> notices = {
+      binary_notice(files, beginnings), number_notice(files, beginnings),
+      field_notice(files, beginnings, files.inputs.front(), files.items.keys, !wanted.orders),
+      member_notice(files, beginnings, files.inputs, "--key", files.items.keys)};
+  if (std::ranges::find(files.inputs, "-") != files.inputs.end() && ::isatty(STDIN_FILENO) == 1)
+    notices.emplace_back("reading standard input, the keyboard (Ctrl-D ends it)");
+  // The notice about a number mentions a header, too.
+  if (wanted.header && notices[1].empty())
+    notices.push_back(
+        header_notice(files, beginnings, wanted.orders || wanted.groups, wanted.keys));
+  if (wanted.groups) notices.push_back(open_key_notice(files, beginnings));
+  if (::isatty(STDERR_FILENO) != 0) notices.push_back(table_notice(files, beginnings));
+  if (wanted.orders) notices.push_back(text_order_notice(files, beginnings));
+  std::erase(notices, "");
+  return notices;
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,63 @@
+#pragma once
+
+// Rows of CSV that are left out of a run (FilesOptions::bad_rows): blank ones of tables with several
+// columns, and those that break the rules of their format.
+//
+// Inputs are read in order, through this filter, so that the rest of the run has only good rows,
+// whatever its threads and its memory. A bad row ends with its line, also within quotes. A row has at
+// most source::filter_bytes_max bytes; quotes that are not closed within them make it a bad one.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mutex.h"
+#include "items/items.h"
+#include "penstock/files.h"
+
+namespace penstock::files {
+
+// Thread safety: any thread. An input may be read several times; its bad rows count once.
+class BadRows final : public SourceFilter {
+ public:
+  // Returns null if the options ask for no filter. Errors: no rows of CSV; those of the file of bad
+  // rows.
+  static Result<std::shared_ptr<BadRows>> make(const penstock::FilesOptions& options,
+                                               const items::Format& format);
+
+  std::unique_ptr<Source> filtered(std::unique_ptr<Source> text, std::string name) override;
+  // Publishes the file of bad rows, after a run without errors. Returns notices about the rows of
+  // these inputs.
+  Result<std::vector<std::string>> finish(const std::vector<std::string>& inputs);
+
+ private:
+  class Rest;
+  // Rows of one kind, and the first of them.
+  struct Found {
+    uint64_t rows = 0;
+    std::string first = {};  // "row 3: text after the quote that closes a field"
+  };
+  struct Input {
+    uint64_t seen_bytes = 0;  // length of the part that was read before
+    Found bad = {};
+    Found uneven = {};  // good rows with another number of fields than the first
+  };
+
+  BadRows(const items::Format& format, std::string word)
+      : format_(format), word_(std::move(word)) {}
+  Status leave_out(const std::string& name, uint64_t end, std::string_view row,
+                   const std::string& what) EXCLUDES_LOCK(mutex_);
+  void note_uneven(const std::string& name, uint64_t end, const std::string& what)
+      EXCLUDES_LOCK(mutex_);
+
+  const items::Format format_;
+  const std::string word_;  // "skip", or the file's name
+  Mutex mutex_;
+  std::map<std::string, Input> inputs_ GUARDED_BY(mutex_);
+  std::unique_ptr<Sink> sink_ GUARDED_BY(mutex_);
+};
+
+}  // namespace penstock::files

@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+"""Times, addresses, versions and numbers as people write them, beside Python: values_test.py PENSTOCK [TEST...]. Prints its seed;
+PENSTOCK_TEST_SEED repeats a run."""
+
+import collections
+import contextlib
+import csv
+import datetime
+import decimal
+import functools
+import io
+import ipaddress
+import json
+import os
+import re
+import statistics
+
+import end_to_end
+from end_to_end import SEED, run
+
+SANITIZED = "ASAN_OPTIONS" in os.environ
+SMALL_MEMORY = "1G" if SANITIZED else "40M"
+CASES = 40 if SANITIZED else end_to_end.trials(200)
+UTC = datetime.timezone.utc
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+# For each order a value as Python has it; ValueError for text that is none.
+
+
+def microseconds(time):
+    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
+
+
+def time_of(text):
+    text = text.strip(" ")
+    if re.fullmatch(r"[0-9]{8}", text):
+        with contextlib.suppress(ValueError):
+            return microseconds(datetime.datetime.strptime(text, "%Y%m%d"))
+    if re.fullmatch(r"-?[0-9]{1,9}(\.[0-9]{1,6})?", text):
+        sign = -1 if text.startswith("-") else 1
+        whole, _, fraction = text.lstrip("-").partition(".")
+        return sign * (int(whole) * 10**6 + int(fraction.ljust(6, "0")))
+    if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        raise ValueError
+    return microseconds(datetime.datetime.fromisoformat(text))
+
+
+def time_by_format(form, text):
+    return microseconds(datetime.datetime.strptime(text.strip(" "), form))
+
+
+def address_of(text):
+    text = text.strip(" ")
+    address = ipaddress.ip_address(text.partition("/")[0])
+    network = ipaddress.ip_network(text, strict=False)
+    return (address.version, int(address), network.prefixlen)
+
+
+def natural_of(text):
+    return tuple((ord("0"), len(digits := part.lstrip("0")), digits) if part.isdigit() else (ord(part), 0, "")
+                 for part in re.findall(r"[0-9]+|.", text))
+
+
+def semver_of(text):
+    # The expression that semver.org suggests.
+    found = re.fullmatch(r"v?(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
+                         r"(?:-((?:0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
+                         r"(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?", text.strip(" "))
+    if not found:
+        raise ValueError
+    release = tuple(int(found[part]) for part in (1, 2, 3))
+    identifiers = [(0, int(word), "") if word.isdigit() else (1, 0, word) for word in (found[4] or "").split(".")]
+    return (*release, tuple(identifiers) if found[4] else ((2, 0, ""),))
+
+
+def hex_of(text):
+    if not re.fullmatch(r"(0[xX])?[0-9a-fA-F]+", text.strip(" ")):
+        raise ValueError
+    return int(text, 16)
+
+
+def rank(value_of, text):
+    """A value with a rank, by which Python orders as we do: text that is none comes first, by its bytes."""
+    try:
+        return (1, value_of(text))
+    except ValueError:
+        return (0, text.encode())
+
+
+class Values(end_to_end.Case):
+    def pick(self, *choices):
+        return self.random.choice(choices)
+
+    # Texts of each order, and a few that are none.
+
+    def time(self):
+        rng = self.random
+        if rng.random() < 0.3:
+            return self.pick("-", "") + str(rng.randrange(self.pick(3, 10**9))) + self.pick("", "", ".5", f".{rng.randrange(10**6):06}")
+        if rng.random() < 0.2:
+            return self.pick("", "n/a", "2024-02-30", "2024-01-01T25:00:00", "2024-01-01x", "yesterday", "2024-01-01T00:00:00+24:00", "12:00")
+        date = f"{self.pick(1, 1969, 1970, 2024, 9998):04}-{rng.randrange(1, 13):02}-{rng.randrange(1, 30):02}"
+        if rng.random() < 0.2:
+            return date
+        clock = f"{rng.randrange(24):02}:{rng.randrange(60):02}" + self.pick("", f":{rng.randrange(60):02}", f":59{self.pick('.', ',')}{rng.randrange(10**6):06}")
+        zone = self.pick("", "", "Z", f"{self.pick('+', '-')}{rng.randrange(24):02}{self.pick('', ':')}{rng.randrange(60):02}")
+        return date + self.pick("T", " ") + clock + zone
+
+    def time_in(self, form):
+        if self.random.random() < 0.2:
+            return self.pick("", "31/02/2024", "1/2/24", "x", "2024-01-01", "45")
+        time = EPOCH + datetime.timedelta(seconds=self.random.randrange(10**10), microseconds=self.random.randrange(10**6))
+        time = time.astimezone(datetime.timezone(datetime.timedelta(minutes=self.random.randrange(-700, 700))))
+        return time.strftime(form)
+
+    def address(self):
+        rng = self.random
+        if rng.random() < 0.15:
+            return self.pick("", "localhost", "1.2.3", "1.2.3.256", "::g", "1.2.3.4/33", "1:2:3:4:5:6:7:8:9", "010.1.1.1", "1.2.3.4:80")
+        if rng.random() < 0.5:
+            text, bits = ".".join(str(self.pick(0, 9, 10, 255, rng.randrange(256))) for _ in range(4)), 32
+        else:
+            address = ipaddress.IPv6Address(rng.getrandbits(128) & rng.getrandbits(128) & self.pick(0xffff, (1 << 128) - 1, 0xffff << 64))
+            text, bits = self.pick(str(address), address.exploded, address.exploded.upper()), 128
+        return text + self.pick("", "", f"/{rng.randrange(bits + 1)}")
+
+    def natural(self):
+        return "".join(self.pick("a", "B", " ", "-", ".", ":", "/", "img", str(self.random.randrange(120)), "007", str(10**30 + self.random.randrange(3)))
+                       for _ in range(self.random.randrange(5)))
+
+    def semver(self):
+        rng = self.random
+        number = lambda: str(self.pick(0, 1, 9, 10, 10**25))
+        text = self.pick("", "", "v") + ".".join(number() for _ in range(self.pick(3, 3, 3, 3, 2, 4)))
+        if rng.random() < 0.5:
+            text += "-" + ".".join(self.pick("alpha", "beta", "rc-1", "1a", "-", "0", "01", number()) for _ in range(rng.randrange(1, 4)))
+        return text + self.pick("", "", "+build.01", "+")
+
+    def hex(self):
+        if self.random.random() < 0.1:
+            return self.pick("", "0x", "g", "-1", "0x0x")
+        text = f"{self.random.getrandbits(self.pick(1, 8, 64, 1000)):x}"
+        return self.pick("", "0x", "0X0") + self.pick(text, text.upper())
+
+    def order(self):
+        """The word of an order, its options, a maker of texts, and the order of Python."""
+        form = self.pick("%d/%m/%Y %H:%M:%S", "%Y%m%dT%H%M%S%z", "%b %d %Y, %I:%M:%S.%f %p %z", "%A %d.%m.%Y")
+        return self.pick(("time", [], self.time, time_of), ("ip", [], self.address, address_of), ("natural", [], self.natural, natural_of),
+                         ("semver", [], self.semver, semver_of), ("hex", [], self.hex, hex_of),
+                         ("time", ["--time-format", form], lambda: self.time_in(form), functools.partial(time_by_format, form)))
+
+    def test_values_are_in_order(self):
+        for case in range(CASES):
+            word, options, make, value_of = self.order()
+            desc = self.pick(False, True)
+            form = self.pick("lines", "csv", "jsonl", "whole")
+            key = {"lines": "2,2:", "csv": "key:", "jsonl": ".key:", "whole": ""}[form] + word + (":desc" if desc else "")
+            words = {"lines": ["-t", "|", "-k", key], "csv": ["--csv", "--header", "--key", key], "jsonl": ["--jsonl", "--key", key],
+                     "whole": [f"--sort={word}", *(["-r"] if desc else [])]}[form] + options + ["-S", SMALL_MEMORY, "-q"]
+            write = {"lines": lambda number, text: f"{number}|{text}|x", "csv": lambda number, text: f'{number},"{text}"',
+                     "jsonl": lambda number, text: json.dumps({"n": number, "key": text}), "whole": lambda number, text: text}[form]
+            head = ["n,key\n"] if form == "csv" else []
+            rows = []
+            for number in range(self.pick(0, 1, 7, 300)):
+                text = make()
+                rows.append((rank(value_of, text), write(number % 5, text) + "\n"))
+            stable = sorted(rows, key=lambda row: row[0], reverse=desc)
+            whole = sorted(sorted(rows, key=lambda row: row[1][:-1].encode(), reverse=form == "whole" and desc), key=lambda row: row[0], reverse=desc)
+            firsts = [row for i, row in enumerate(stable) if i == 0 or row[0] != stable[i - 1][0]]
+            path = self.write("in", "".join(head + [line for _, line in rows]).encode())
+            way = self.pick("file", "pipe", "stable", "unique", "top", "merge", "partition", "group")
+            with self.subTest(case=case, words=words, way=way):
+                wanted = whole
+                if way == "pipe":
+                    got = run("sort", *words, stdin=path.read_bytes()).stdout
+                elif way == "stable":
+                    got, wanted = run("sort", "-s", *words, path).stdout, stable
+                elif way == "unique":
+                    got, wanted = run("sort", "-u", *words, path).stdout, firsts
+                elif way == "top":
+                    count = self.random.randrange(1, 9)
+                    got, wanted = run("sort", "--top", count, *words, path).stdout, whole[:count]
+                elif way == "merge":
+                    parts = [self.write(f"part{part}", run("sort", *words, stdin="".join(head + [line for _, line in rows[part::2]]).encode()).stdout)
+                             for part in range(2)]
+                    got = run("merge", *words, *parts).stdout
+                elif way == "partition" and "-r" not in words:
+                    run("partition", *words, "--by", "range", "--parts", 3, "-o", self.folder / "range-{}", path)
+                    parts = sorted(self.folder.glob("range-*"))
+                    got = "".join(head).encode() + b"".join(run("sort", *words, part).stdout.removeprefix("".join(head).encode()) for part in parts)
+                    for part in parts:
+                        part.unlink()
+                elif way == "group" and form != "lines" and form != "whole":
+                    got, wanted = run("group", "--distinct", *words, path).stdout, firsts
+                else:
+                    got = run("sort", *words, path).stdout
+                self.assertEqual(got.decode(), "".join(head + [line for _, line in wanted]))
+                run("sort", "-c", *words, *(["-s"] if way in ("stable", "unique", "group") else []), self.write("out", got))
+
+    def test_joins_by_values(self):
+        for case in range(CASES // 4 + 1):
+            word, options, make, value_of = self.order()
+            sides = [[(make(), number) for number in range(self.pick(0, 5, 60))] for _ in range(2)]
+            groups = collections.defaultdict(list)
+            for text, number in sides[1]:
+                groups[rank(value_of, text)].append(number)
+            wanted = [f"{number} {other}" for text, number in sides[0] for other in groups[rank(value_of, text)]]
+            files = [self.write(name, ("key,n\n" + "".join(f'"{text}",{number}\n' for text, number in side)).encode()) for name, side in zip("ab", sides)]
+            with self.subTest(case=case, word=word):
+                got = run("join", "--csv", "--header", "--key", f"key:{word}", "-o", "1.n,2.n", *options, "-S", SMALL_MEMORY, *files).stdout.decode()
+                self.assertEqual(sorted(got.replace(",", " ").splitlines()[1:]), sorted(wanted))
+
+    def test_more_than_memory(self):
+        count = 20000 if SANITIZED else 400000
+        rng = self.random
+        pad = "x" * 90
+        for word, make, value_of in (("time", lambda: f"2024-{rng.randrange(1, 13):02}-01T00:00:{rng.randrange(60):02}.{rng.randrange(10**6):06}+{rng.randrange(24):02}:00", time_of),
+                                     ("ip", lambda: str(ipaddress.IPv4Address(rng.getrandbits(32))), address_of)):
+            rows = [(make(), f"{number}{pad}") for number in range(count)]
+            wanted = sorted((rank(value_of, text), f"{text},{rest}\n") for text, rest in rows)
+            stats = self.folder / "stats"
+            got = run("sort", "--csv", "--header", "--key", f"t:{word}", "-S", "1G" if SANITIZED else "32M", "-T", self.folder, "--stats", stats,
+                      stdin=("t,rest\n" + "".join(f"{text},{rest}\n" for text, rest in rows)).encode()).stdout
+            self.assertTrue(got.decode() == "t,rest\n" + "".join(line for _, line in wanted), word)
+            if not SANITIZED:
+                self.assertGreater(json.loads(stats.read_text())["temp_bytes"], 0)
+
+    def test_text_that_is_no_value_causes_a_notice(self):
+        data = b"t,ip\n2024-01-01,1.2.3.4\nsoon,::1\n,\n1/2/2024,1.2.3\n"
+        path = self.write("in.csv", data)
+        says = lambda *words: run("sort", *words, path).stderr.decode()
+        self.assertIn("row 3, column t: 'soon' is no time and comes first; 2 of the first 4 rows have such a value", says("--key", "t:time"))
+        self.assertIn("row 5, column ip: '1.2.3' is no address and comes last", says("--key", "ip:ip:desc"))
+        self.assertEqual(says("-q", "--key", "t:time"), "")
+        self.assertEqual(says("--key", "t:natural"), "")
+        lines = run("sort", "-k1,1:ip", stdin=b"1.2.3.4 a\nhost b\n")
+        self.assertIn(b"line 2, field 1: 'host' is no address and comes first", lines.stderr)
+
+    def number(self, group, point):
+        """A number as people write it, and its value; None for text that is none."""
+        rng = self.random
+        if rng.random() < 0.15:
+            return self.pick(("", None), ("n/a", None), ("NaN", None), (f"1{group}2", None), (f"1{group}2345{point}0", None), ("1 2 3", None), ("--1", None), ("5x", None))
+        digits = str(rng.randrange(10 ** self.pick(1, 3, 4, 8, 15)))
+        fraction = self.pick("", "", "5", "50", f"{rng.randrange(10**4):04}")
+        exponent = self.pick(0, 0, 0, -5, 3)
+        value = decimal.Decimal(f"{digits}.{fraction or 0}e{exponent}")
+        whole = f"{int(digits):,}".replace(",", group) if rng.random() < 0.7 else digits
+        text = whole + (point + fraction if fraction else self.pick("", "", point)) + (self.pick("e", "E") + self.pick("", "+" if exponent > 0 else "") + str(exponent)
+                                                                                 if exponent else "")
+        if not exponent and rng.random() < 0.2:
+            text, value = text + self.pick("%", " %"), value / 100
+        sign = self.pick("-", "+", "", "", "()")
+        money = self.pick("", "", "", "$", "€", "£ ")
+        text = self.pick(money + sign + text if sign != "()" else money + text, sign + money + text if sign != "()" else money + text)
+        return (f"({text})" if sign == "()" else text), (-value if sign in ("-", "()") else value)
+
+    def test_numbers_of_a_format(self):
+        for case in range(CASES):
+            example, group, point = self.pick(("1,234.50", ",", "."), ("1.234,50", ".", ","), ("1'234.50", "'", "."), ("1 234,5", " ", ","))
+            jsonl, desc = self.pick(False, True), self.pick(False, True)
+            rows = []
+            for number in range(self.pick(0, 1, 9, 300)):
+                text, value = self.number(group, point)
+                if jsonl and self.random.random() < 0.3:
+                    value = decimal.Decimal(self.random.randrange(-10**6, 10**6)) / 1000
+                    rows.append(((1, value), f'{{"k":{number % 3},"v":{value}}}\n', value))
+                    continue
+                line = json.dumps({"k": number % 3, "v": text}) + "\n" if jsonl else f'{number % 3},"{text}"\n'
+                rows.append(((0, text.encode()) if value is None else (1, value), line, value if value is not None or text not in ("", "NaN") else "none"))
+            form = ["--jsonl"] if jsonl else ["--csv", "--header"]
+            head = "" if jsonl else "k,v\n"
+            name = lambda column: f".{column}" if jsonl else column
+            path = self.write("in", (head + "".join(line for _, line, _ in rows)).encode())
+            common = [*form, "--number-format", example, "-S", SMALL_MEMORY, "-q"]
+            with self.subTest(case=case, words=common):
+                wanted = sorted(sorted(rows, key=lambda row: row[1].encode()), key=lambda row: row[0], reverse=desc)
+                got = run("sort", *common, "--key", name("v") + ":n" + (":desc" if desc else ""), path).stdout.decode()
+                self.assertEqual(got, head + "".join(line for _, line, _ in wanted))
+                bad = any(value is None for _, _, value in rows)
+                done = run("group", *common, "--key", name("k"), "--sum", name("v"), "--median", name("v"), path, code=2 if bad else 0)
+                if bad:
+                    self.assertIn(b"is no number", done.stderr)
+                rows = [row for row in rows if row[2] is not None]
+                path = self.write("good", (head + "".join(line for _, line, _ in rows)).encode())
+                got = run("group", *common, "--key", name("k"), "--sum", name("v"), "--median", name("v"), path).stdout.decode()
+                groups = collections.defaultdict(list)
+                for _, line, value in rows:
+                    key = json.loads(line)["k"] if jsonl else int(line[0])
+                    groups[key] += [] if value == "none" else [value]
+                found = {one["k"]: one for one in (json.loads(line, parse_float=decimal.Decimal, parse_int=decimal.Decimal) for line in got.splitlines())} if jsonl else {
+                    int(one["k"]): one for one in csv.DictReader(io.StringIO(got))}
+                self.assertEqual(sorted(found), sorted(groups))
+                for key, values in groups.items():
+                    self.assertEqual(decimal.Decimal(found[key]["sum_v"] or 0), sum(values))
+                    if values:
+                        self.assertAlmostEqual(decimal.Decimal(str(found[key]["median_v"])), statistics.median(values), delta=decimal.Decimal("1e-6"))
+
+    def test_formats_that_are_none(self):
+        for form in ("%q", "%", "no part", "%I", "%Z"):
+            self.assertIn(b"--time-format", run("sort", "-k1,1:time", "--time-format", form, code=2).stderr)
+        for example in ("1", "1234", "1,234", "12.345", "1;234.5", "1,23.5", "1.234.5", "x", "1,234."):
+            self.assertIn(b"--number-format", run("sort", "-n", "--number-format", example, code=2).stderr)
+        run("sort", "--format", "u64", "--time-format", "%Y", code=2)
+
+
+if __name__ == "__main__":
+    print(f"seed {SEED} (PENSTOCK_TEST_SEED)")
+    end_to_end.main("values_end_to_end")
