@@ -289,18 +289,11 @@ def run_unprivileged(tally, clock, programs, deadline=None):
     clock.part("test unprivileged", time.monotonic() - start)
 
 
-def check_readme(tally):
-    """The program in the README is the example that is compiled and run."""
-    example = (ROOT / "examples/first_use.cc").read_text()
-    same = f"```cpp\n{example}```" in (ROOT / "README.md").read_text()
-    tally.add("README's program", failure=None if same else "is not examples/first_use.cc")
-
-
 def look_at_text(tally):
     command(tally, "include directions", "tools/check_includes.py")
+    command(tally, "names", "tools/check_names.py")
     command(tally, "words", "tools/check_words.py")
     command(tally, "format", "tools/format.sh", "--check")
-    check_readme(tally)
     if not (ROOT / "build/python/installed").exists():
         tally.add("python", skip="what builds the Python package could not be installed (tools/setup.sh check)")
 

@@ -6,7 +6,8 @@ estimate of a bucket." The openers below leave the subject out, and such a comme
   1. comments of C++, C, Rust, Go, JavaScript, CSS, Python, shell and CMake, and Python's docstrings: the first sentence of each
      paragraph and of each comment behind code, by the list FIRST; every further sentence by the list LATER;
   2. names of tests, by the list IN_NAMES;
-  3. sentences of the Markdown pages, by the list LATER; questions and headings may begin as they like;
+  3. sentences of the Markdown pages, by the list LATER; questions and headings may begin as they like. Pages for users
+     are also searched for HABITS: turns of phrase that read as translated ("is no number", "in the mean", "whoever");
   4. help of the command line (options, footers, options.def) and of Python's, as comments are.
 
 A line that quotes such an opener on purpose ends with "(words: quoted)". `--count` prints a line per folder.
@@ -27,6 +28,11 @@ FIRST = re.compile(r"(?:(?:of|what|who|whom|whose|whoever|whatever|where|whereve
                    r"|nothing:|the same(?=\s*(?:[.,:;]|$|(?:for|of|as|but|with|without|and|in|between|to|where|if)\b)))", re.IGNORECASE)
 LATER = re.compile(r"(?:Of|What|Who|Whom|Whose|Whoever|Whatever|Where|Wherever|Nothing:)(?=[\s,:])")
 IN_NAMES = re.compile(r"^(?:That|Of|What|Who|Whose|Whoever|Where|With|As)(?=[A-Z])")
+# Pages of users, and what is not said there. (Text in `code` is quoted, and not searched.)
+USER_PAGE = re.compile(r"(?:README|SECURITY|CONTRIBUTING)\.md$|docs/[\w-]+\.md$")
+HABITS = re.compile(r"(?<!\bthere )\b(?:is|are|was|were) no (?:numbers?|errors?|files?|CSV|JSON|UTF-8|text|headers?|orders?|reports?|rows?|names?|columns?)\b"
+                    r"|\bin the mean\b|\bwho(?:m)?ever\b|\bfor want of\b|\bof (?:its|their) own\b|, neither(?=[.;)]|$)"
+                    r"|\bstands? (?:in(?! for\b)|on|at|behind|beside|above|below|there)\b|\bwhat (?:is|was) [^,.;:]+ (?:is|was)\b", re.IGNORECASE)
 SENTENCE_END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z])")
 NO_TEXT = re.compile(r"^\W*$|^(?:NOLINT|clang-format|Test labels:|noqa|type:|pragma|REQUIRES:|shellcheck|SPDX)")
 QUOTED = "(words: quoted)"
@@ -172,6 +178,9 @@ def complaints_of(name, text):
             for sentence in SENTENCE_END.split(re.sub(r"[*_`]+", "", paragraph)):
                 if LATER.match(sentence) and not sentence.rstrip().endswith("?"):
                     yield number, sentence
+            if USER_PAGE.match(name):
+                for habit in HABITS.finditer(re.sub(r"`[^`]*`", "`", paragraph)):
+                    yield number, f"habit: {habit.group(0)}"
         return
     if suffix in C_LIKE:
         groups = c_comments(text)
@@ -228,6 +237,11 @@ def self_test():
         ("a.md", "# What it is\n\nIt is good. What is there is kept.\n"): 1,
         ("a.md", "What is it?\n\n```\nOf course\n```\n"): 0,
         ("a.h", "// Of the sample. (words: quoted)\n"): 0,
+        ("docs/a.md", "A header is no row. Lines have 47 bytes in the mean.\n"): 2,
+        ("docs/a.md", "| an attacker | whoever can read it |\n| a size | of its own |\n"): 2,
+        ("docs/a.md", "`$30 is no number`: if there is no header, it is no longer read. It stands for two.\n"): 0,
+        ("README.md", "It stands behind a list for want of one; what is there is kept.\n"): 3,
+        ("src/README.md", "It is no number.\n"): 0,
     }
     for (name, text), wanted in cases.items():
         found = list(complaints_of(name, text))

@@ -39,7 +39,7 @@ PARSERS = {
     "trace": ("src/trace/format/format.cc", "src/trace/follow/convert.cc", "src/trace/follow/descriptors.cc"),
     "import": ("src/trace/import/import.cc", "src/trace/import/import_iolog.cc", "src/trace/import/import_strace.cc",
                "src/trace/import/log_source.cc", "src/trace/import/strace_changes.cc",
-               "src/trace/import/strace_files.cc", "src/trace/import/strace_line.cc"),
+               "src/trace/import/strace_files.cc", "src/trace/import/strace_head.cc", "src/trace/import/strace_line.cc"),
 }
 
 

@@ -128,14 +128,52 @@ def reference_of_headers(folder, source):
     (source / "c.md").write_text("# The C interface\n\n" + parts([c]))
 
 
+def markdown(text):
+    """A sentence of the help: options and quoted words are code, and everything else is text."""
+    code = r"(?<![\w-])(--?[A-Za-z][\w-]*(?:=\w+)?|'[^']+'(?!\w)|\"[^\"]+\")"
+    return "".join(f"`{part}`" if index % 2 else re.sub(r"([\\`*_{}\[\]<>$|~#@])", r"\\\1", part)
+                   for index, part in enumerate(re.split(code, text)))
+
+
+# Command lines break where the page is narrow.
+WRAPPED = "```{raw} html\n<style>.highlight pre { white-space: pre-wrap; overflow-wrap: anywhere }</style>\n```"
+
+
+def page_of_command(name, text):
+    """A page of the output of `penstock COMMAND --help-all`, with an anchor for each option."""
+    blocks = text.rstrip("\n").split("\n\n")
+    usage, sentence = blocks[:2]
+    out = [f"# {name}", markdown(sentence.replace("\n", " ")), f"```text\n{usage.removeprefix('Usage: ')}\n```", f"```{{program}} {name}\n```", WRAPPED]
+    for block in blocks[2:]:
+        heading, _, entries = block.partition("\n")
+        if heading == "Examples:":
+            out.append("## Examples")
+            for command, effect in re.findall(r"^  (\S.*)\n((?: {6}.*\n?)+)", entries, re.MULTILINE):
+                effect = " ".join(effect.split())
+                out.append(f"{effect[0].upper()}{markdown(effect[1:])}:\n\n```sh\n{command}\n```")
+        elif block.startswith("  ") or heading.endswith(":"):
+            out.append(f"## {heading[:-1] if heading.endswith(':') else 'Arguments'}")
+            # A name, and its help: after blanks, or in the next lines.
+            for names, told in re.findall(r"^ {2,6}(\S.*?)(?: {2,}|\n {20,})(\S.*(?:\n {20,}.*)*)", block, re.MULTILINE):
+                told = markdown(" ".join(told.split()))
+                out.append(f"```{{option}} {names}\n{told}\n```" if names.startswith("-") else f"`{names}`: {told}")
+        else:
+            out.append(markdown(block.replace("\n", " ")))
+    return "\n\n".join(out) + "\n"
+
+
 def reference_of_commands(penstock, source):
-    """The output of `penstock help`, a part for each command."""
-    main = run(penstock, "help")
-    commands = re.findall(r"^  ([a-z]+) {3,}", main.split("Commands:")[1].split("Options:")[0], re.MULTILINE)
-    text = "# The command line\n\nWhat `penstock help` prints, and `penstock help COMMAND` for each command.\n\n```text\n" + main + "```\n"
+    """The output of `penstock help`, and a page for each command."""
+    text = run(penstock, "help")
+    commands = re.findall(r"^  ([a-z]+) {3,}", text, re.MULTILINE)
     for command in commands:
-        text += f"\n## penstock {command}\n\n```text\n{run(penstock, 'help', command)}```\n"
-    (source / "commands.md").write_text(text)
+        if command != "help":
+            (source / f"command-{command}.md").write_text(page_of_command(f"penstock {command}", run(penstock, command, "--help-all")))
+    linked = re.sub(r"^`([a-z]+)`:", lambda name: f"[penstock {name[1]}](command-{name[1]}.md):" if name[1] != "help" else name[0],
+                    page_of_command("penstock", text), flags=re.MULTILINE)
+    pages = "\n".join(f"command-{command}" for command in commands if command != "help")
+    (source / "commands.md").write_text(linked.replace("# penstock\n", "# The command line\n", 1) +
+                                        f"\n```{{toctree}}\n:hidden:\n:titlesonly:\n\n{pages}\n```\n")
 
 
 def contents():

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # tools/release.sh [TAG]: makes all artefacts of a release and their checksums, in build/release-TAG (without TAG, of the working tree, in build/release-tree):
-#   penstock_VERSION_amd64.deb, penstock-VERSION-1.x86_64.rpm, penstock-VERSION-linux-x86_64.tar.gz (needs only glibc, as the .rpm),
+#   penstock_VERSION_amd64.deb, libpenstock0.1_..., libpenstock-dev_..., python3-penstock_...       for this Debian
+#   penstock-VERSION-1.x86_64.rpm, penstock-libs-..., penstock-devel-...        need only glibc, as all that follows
+#   penstock-VERSION-linux-x86_64.tar.gz
+#   penstock-VERSION-cp311-cp311-manylinux_..._x86_64.whl, ...-cp312-abi3-...  wheels, as far as this machine has their Pythons
 #   penstock-VERSION-source.tar.gz, penstock-VERSION-manual.tar.gz, penstock-VERSION.spdx.json (their contents), SHA256SUMS
 # The same tag gives the same bytes on machines with the same packages: times are the commit's, and no path of the machine is stored.
 set -euo pipefail
@@ -24,27 +27,32 @@ fi
 git -C "$root" archive --format=tar --prefix="$name/" "${tag:-HEAD}" | gzip -n9 >"$out/$name-source.tar.gz"
 
 "$tree/tools/setup.sh" check
-"$tree/tools/build.sh" package
-"$tree/tools/build.sh" static
+build=$tree/build/package work=$(mktemp -d)
+# Both builds have the same objects, and differ in the libraries that they find. The second one continues in the folder of the first.
+forget_libraries() { rm -f "$build/CMakeCache.txt"; }
+trap 'forget_libraries; rm -rf "$work"' EXIT
 
-# pack PRESET KIND: makes CPack's package of a build.
+# pack KIND: makes CPack's package of the build.
 pack() {
-  rm -rf "$tree/build/$1/_packages"
-  (cd "$tree/build/$1" && umask 022 && cpack --config CPackConfig.cmake -G "$2" -B _packages >_packages.log 2>&1) ||
-    { cat "$tree/build/$1/_packages.log" >&2; exit 2; }
-  find "$tree/build/$1/_packages" -maxdepth 1 -type f -exec cp -t "$out" {} +
+  rm -rf "$build/_packages"
+  (cd "$build" && umask 022 && cpack --config CPackConfig.cmake -G "$1" -B _packages >_packages.log 2>&1) || { cat "$build/_packages.log" >&2; exit 2; }
+  find "$build/_packages" -maxdepth 1 -type f -exec cp -t "$out" {} +
 }
-pack package DEB
-pack static TGZ
-pack static RPM
+forget_libraries
+"$tree/tools/build.sh" package
+pack DEB
+cp "$build/cli/penstock" "$work/shared"
+forget_libraries
+"$tree/tools/build.sh" static@package
+pack TGZ
+pack RPM
+"$tree/tools/wheels.py" "$out"
 
-manual=$(mktemp -d)
-trap 'rm -rf "$manual"' EXIT
-"$tree/tools/manual.py" "$tree/build/static/cli/penstock" "$manual"
-tar -C "$manual" --transform "s,^html,$name-manual," --sort=name --owner=0 --group=0 --numeric-owner \
+"$tree/tools/manual.py" "$build/cli/penstock" "$work"
+tar -C "$work" --transform "s,^html,$name-manual," --sort=name --owner=0 --group=0 --numeric-owner \
   --mtime="@$SOURCE_DATE_EPOCH" -c html | gzip -n9 >"$out/$name-manual.tar.gz"
 
-"$tree/tools/sbom.py" "$version" "$tree/build/static" "$tree/build/package" "$out" >"$out/$name.spdx.json"
+"$tree/tools/sbom.py" "$version" "$build" "$work/shared" "$out" >"$out/$name.spdx.json"
 (cd "$out" && sha256sum -- * >.sums && mv .sums SHA256SUMS)
 echo "release: $out" >&2
 cat "$out/SHA256SUMS"

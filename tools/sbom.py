@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the contents of a release, as SPDX 2.3 JSON, to standard output: sbom.py VERSION STATIC_BUILD PACKAGE_BUILD ARTEFACTS.
+"""Writes the contents of a release, as SPDX 2.3 JSON, to standard output: sbom.py VERSION STATIC_BUILD SHARED ARTEFACTS,
+where SHARED is the program of the Debian package.
 
 It has the checksum of each artefact, and the Debian package, from dpkg, of each library that is built into the programs or
 loaded by them. Licences were looked up in the packages' copyright files, because dpkg does not know them.
@@ -40,15 +41,20 @@ def package_of(file):
 def built_in(build):
     """The archives that the static build links, and the compiler's own."""
     archives = set(re.findall(r"(/usr/lib/\S+?\.a)\b", (build / "build.ninja").read_text()))
-    return sorted(archives) + [output("g++", "-print-file-name=libstdc++.a").strip(), *HEADERS]
+    return sorted(archives) + [standard_library(), *HEADERS]
 
 
-def loaded(build):
-    return sorted(set(re.findall(r"(/\S+\.so\S*) \(", output("ldd", build / "cli/penstock"))))
+def standard_library():
+    """The archive of the C++ library, which all programs contain."""
+    return output("g++", "-print-file-name=libstdc++.a").strip()
+
+
+def loaded(program):
+    return sorted(set(re.findall(r"(/\S+\.so\S*) \(", output("ldd", program))))
 
 
 def main():
-    version, static, package, folder = sys.argv[1], *map(pathlib.Path, sys.argv[2:5])
+    version, static, shared, folder = sys.argv[1], *map(pathlib.Path, sys.argv[2:5])
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
     relations, parts, files = [], {}, []
 
@@ -64,9 +70,9 @@ def main():
         return identity
 
     static_parts = sorted({part_of(file) for file in built_in(static)})
-    loaded_static = sorted({part_of(file) for file in loaded(static)})
-    loaded_package = sorted({part_of(file) for file in loaded(package)})
-    header_parts = sorted({part_of(file) for file in HEADERS})
+    loaded_static = sorted({part_of(file) for file in loaded(static / "cli/penstock")})
+    loaded_package = sorted({part_of(file) for file in loaded(shared)})
+    package_parts = sorted({part_of(file) for file in [standard_library(), *HEADERS]})
     for path in sorted(folder.iterdir()):
         data = path.read_bytes()
         if path.name.endswith((".spdx.json", "SHA256SUMS")):
@@ -76,7 +82,7 @@ def main():
                       "checksums": [{"algorithm": "SHA1", "checksumValue": hashlib.sha1(data).hexdigest()},
                                     {"algorithm": "SHA256", "checksumValue": hashlib.sha256(data).hexdigest()}]})
         relations.append((identity, "GENERATED_FROM", "SPDXRef-Penstock"))
-        linked = {".deb": (header_parts, loaded_package), ".rpm": (static_parts, loaded_static),
+        linked = {".deb": (package_parts, loaded_package), ".rpm": (static_parts, loaded_static), ".whl": (static_parts, loaded_static),
                   ".gz": (static_parts, loaded_static) if "-linux-" in path.name else ([], [])}[path.suffix]
         relations += [(identity, "STATIC_LINK", part) for part in linked[0]] + [(identity, "DYNAMIC_LINK", part) for part in linked[1]]
     own = {"SPDXID": "SPDXRef-Penstock", "name": "penstock", "versionInfo": version, "downloadLocation": "NOASSERTION", "filesAnalyzed": False,

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs missing packages for the build. Works on a bare Debian 12, as root or with sudo, without a terminal, and does
-# nothing if all are installed. Arguments: "run" (packages of ./run), "bench" (also the rivals of penstock-bench, DuckDB,
-# polars and pyarrow from PyPI, in build/rivals, and packages of the Python package, in build/python) or "check" (packages
-# of ./check, build/python, and the manual's Sphinx in build/sphinx).
+# Installs missing packages for the build. Works on a bare Debian 12 or 13, as root or with sudo, without a terminal, and does
+# nothing if all are installed. Arguments: "run" (packages of ./run), "python" (also those of `pip install .`), "bench" (also
+# the rivals of penstock-bench, DuckDB, polars and pyarrow from PyPI, in build/rivals, and packages of the Python package, in
+# build/python) or "check" (packages of ./check, build/python, and the manual's Sphinx in build/sphinx).
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build pkg-config ccache git python3 liburing-dev libcli11-dev libfmt-dev
@@ -14,6 +14,7 @@ bench_packages=(libbpf-dev clang-19 libtbb-dev libhwy-dev libips4o-dev libboost-
 packages=("${build_packages[@]}")
 case "${1:-run}" in
   check) packages+=("${check_packages[@]}" "${bench_packages[@]}") ;;
+  python) packages+=(python3-venv python3-dev) ;;
   bench) packages+=("${bench_packages[@]}" python3-matplotlib) ;;
 esac
 if [ "${1:-run}" = check ]; then
@@ -72,6 +73,11 @@ for package in "${packages[@]}"; do
 done
 [ ${#missing[@]} -eq 0 ] && finish "$@"
 
+if ! command -v apt-get >/dev/null; then
+  echo "setup: no apt-get here. Install what these packages of Debian have: ${missing[*]}" >&2
+  echo "setup: then: cmake --preset release && cmake --build build/release" >&2
+  exit 2
+fi
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
   if ! command -v sudo >/dev/null; then
@@ -81,11 +87,35 @@ if [ "$(id -u)" -ne 0 ]; then
   as_root=(sudo)
 fi
 
-echo "setup: installing ${missing[*]}" >&2
-install() {
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" \
-    </dev/null >&2
+echo "setup: installing ${missing[*]} (a minute or two)" >&2
+log=$tools/../build/setup.log
+mkdir -p "$tools/../build"
+. "$tools/progress.sh"
+# shown NAME: copies apt's lines to the log, and shows its reports: KIND:PACKAGE:PERCENT:TEXT.
+shown() {
+  local line= step=$1 more=0
+  while ((more != 1)); do
+    more=0
+    read_or_wait line || more=$?
+    if [[ $more == 0 && $line =~ ^(dl|pm)status:[^:]*:([0-9]+)[^:]*:(.*) ]]; then
+      step="${BASH_REMATCH[2]} %, ${BASH_REMATCH[3]}"
+    elif ((more != 2)); then
+      printf '%s\n' "$line"
+    fi
+    ((more == 2)) || line=
+    ! progress_due || progress "setup: $step"
+  done
+  progress_end
 }
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 apt-get -q -o APT::Status-Fd=1 "$@" </dev/null 2>&1 | shown "apt-get $1" >>"$log"
+}
+install() { apt install -y --no-install-recommends "${missing[@]}"; }
+: >"$log"
 # An old package list may suffice; otherwise it is fetched, and the installation tried once more.
-install || { "${as_root[@]}" apt-get update -q </dev/null >&2 && install; }
+install || { apt update && install; } || {
+  cat "$log" >&2
+  echo "setup: these packages could not be installed: ${missing[*]}" >&2
+  exit 2
+}
 finish "$@"
