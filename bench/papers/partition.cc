@@ -25,6 +25,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "bench/harness/bench.h"
+#include "bench/harness/pages.h"
 #include "os/memory.h"
 #include "papers/partition_methods.h"
 #include "penstock/base.h"
@@ -45,16 +46,6 @@ constexpr size_t block_bytes = 2 * MiB;
 constexpr size_t chained_block_bytes = 256 * KiB;
 constexpr unsigned bits_max = 10;
 constexpr unsigned threaded_bits = 8;  // for several threads
-
-Result<os::Reservation> touched_memory(uint64_t bytes) {
-  auto memory = os::Reservation::reserve(round_up(bytes, os::huge_page_bytes));
-  if (!memory) return memory;
-  int error = os::commit(memory->begin(), memory->bytes());
-  if (error == 0) (void)os::advise_huge(memory->begin(), memory->bytes(), true);
-  if (error == 0) error = os::populate(memory->begin(), memory->bytes());
-  if (error != 0) return system_error(error, fmt::format("touch {} bytes", bytes), "bench");
-  return memory;
-}
 
 struct Method {
   const char* what;
@@ -96,10 +87,11 @@ class Bench {
  public:
   static Result<Bench> open(uint64_t items) {
     Bench bench;
-    auto input = touched_memory(items * sizeof(T));
+    auto input = anonymous_memory(items * sizeof(T), true, true);
     if (!input) return std::unexpected(input.error());
     // Every chain ends in a block that may not be full.
-    auto memory = touched_memory(items * sizeof(T) + (chained_block_bytes << bits_max));
+    auto memory =
+        anonymous_memory(items * sizeof(T) + (chained_block_bytes << bits_max), true, true);
     if (!memory) return std::unexpected(memory.error());
     bench.input_memory_ = std::move(*input);
     bench.memory_ = std::move(*memory);

@@ -38,6 +38,7 @@
 #include "bench/harness/child.h"
 #include "bench/harness/instructions.h"
 #include "bench/harness/loops.h"
+#include "bench/harness/pages.h"
 #include "bench/rivals/block_queue.h"
 #include "os/futex.h"
 #include "os/memory.h"
@@ -64,13 +65,7 @@ using Opener = std::function<Result<std::unique_ptr<Pipe>>()>;
 
 // Touched huge pages, reserved instead of allocated, so that all contenders have the same kind.
 Result<os::Reservation> plain_memory(uint64_t bytes) {
-  auto memory = os::Reservation::reserve(bytes);
-  if (!memory) return memory;
-  int error = os::commit(memory->begin(), bytes);
-  if (error == 0) error = os::advise_huge(memory->begin(), bytes, true);
-  if (error == 0) error = os::populate(memory->begin(), bytes);
-  if (error != 0) return system_error(error, "get memory", "bench");
-  return memory;
+  return anonymous_memory(bytes, true, true);
 }
 
 // The common part of contenders with blocks of plain memory.

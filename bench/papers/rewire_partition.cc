@@ -431,12 +431,8 @@ Result<Report> run_rewire_partition(const Options& options) try {
   const unsigned runs = options.runs_or(3);
   Report report;
 
-  auto input_memory = os::Reservation::reserve(round_up(items * sizeof(uint64_t), page_bytes));
+  auto input_memory = anonymous_memory(items * sizeof(uint64_t), true, true);
   if (!input_memory) return std::unexpected(input_memory.error());
-  int error = os::commit(input_memory->begin(), input_memory->bytes());
-  if (error == 0) (void)os::advise_huge(input_memory->begin(), input_memory->bytes(), true);
-  if (error == 0) error = os::populate(input_memory->begin(), input_memory->bytes());
-  if (error != 0) return system_error(error, "touch the input", "rewire-partition");
   auto* const keys = reinterpret_cast<uint64_t*>(input_memory->begin());
   for (uint64_t i = 0; i < items; ++i) keys[i] = mix64(i);
 

@@ -356,12 +356,8 @@ Result<double> fill_window(const PagePool& pool, uint64_t items, Fill fill_it) {
 }
 
 Status measure_windows(const PagePool& pool, uint64_t items, unsigned runs, Report& report) {
-  auto plain = os::Reservation::reserve(items * sizeof(uint64_t));
+  auto plain = anonymous_memory(items * sizeof(uint64_t), true, true);
   if (!plain) return std::unexpected(plain.error());
-  int error = os::commit(plain->begin(), plain->bytes());
-  if (error == 0) (void)os::advise_huge(plain->begin(), plain->bytes(), true);
-  if (error == 0) error = os::populate(plain->begin(), plain->bytes());
-  if (error != 0) return system_error(error, "touch a plain array", "rewire-vector");
   auto* const array = reinterpret_cast<uint64_t*>(plain->begin());
   const double gigabytes = static_cast<double>(items * sizeof(uint64_t)) / 1e9;
 

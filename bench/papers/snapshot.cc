@@ -34,6 +34,7 @@
 
 #include "base/random.h"
 #include "bench/harness/bench.h"
+#include "bench/harness/pages.h"
 #include "memory/rewire/copy_page.h"
 #include "os/memory.h"
 #include "penstock/base.h"
@@ -63,13 +64,9 @@ class Forked final : public Contender {
  public:
   static Result<std::unique_ptr<Contender>> open(uint64_t bytes, bool huge) {
     auto table = std::make_unique<Forked>();
-    auto memory = os::Reservation::reserve(bytes);
+    auto memory = anonymous_memory(bytes, huge, true);
     if (!memory) return std::unexpected(memory.error());
     table->memory_ = std::move(*memory);
-    int error = os::commit(table->memory_.begin(), bytes);
-    if (error == 0) (void)os::advise_huge(table->memory_.begin(), bytes, huge);
-    if (error == 0) error = os::populate(table->memory_.begin(), bytes);
-    if (error != 0) return system_error(error, "touch a table", "bench snapshot");
     table->live = reinterpret_cast<uint64_t*>(table->memory_.begin());
     return table;
   }

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "bench/harness/bench.h"
+#include "bench/harness/pages.h"
 #include "memory/pool/pool.h"
 #include "os/memory.h"
 #include "penstock/base.h"
@@ -103,18 +104,8 @@ Speeds measure(uint64_t items, Fill fill_it, Drain drain_it) {
 }
 
 // Touched memory on huge pages.
-Result<os::Reservation> touched_memory(uint64_t bytes) {
-  auto memory = os::Reservation::reserve(bytes);
-  if (!memory) return memory;
-  int error = os::commit(memory->begin(), bytes);
-  if (error == 0) (void)os::advise_huge(memory->begin(), bytes, true);
-  if (error == 0) error = os::populate(memory->begin(), bytes);
-  if (error != 0) return system_error(error, fmt::format("touch {} bytes", bytes), "bench vector");
-  return memory;
-}
-
 Result<Speeds> regular_buffer(uint64_t items) {
-  auto memory = touched_memory(items * sizeof(Item));
+  auto memory = anonymous_memory(items * sizeof(Item), true, true);
   if (!memory) return std::unexpected(memory.error());
   auto* const data = reinterpret_cast<Item*>(memory->begin());
   return measure(items, [&] { fill(data, items); }, [&] { return drain(data, items); });
@@ -163,7 +154,7 @@ class Chain {
 };
 
 Result<Speeds> chained_blocks(uint64_t items) {
-  auto memory = touched_memory(items * sizeof(Item));
+  auto memory = anonymous_memory(items * sizeof(Item), true, true);
   if (!memory) return std::unexpected(memory.error());
   Chain chain;
   return measure(
@@ -225,7 +216,7 @@ Result<Report> run_vector(const Options& options) {
   const uint64_t items = bytes / sizeof(Item);
   const unsigned runs = options.runs_or(5);
   {
-    auto memory = touched_memory(bytes);
+    auto memory = anonymous_memory(bytes, true, true);
     if (!memory) return std::unexpected(memory.error());
   }
 

@@ -31,6 +31,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <concepts>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -47,6 +48,7 @@
 
 #include "base/random.h"
 #include "bench/harness/bench.h"
+#include "bench/harness/pages.h"
 #include "bench/rivals/sorts.h"
 #include "generate/generator.h"
 #include "items/hash.h"
@@ -61,22 +63,13 @@ namespace {
 template <class T>
 struct Kind;
 
-template <>
-struct Kind<uint32_t> {
-  static constexpr const char* name = "u32";
+template <std::unsigned_integral T>
+struct Kind<T> {
+  static constexpr const char* name = sizeof(T) == 4 ? "u32" : "u64";
   static constexpr unsigned large_log2 = 27, large_log2_quick = 24, huge_log2 = 30;
   static constexpr unsigned distributions_log2 = 24;
-  static uint64_t hash(uint32_t item) { return mix64(item); }
-  static bool in_order(uint32_t a, uint32_t b) { return a <= b; }
-};
-
-template <>
-struct Kind<uint64_t> {
-  static constexpr const char* name = "u64";
-  static constexpr unsigned large_log2 = 27, large_log2_quick = 24, huge_log2 = 30;
-  static constexpr unsigned distributions_log2 = 24;
-  static uint64_t hash(uint64_t item) { return mix64(item); }
-  static bool in_order(uint64_t a, uint64_t b) { return a <= b; }
+  static uint64_t hash(T item) { return mix64(item); }
+  static bool in_order(T a, T b) { return a <= b; }
 };
 
 template <>
@@ -131,13 +124,8 @@ template <class T>
 class Array {
  public:
   static Result<Array> make(size_t count, Pages pages) {
-    const size_t bytes = (count * sizeof(T) + os::huge_page_bytes - 1) & ~(os::huge_page_bytes - 1);
-    auto memory = os::Reservation::reserve(bytes);
+    auto memory = anonymous_memory(count * sizeof(T), pages == Pages::huge, true);
     if (!memory) return std::unexpected(memory.error());
-    int error = os::commit(memory->begin(), bytes);
-    if (error == 0) error = os::advise_huge(memory->begin(), bytes, pages == Pages::huge);
-    if (error == 0) error = os::populate(memory->begin(), bytes);
-    if (error != 0) return system_error(error, "make an array", fmt::format("{} bytes", bytes));
     return Array(std::move(*memory), count);
   }
   T* data() const { return reinterpret_cast<T*>(memory_.begin()); }
