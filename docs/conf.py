@@ -17,6 +17,7 @@ html_theme = "furo"
 html_title = f"Penstock {version}"
 html_copy_source = False
 html_show_sourcelink = False
-html_theme_options = {"navigation_with_keys": True}
+# Code of 96 columns fits without a scroll bar.
+html_theme_options = {"navigation_with_keys": True, "light_css_variables": {"code-font-size": "75%"}}
 breathe_show_include = False
 toc_object_entries = False
