@@ -149,11 +149,13 @@ TEST(Decompress, TruncatedDataIsAnErrorBehindTheText) {
   }
 }
 
-TEST(Decompress, DamagedDataIsAnError) {
+// Some flips change nothing: an offset of LZ4 may point to another copy of the same bytes.
+TEST(Decompress, DamagedDataIsAnErrorOrTheWholeText) {
   const std::string text = random_text(300'000, 4);
   for (size_t format = 0; format < all_formats.size(); ++format) {
     const std::string data = all_formats[format](text);
     Random random(seed_of_run());
+    int errors = 0;
     for (int i = 0; i < 50; ++i) {
       std::string bad = data;
       const size_t at = 30 + random.below(data.size() - 30);
@@ -161,9 +163,14 @@ TEST(Decompress, DamagedDataIsAnError) {
       SCOPED_TRACE(testing::Message() << "format " << format << ", byte " << at);
       auto source = decompressed(bad, 1, 50'000);
       const Read read = read_all(*source, 1);
-      ASSERT_FALSE(read.status);
+      if (read.status) {
+        ASSERT_EQ(read.text, text);
+        continue;
+      }
       EXPECT_EQ(read.status.error().code, ErrorCode::corrupt);
+      ++errors;
     }
+    EXPECT_GE(errors, 40) << "format " << format;
   }
 }
 
