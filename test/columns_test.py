@@ -165,7 +165,7 @@ class Columns(end_to_end.Case):
             (b"w,v,id\n,,2\n", ["--columns", "same"], "cannot find the column 'w' in "),
             (b"v,id\na,2\nb,3,c\n", ["--columns", "same"], "row 3: 3 columns, and the header has 2"),
             (b'v,id\na,2\n"b,3\n', ["--columns", "same"], "row 3: a quote that nothing closes"),
-            (b"v,id\na,2\n" + b"b" * 9_000_000 + b",3\n", ["--columns", "same"], "cannot read a row of more than"),
+            (b"v,id\na,2\n" + b"b" * 9_000_000 + b",3\n", ["--columns", "same"], "cannot read row 3 of more than"),
             (b"id,v\n1,a\n", ["--columns", "equals"], "(try: equal, same or union)"),
             (b"id,v\n1,a\n", ["--select", "w"], "cannot find this column"),
             (b"id,v\n1,a\n", ["--select", "3"], "column 3"),

@@ -357,9 +357,20 @@ class BadRows(end_to_end.Case):
         got = run(*words, stdin=rows + b'1,"open\n' + rows[:49_500])
         self.assertEqual(got.stdout, b"".join(sorted((rows + rows[:49_500]).splitlines(True))))
         self.assertIn(b"1 bad row is left out, the first in standard input: row 30001: a quote that nothing closes", got.stderr)
-        # Further away, the end of a field of many lines may be meant.
-        for text in (rows + b'1,"open\n' + rows, b"x" * (3 << 20) + b"\n", b'1,"' + rows + b'"\n'):
-            self.assertIn(b": no end within 1048576 bytes (try: --quote none", run(*words, stdin=text, code=2).stderr)
+
+    def test_a_row_may_be_as_long_as_the_memory_allows(self):
+        # A sixteenth: of 64 MiB, 4 MiB.
+        words = ["sort", "--csv", "--key", 1, "--bad-rows", "skip", "-S", "64M"]
+        rows = b"".join(b"%07d,%s\n" % (i, b"x" * 90) for i in range(30000))
+        long = b'1,"' + rows + b'"\n'
+        self.assertEqual(run(*words, stdin=b"0,a\n" + long + b'b"c,1\n').stdout, b"0,a\n" + long)
+        # Quotes may be meant as text, or the end of a field may be too far away.
+        for text in (b'0,a\n1,"open\n' + rows * 2, b"0,a\n" + b"x" * (5 << 20) + b"\n"):
+            hint = b"--quote none or --lenient, if quotes are text; or " if b'"' in text else b""
+            for name in ("-", self.write("in", text)):
+                told = run(*words, name, stdin=text if name == "-" else b"", code=2).stderr
+                self.assertIn(b"cannot read row 2 of more than 4194304 bytes (try: " + hint + b"a larger -S", told)
+                self.assertIn(b"standard input" if name == "-" else name.name.encode(), told)
 
     def test_bad_rows_replace_no_other_file(self):
         data = self.write("in.csv", b'id,v\n3,c\n2,x"y\n1,a\n')

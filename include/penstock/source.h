@@ -56,6 +56,8 @@ class SourceFilter {
   virtual ~SourceFilter() = default;
   // Returns the rest of the text. `name` is that of the input. Thread safety: any thread.
   virtual std::unique_ptr<Source> filtered(std::unique_ptr<Source> text, std::string name) = 0;
+  // Returns the most memory that the filter takes for an input, beside that of the text.
+  virtual uint64_t memory_bytes() const { return MiB; }
 };
 
 struct SourceOptions {

@@ -63,13 +63,12 @@ std::unexpected<Error> bad_item(const Format& format, std::string_view place,
 }
 
 std::unexpected<Error> too_long(const Format& format, uint64_t bytes_max, std::string subject,
-                                std::optional<uint64_t> begin) {
+                                std::string item) {
   const std::string_view noun = format.framing().noun;
-  return failure(
-      ErrorCode::out_of_memory,
-      fmt::format("read {} {}{} of more than {} bytes", noun.starts_with('i') ? "an" : "a", noun,
-                  begin ? fmt::format(" at byte {}", *begin) : "", bytes_max),
-      std::move(subject), "a larger -S");
+  if (item.empty()) item = fmt::format("{} {}", noun.starts_with('i') ? "an" : "a", noun);
+  return failure(ErrorCode::out_of_memory,
+                 fmt::format("read {} of more than {} bytes", item, bytes_max), std::move(subject),
+                 "a larger -S");
 }
 
 std::string Place::text(const Format& format) const {

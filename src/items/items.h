@@ -62,9 +62,9 @@ std::unexpected<Error> bad_item(const Format& format, std::string_view place,
                                 std::string subject = {});
 
 // Returns the error of an item of more than `bytes_max` bytes, the longest that the memory holds.
-// `begin`: the byte at which it begins, if that is known.
+// `item`: its name, "row 3", if that is known.
 std::unexpected<Error> too_long(const Format& format, uint64_t bytes_max, std::string subject,
-                                std::optional<uint64_t> begin = {});
+                                std::string item = {});
 
 // The place where an item begins in its file, for people. Both numbers are 1-based and count the
 // header.

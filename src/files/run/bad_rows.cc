@@ -3,45 +3,40 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <span>
 #include <utility>
 
 #include "base/misuse.h"
 #include "base/printable.h"
-#include "base/run_scope.h"
+#include "files/run/item_cutter.h"
 #include "files/source/checked_read.h"
-#include "files/source/in_order.h"
 #include "io/names.h"
 #include "items/rows.h"
 
 namespace penstock::files {
 
-// The rest of one input. Invariants: buffer_[begin_, good_) are good rows that were not passed on,
-// and follow `base_` bytes of the text and begin_ bytes of the buffer; buffer_[good_, end_) was not
-// looked at.
+// The rest of one input. Good rows that were not passed on are the taken bytes of the cutter.
 class BadRows::Rest final : public Source {
  public:
   Rest(BadRows& owner, std::unique_ptr<Source> text, std::string name)
       : owner_(owner),
         format_(owner.format_),
         text_(std::move(text)),
-        name_(std::move(name)),
-        charge_(source::filter_bytes_max),
-        buffer_(source::filter_bytes_max) {}
+        rows_(owner.format_, owner.row_bytes_max_) {
+    rows_.begin(std::move(name));
+  }
 
   Result<size_t> read(std::span<std::byte> into) override {
     if (error_) return std::unexpected(*error_);
-    while (good_ == begin_) {
+    while (rows_.taken().empty()) {
       const Result<bool> any = advance();
       if (!any) error_ = any.error();
       if (!any) return std::unexpected(any.error());
       if (!*any) return 0;
     }
-    const size_t bytes = std::min(into.size(), good_ - begin_);
-    std::memcpy(into.data(), &buffer_[begin_], bytes);
-    begin_ += bytes;
+    const size_t bytes = rows_.taken().copy(reinterpret_cast<char*>(into.data()), into.size());
+    rows_.drop(bytes);
     return bytes;
   }
   void cancel() override { text_->cancel(); }
@@ -51,37 +46,31 @@ class BadRows::Rest final : public Source {
 
   // Finds good rows. Returns false at the end.
   Result<bool> advance() {
-    while (!ended_ || end_ > begin_) {
+    while (!rows_.has_ended() || !rows_.text().empty()) {
       const Result<Next> next = has_head_ ? look_at_rows() : take_head();
       if (!next) return std::unexpected(next.error());
-      if (good_ > begin_) return true;
-      if (*next == Next::more && !ended_) {
+      if (!rows_.taken().empty()) return true;
+      if (*next == Next::more && !rows_.has_ended()) {
         if (Status filled = fill(); !filled) return std::unexpected(filled.error());
       }
     }
     return false;
   }
 
-  std::string_view rest() const {
-    return {reinterpret_cast<const char*>(&buffer_[0]) + good_, end_ - good_};
-  }
-  bool is_full() const { return begin_ == 0 && end_ == buffer_.size(); }
-
   // Passes the head on. The run finds its faults.
   Result<Next> take_head() {
-    const auto bytes = items::head_bytes(format_, rest(), ended_);
-    if (bytes && !*bytes && !ended_ && !is_full()) return Next::more;
+    const std::string_view text = rows_.text();
+    const auto bytes = items::head_bytes(format_, text, rows_.has_ended());
+    if (bytes && !*bytes && !rows_.has_ended() && !rows_.is_full()) return Next::more;
     has_head_ = true;
     if (!bytes || !*bytes) {
       is_plain_ = true;
       return look_at_rows();
     }
-    std::string_view head = rest().substr(0, **bytes);
-    good_ += head.size();
-    head.remove_prefix(items::mark_bytes(format_, head));
-    place_.row += format_.header_lines;
-    place_.line += static_cast<uint64_t>(std::ranges::count(head, format_.line_end));
+    std::string_view head = text.substr(0, **bytes);
+    rows_.take(head.size(), format_.header_lines);
     if (format_.header_lines == 0) return Next::good;
+    head.remove_prefix(items::mark_bytes(format_, head));
     std::optional<items::ItemFault> fault;
     items::read_row(head, *format_.csv, format_.line_end, 0, true, fault, &columns_);
     is_plain_ = fault.has_value();
@@ -89,44 +78,49 @@ class BadRows::Rest final : public Source {
     return Next::good;
   }
 
-  // Moves good_ after the good rows, or leaves out a bad one in front of them.
+  // Takes good rows, or leaves out a bad one in front of them.
   Result<Next> look_at_rows() {
     if (is_plain_) {
-      good_ = end_;
+      rows_.take(rows_.text().size());
       return Next::more;
     }
-    while (good_ < end_) {
+    while (!rows_.text().empty()) {
+      if (!rows_.is_due()) return Next::more;
       size_t have = 0;
       size_t bytes = 0;
       std::string what;
-      const Result<Next> next = look_at_row(bytes, have, what);
-      if (!next || *next == Next::more) return next;
-      if (*next == Next::bad) {
-        if (good_ > begin_) return Next::good;
-        bytes = std::min(rest().find(format_.line_end), rest().size() - 1) + 1;
-        const std::string_view row = rest().substr(0, bytes);
-        const std::string told = place_.text(format_) + ": " + what;
-        if (Status left = owner_.leave_out(name_, base_ + good_ + bytes, row, told); !left)
-          return std::unexpected(left.error());
-        begin_ += bytes;
-      } else if (have != columns_) {
-        owner_.note_uneven(name_, base_ + good_ + bytes, place_.text(format_));
+      const Next next = look_at_row(bytes, have, what);
+      if (next == Next::more) {
+        rows_.defer();
+        return next;
       }
-      place_.line +=
-          static_cast<uint64_t>(std::ranges::count(rest().substr(0, bytes), format_.line_end));
-      ++place_.row;
-      good_ += bytes;
+      if (next == Next::bad && !rows_.taken().empty()) return Next::good;
+      if (next == Next::bad) {
+        const std::string_view text = rows_.text();
+        const std::string_view row =
+            text.substr(0, std::min(text.find(format_.line_end), text.size() - 1) + 1);
+        if (Status left = owner_.leave_out(rows_.name(), rows_.offset() + row.size(), row,
+                                           rows_.place().text(format_) + ": " + what);
+            !left)
+          return std::unexpected(left.error());
+        rows_.take(row.size());
+        rows_.drop(row.size());
+        continue;
+      }
+      if (have != columns_)
+        owner_.note_uneven(rows_.name(), rows_.offset() + bytes, rows_.place().text(format_));
+      rows_.take(bytes);
     }
     return Next::more;
   }
 
-  // Looks at the row at good_: `bytes` and `have` are the length and the fields of a good one, `what`
-  // is the fault of a bad one, which ends with its line.
-  Result<Next> look_at_row(size_t& bytes, size_t& have, std::string& what) {
-    const std::string_view text = rest();
+  // Looks at the first row: `bytes` and `have` are the length and the fields of a good one, `what` is
+  // the fault of a bad one, which ends with its line.
+  Next look_at_row(size_t& bytes, size_t& have, std::string& what) {
+    const std::string_view text = rows_.text();
+    const bool is_last = rows_.has_ended();
     std::optional<items::ItemFault> fault;
-    bytes = items::read_row(text, *format_.csv, format_.line_end, fields_, ended_, fault, &have);
-    const bool has_line = ended_ || text.contains(format_.line_end);
+    bytes = items::read_row(text, *format_.csv, format_.line_end, fields_, is_last, fault, &have);
     if (bytes > 0) {
       const bool is_blank = have == 1 && text.find_first_not_of("\r\n") >= bytes;
       if (is_blank && columns_ == 0 && !find_columns()) return Next::more;
@@ -135,61 +129,46 @@ class BadRows::Rest final : public Source {
       what = "a blank row";
       return Next::bad;
     }
-    if (fault && has_line) {
-      what = fault->what;
-      return Next::bad;
-    }
-    if (good_ > begin_ || !is_full()) return Next::more;
-    // Such a row may be a good one.
-    return fault_at(ErrorCode::corrupt, place_.text(format_),
-                    fmt::format("no end within {} bytes", buffer_.size()), name_,
-                    "--quote none or --lenient, if quotes are text; or no --bad-rows");
+    if (!fault || (!is_last && !text.contains(format_.line_end))) return Next::more;
+    what = fault->what;
+    return Next::bad;
   }
 
   // Finds the number of columns in the first row that is not blank. Returns false if more of the text
   // has to be read; text of nothing but blank rows has one column.
   bool find_columns() {
-    std::string_view text = rest();
+    std::string_view text = rows_.text();
+    const bool is_all = rows_.has_ended() || rows_.is_full();
     text.remove_prefix(std::min(text.find_first_not_of("\r\n"), text.size()));
-    if (text.empty() && (ended_ || is_full())) columns_ = 1;
+    if (text.empty() && is_all) columns_ = 1;
     if (text.empty()) return columns_ > 0;
     std::optional<items::ItemFault> fault;
     size_t have = 0;
-    const bool is_whole =
-        items::read_row(text, *format_.csv, format_.line_end, 0, ended_, fault, &have) > 0;
-    if (!is_whole && !fault && !ended_ && !is_full()) return false;
+    const bool is_whole = items::read_row(text, *format_.csv, format_.line_end, 0,
+                                          rows_.has_ended(), fault, &have) > 0;
+    if (!is_whole && !fault && !is_all) return false;
     columns_ = is_whole ? have : std::max<size_t>(have + 1, 1);
     return true;
   }
 
-  // Reads more after the buffered bytes. REQUIRES: no good rows are left.
   Status fill() {
-    std::memmove(buffer_.data(), &buffer_[0] + begin_, end_ - begin_);
-    base_ += begin_;
-    end_ -= begin_;
-    good_ -= std::exchange(begin_, 0);
-    if (end_ == buffer_.size()) return {};
-    const auto got = source::checked_read(*text_, std::span(buffer_).subspan(end_));
+    const auto room = rows_.room();
+    if (!room) return std::unexpected(room.error());
+    const auto got = source::checked_read(*text_, *room);
     if (!got) return std::unexpected(got.error());
-    end_ += *got;
-    ended_ = *got == 0;
+    rows_.add(*got);
+    if (*got == 0) rows_.finish();
     return {};
   }
 
   BadRows& owner_;
   const items::Format& format_;
   const std::unique_ptr<Source> text_;
-  const std::string name_;
-  const MemoryCharge charge_;
-  std::vector<std::byte> buffer_;
-  uint64_t base_ = 0;
-  size_t begin_ = 0, good_ = 0, end_ = 0;
-  bool ended_ = false;  // no more text follows the buffer
+  ItemCutter rows_;
   bool has_head_ = false;
   bool is_plain_ = false;  // all of the rest is passed on
   size_t columns_ = 0;     // fields of the header or the first row; 0: not known yet
   size_t fields_ = 0;      // fields that each row must have; 0: any
-  items::Place place_;     // the place of the row at good_
   std::optional<Error> error_;
 };
 
@@ -218,7 +197,7 @@ Result<std::shared_ptr<BadRows>> BadRows::make(const penstock::FilesOptions& opt
   if (options.bad_rows.empty() || options.bad_rows == "fail") return nullptr;
   const std::string word = "--bad-rows " + options.bad_rows;
   if (!format.csv) return misuse("leave out rows of what is no CSV", word, "--csv or --tsv");
-  std::shared_ptr<BadRows> made(new BadRows(format, options.bad_rows));
+  std::shared_ptr<BadRows> made(new BadRows(format, options));
   if (options.bad_rows == "skip") return made;
   const auto is_there = [&](const std::string& path) {
     return io::name_one_file(path, options.bad_rows);

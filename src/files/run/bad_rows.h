@@ -4,8 +4,8 @@
 // columns, and those that break the rules of their format.
 //
 // Inputs are read in order, through this filter, so that the rest of the run has only good rows,
-// whatever its threads and its memory. A bad row ends with its line, also within quotes. A row has at
-// most source::filter_bytes_max bytes; quotes that are not closed within them make it a bad one.
+// whatever its threads and its memory. A bad row ends with its line, also within quotes. A row of more
+// than cut_bytes_max() is an error: it may be a good one.
 
 #include <map>
 #include <memory>
@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "files/run/item_cutter.h"
+#include "files/run/options.h"
 #include "items/items.h"
 #include "penstock/files.h"
 
@@ -29,6 +31,7 @@ class BadRows final : public SourceFilter {
                                                const items::Format& format);
 
   std::unique_ptr<Source> filtered(std::unique_ptr<Source> text, std::string name) override;
+  uint64_t memory_bytes() const override { return ItemCutter::memory_bytes(row_bytes_max_); }
   // Publishes the file of bad rows, after a run without errors. Returns notices about the rows of
   // these inputs.
   Result<std::vector<std::string>> finish(const std::vector<std::string>& inputs);
@@ -46,8 +49,10 @@ class BadRows final : public SourceFilter {
     Found uneven = {};  // good rows with another number of fields than the first
   };
 
-  BadRows(const items::Format& format, std::string word)
-      : format_(format), word_(std::move(word)) {}
+  BadRows(const items::Format& format, const penstock::FilesOptions& options)
+      : format_(format),
+        word_(options.bad_rows),
+        row_bytes_max_(cut_bytes_max(options, input_count(options))) {}
   Status leave_out(const std::string& name, uint64_t end, std::string_view row,
                    const std::string& what) EXCLUDES_LOCK(mutex_);
   void note_uneven(const std::string& name, uint64_t end, const std::string& what)
@@ -55,6 +60,7 @@ class BadRows final : public SourceFilter {
 
   const items::Format format_;
   const std::string word_;  // "skip", or the file's name
+  const uint64_t row_bytes_max_;
   Mutex mutex_;
   std::map<std::string, Input> inputs_ GUARDED_BY(mutex_);
   std::unique_ptr<Sink> sink_ GUARDED_BY(mutex_);

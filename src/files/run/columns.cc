@@ -13,8 +13,8 @@
 #include "base/printable.h"
 #include "base/run_scope.h"
 #include "files/run/input.h"
+#include "files/run/item_cutter.h"
 #include "files/source/checked_read.h"
-#include "files/source/in_order.h"
 #include "items/keys/text/text_order.h"
 #include "items/rows.h"
 
@@ -54,10 +54,10 @@ namespace {
 
 constexpr size_t read_bytes = 64 * KiB;
 
-// The longest row. Twice as many bytes and two reads are within source::filter_bytes_max, if the
-// memory is small.
-size_t row_bytes_max(const penstock::FilesOptions& options) {
-  constexpr size_t enough = 384 * KiB;
+// The longest row of an output. It and its copy are within the reserve of the memory, because plans
+// do not know of them.
+uint64_t output_row_bytes_max(const penstock::FilesOptions& options) {
+  constexpr uint64_t enough = 384 * KiB;
   constexpr uint64_t memory_part = 128;
   return std::max<uint64_t>(enough, options.memory_bytes / memory_part);
 }
@@ -67,63 +67,80 @@ std::vector<std::string> names_of(const Format& format, std::string_view header)
   return format.framing().columns(format, items::without_line_end(format, header));
 }
 
-// Cuts the bytes of a table, which come in pieces, into rows, and copies them by a RowMap.
+// Copies the rows of a table, which comes in pieces, by a RowMap.
 class RowFilter {
  public:
   // Returns the map of the rows below a header, and appends the header that replaces it.
   using TakeHeader = std::function<Result<RowMap>(std::string_view header, std::string& to)>;
 
-  RowFilter(const Format& format, std::string name, size_t bytes_max, TakeHeader take_header)
-      : format_(format),
-        name_(std::move(name)),
-        bytes_max_(bytes_max),
-        take_header_(std::move(take_header)) {}
+  RowFilter(const Format& format, std::string name, uint64_t bytes_max, TakeHeader take_header)
+      : format_(std::make_unique<Format>(format)),
+        take_header_(std::move(take_header)),
+        rows_(*format_, bytes_max) {
+    rows_.begin(std::move(name));
+  }
 
-  // Appends the rows that end in the piece; if it `is_last`, also one without an end.
-  Status add(std::string_view piece, bool is_last, std::string& to) {
-    rest_ += piece;
-    std::string_view text = rest_;
-    while (!text.empty() && (is_last || text.size() >= looks_from_)) {
-      const size_t mark = map_ ? 0 : items::mark_bytes(format_, text);
-      std::optional<items::ItemFault> fault;
-      const size_t bytes = items::read_row(text.substr(mark), *format_.csv, format_.line_end, 0,
-                                           is_last, fault, nullptr);
-      if (fault) return items::bad_item(format_, place_.text(format_), *fault, {}, name_);
-      // The search for the end of a row begins anew only when twice as many bytes are there.
-      looks_from_ = bytes == 0 ? 2 * text.size() : 0;
-      if (bytes == 0) break;
-      const std::string_view row = text.substr(0, mark + bytes);
-      if (auto taken = take(row, to); !taken) return taken;
-      text.remove_prefix(row.size());
+  // Appends the rows that end in the piece.
+  Status add(std::string_view piece, std::string& to) {
+    while (!piece.empty()) {
+      const auto room = rows_.room();
+      if (!room) return std::unexpected(room.error());
+      const size_t bytes = piece.copy(reinterpret_cast<char*>(room->data()), room->size());
+      rows_.add(bytes);
+      piece.remove_prefix(bytes);
+      if (Status taken = take_rows(to); !taken) return taken;
     }
-    if (text.size() > bytes_max_) return items::too_long(format_, bytes_max_, name_);
-    rest_.erase(0, rest_.size() - text.size());
     return {};
+  }
+  // Appends the last row if it has no end.
+  Status finish(std::string& to) {
+    rows_.finish();
+    return take_rows(to);
   }
 
  private:
-  Status take(std::string_view row, std::string& to) {
-    if (!map_) {
-      auto map = take_header_(row, to);
-      if (!map) return std::unexpected(map.error());
-      map_ = std::move(*map);
-    } else if (const auto fault = map_->append(row, to)) {
-      return items::bad_item(format_, place_.text(format_), *fault, {}, name_);
+  Status take_rows(std::string& to) {
+    // A byte order mark has 3 bytes.
+    while (rows_.is_due() && rows_.text().size() >= (rows_.has_ended() ? 1 : 3)) {
+      const std::string_view text = rows_.text();
+      const size_t mark = map_ ? 0 : items::mark_bytes(*format_, text);
+      std::optional<items::ItemFault> fault;
+      const size_t bytes = items::read_row(text.substr(mark), *format_->csv, format_->line_end, 0,
+                                           rows_.has_ended(), fault, nullptr);
+      if (!fault && bytes == 0) {
+        rows_.defer();
+        break;
+      }
+      const std::string_view row = text.substr(0, mark + bytes);
+      if (!fault && map_) {
+        make_room(to, row.size());
+        fault = map_->append(row, to);
+      }
+      if (fault)
+        return items::bad_item(*format_, rows_.place().text(*format_), *fault, {}, rows_.name());
+      if (!map_) {
+        auto map = take_header_(row, to);
+        if (!map) return std::unexpected(map.error());
+        map_ = std::move(*map);
+      }
+      rows_.take(row.size());
+      rows_.drop(row.size());
     }
-    place_.line += items::lines_of_item(format_, row);
-    ++place_.row;
     return {};
   }
 
-  const Format format_;
-  const std::string name_;
-  const size_t bytes_max_;
+  // Makes room for a row. A string that grows by itself takes more than twice the longest row.
+  static void make_room(std::string& to, size_t bytes) {
+    if (to.capacity() - to.size() >= bytes) return;
+    std::string larger;
+    larger.reserve(to.size() + bytes);
+    to = std::move(larger += to);
+  }
+
+  std::unique_ptr<const Format> format_;  // at one address
   TakeHeader take_header_;
   std::optional<RowMap> map_;
-  items::Place place_;
-  std::string rest_;  // the beginning of a row
-  // A byte order mark has 3 bytes.
-  size_t looks_from_ = 3;
+  ItemCutter rows_;
 };
 
 // The text of an input whose rows pass a filter. `begin`: its first bytes, which were read already.
@@ -147,19 +164,22 @@ class FilteredSource final : public Source {
   Status filter_more() {
     rows_.clear();
     passed_ = 0;
-    if (!begin_.empty()) return filter_.add(std::exchange(begin_, {}), false, rows_);
+    if (!begin_.empty()) return filter_.add(std::exchange(begin_, {}), rows_);
     std::array<char, read_bytes> room;
     const auto bytes = source::checked_read(*text_, std::as_writable_bytes(std::span(room)));
     if (!bytes) return std::unexpected(bytes.error());
     is_all_ = *bytes == 0;
-    return filter_.add({room.data(), *bytes}, is_all_, rows_);
+    const Status added =
+        is_all_ ? filter_.finish(rows_) : filter_.add({room.data(), *bytes}, rows_);
+    charge_.set(rows_.capacity());
+    return added;
   }
 
   const std::unique_ptr<Source> text_;
-  const MemoryCharge charge_{source::filter_bytes_max};
   std::string begin_;
   RowFilter filter_;
   std::string rows_;  // filtered rows
+  MemoryCharge charge_{0};
   size_t passed_ = 0;
   bool is_all_ = false;
 };
@@ -171,19 +191,20 @@ class FilteredSink final : public Sink {
       : to_(std::move(to)), filter_(std::move(filter)) {}
 
   Status write(std::span<const std::byte> from) override {
-    return pass(items::text_at(from.data(), from.size()), false);
+    return pass(filter_.add(items::text_at(from.data(), from.size()), rows_));
   }
   Status close() override {
-    if (auto last = pass({}, true); !last) return last;
+    if (Status last = pass(filter_.finish(rows_)); !last) return last;
     return to_->close();
   }
   void cancel() override { to_->cancel(); }
 
  private:
-  Status pass(std::string_view piece, bool is_last) {
+  Status pass(const Status& added) {
+    if (!added) return added;
+    const Status written = rows_.empty() ? Status() : to_->write(std::as_bytes(std::span(rows_)));
     rows_.clear();
-    if (auto added = filter_.add(piece, is_last, rows_); !added) return added;
-    return rows_.empty() ? Status() : to_->write(std::as_bytes(std::span(rows_)));
+    return written;
   }
 
   const std::shared_ptr<Sink> to_;
@@ -289,7 +310,7 @@ class ColumnFilter final : public SourceFilter {
       : format_(format),
         target_(std::move(target)),
         first_(options.source.filter),
-        bytes_max_(row_bytes_max(options)) {}
+        bytes_max_(cut_bytes_max(options, input_count(options))) {}
 
   void add(const Input& input) {
     const Columns columns = *columns_by_name(input);
@@ -303,6 +324,11 @@ class ColumnFilter final : public SourceFilter {
   std::unique_ptr<Source> filtered(std::unique_ptr<Source> text, std::string name) override {
     if (first_ != nullptr) text = first_->filtered(std::move(text), name);
     return filtered(std::move(text), {}, name);
+  }
+  // A row, and twice its copy.
+  uint64_t memory_bytes() const override {
+    return ItemCutter::memory_bytes(bytes_max_) + 2 * bytes_max_ + 2 * read_bytes +
+           (first_ == nullptr ? 0 : first_->memory_bytes());
   }
   // Returns the rows of a text that begins with `begin` and has passed all other filters.
   std::unique_ptr<Source> filtered(std::unique_ptr<Source> text, std::string begin,
@@ -327,7 +353,7 @@ class ColumnFilter final : public SourceFilter {
   const Format format_;
   const Target target_;
   const std::shared_ptr<SourceFilter> first_;
-  const size_t bytes_max_;
+  const uint64_t bytes_max_;
   std::unordered_map<std::string, Rows> inputs_;
 };
 
@@ -404,7 +430,7 @@ Status select_columns(penstock::FilesOptions& options, const Format& format) {
   };
   options.sink = std::make_shared<FilteredSink>(
       std::move(options.sink),
-      RowFilter(format, "the output", row_bytes_max(options), std::move(take_header)));
+      RowFilter(format, "the output", output_row_bytes_max(options), std::move(take_header)));
   return {};
 }
 

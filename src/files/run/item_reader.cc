@@ -1,8 +1,6 @@
 #include "files/run/item_reader.h"
 
 #include <algorithm>
-#include <cstring>
-#include <span>
 #include <utility>
 
 #include "files/run/input.h"
@@ -10,13 +8,6 @@
 #include "files/source/in_order.h"
 
 namespace penstock::files {
-namespace {
-
-constexpr size_t buffer_bytes = 256 * KiB;
-// The search for the end of a longer item begins anew only when twice as many bytes are there.
-constexpr size_t short_bytes = 64 * KiB;
-
-}  // namespace
 
 Result<size_t> ItemReader::read(std::span<std::byte> into) {
   if (first_.empty()) return source::checked_read(*source_, into);
@@ -26,98 +17,83 @@ Result<size_t> ItemReader::read(std::span<std::byte> into) {
 }
 
 Status ItemReader::open_next() {
-  name_ = input_name(options_, opened_);
+  cutter_.begin(input_name(options_, opened_));
   auto file = open_input(options_, opened_++);
   if (!file) return std::unexpected(file.error());
   auto source = source::source_of(
       *file, source::within_memory(options_.source, options_.memory_bytes), options_.cancel);
   if (!source) return std::unexpected(source.error());
   source_ = std::move(*source);
-  item_begin_ = items_ = lines_ = 0;
   return format_.has_head() ? take_header() : Status{};
 }
 
 Status ItemReader::take_header() {
-  auto header = read_header(options_.format, name_, [&](auto into) { return read(into); });
+  const std::string name = cutter_.name();
+  auto header = read_header(options_.format, name, [&](auto into) { return read(into); });
   if (!header) return std::unexpected(header.error());
   if (header->is_of_nothing) return {};
-  item_begin_ = header->bytes;
-  lines_ =
-      std::max<uint64_t>(static_cast<uint64_t>(std::ranges::count(header->text, format_.line_end)),
-                         format_.header_lines);
+  const auto lines = static_cast<uint64_t>(std::ranges::count(header->text, format_.line_end));
+  const uint64_t rows = format_.header_lines;
+  cutter_.begin(name, header->bytes, {.line = std::max(lines, rows) + 1, .row = rows + 1});
   first_ = std::move(header->rest);
   if (std::exchange(has_header_, true))
-    return check_same_header(format_, header->text, name_, header_, header_file_);
-  auto format = items::with_header(options_.format, header->text, name_);
+    return check_same_header(format_, header->text, name, header_, header_file_);
+  auto format = items::with_header(options_.format, header->text, name);
   if (!format) return std::unexpected(format.error());
   format_ = std::move(*format);
   header_ = std::move(header->text);
-  header_file_ = name_;
+  header_file_ = name;
   return {};
 }
 
-// Reads more of the input; returns false at its end. REQUIRES: the buffer begins with an item.
-Result<bool> ItemReader::fill() {
-  if (buffer_.empty()) buffer_.resize(buffer_bytes);
-  filled_ -= at_;
-  if (at_ > 0) std::memmove(buffer_.data(), buffer_.data() + at_, filled_);
-  at_ = 0;
-  if (filled_ + 1 == buffer_.size()) {
-    if (filled_ > item_bytes_max_) return items::too_long(format_, item_bytes_max_, name_);
-    buffer_.resize(2 * buffer_.size());
-  }
-  const auto bytes = read(std::span(buffer_).subspan(filled_, buffer_.size() - filled_ - 1));
+// Reads more of the input, or notes its end. REQUIRES: the item was dropped.
+Status ItemReader::fill() {
+  const auto room = cutter_.room();
+  if (!room) return std::unexpected(room.error());
+  const auto bytes = read(*room);
   if (!bytes) return std::unexpected(bytes.error());
-  filled_ += *bytes;
-  return *bytes > 0;
+  cutter_.add(*bytes);
+  if (*bytes == 0) cutter_.finish();
+  return {};
 }
 
-// Makes the first `bytes` of the buffer the item.
+// Makes the first `bytes` of the text the item.
 Result<bool> ItemReader::take(size_t bytes) {
-  item_ = items::text_at(buffer_.data() + at_, bytes);
-  if (const auto fault = items::fault_of(format_, item_)) {
-    const auto above = std::ranges::count(item_.substr(0, fault->at), format_.line_end);
-    const items::Place place{.line = lines_ + 1 + static_cast<uint64_t>(above),
-                             .row = format_.header_lines + items_ + 1};
-    return items::bad_item(format_, place.text(format_), *fault, item_begin_, name_);
+  const std::string_view item = cutter_.text().substr(0, bytes);
+  if (const auto fault = items::fault_of(format_, item)) {
+    const auto above = std::ranges::count(item.substr(0, fault->at), format_.line_end);
+    items::Place place = cutter_.place();
+    place.line += static_cast<uint64_t>(above);
+    return items::bad_item(format_, place.text(format_), *fault, cutter_.offset(), cutter_.name());
   }
-  ++items_;
-  lines_ += items::lines_of_item(format_, item_);
-  looks_from_ = 0;
+  cutter_.take(bytes);
   return true;
 }
 
 Result<bool> ItemReader::next() {
-  item_begin_ += item_.size();
-  at_ += std::exchange(item_, {}).size();
+  cutter_.drop(item().size());
   for (;;) {
-    const size_t have = filled_ - at_;
-    if (have > looks_from_) {
-      const std::byte* const at = buffer_.data() + at_;
-      if (const size_t bytes = items::item_bytes_at(format_, at, at + have); bytes > 0)
+    const std::string_view text = cutter_.text();
+    if (!text.empty() && cutter_.is_due()) {
+      const auto* const at = reinterpret_cast<const std::byte*>(text.data());
+      if (const size_t bytes = items::item_bytes_at(format_, at, at + text.size()); bytes > 0)
         return take(bytes);
-      looks_from_ = have < short_bytes ? have : 2 * have;
+      cutter_.defer();
     }
     if (source_ != nullptr) {
-      const auto more = fill();
-      if (!more) return more;
-      if (*more) continue;
-      source_.reset();
-      looks_from_ = 0;
-      if (have > 0) continue;
+      if (Status filled = fill(); !filled) return std::unexpected(filled.error());
+      if (cutter_.has_ended()) source_.reset();
+      continue;
     }
     // The rest of an input is an item without an end.
-    if (have > 0 && format_.fixed())
-      return failure(ErrorCode::corrupt, "read a whole item at its end", name_,
+    if (!text.empty() && format_.fixed())
+      return failure(ErrorCode::corrupt, "read a whole item at its end", cutter_.name(),
                      "another --format or --record");
-    if (have > 0) {
-      const auto taken = take(have);
-      if (!taken || !items::lacks_line_end(format_, item_)) return taken;
-      buffer_[filled_++] = std::byte(format_.line_end);
-      item_ = items::text_at(buffer_.data() + at_, have + 1);
-      return true;
+    if (!text.empty()) {
+      const auto taken = take(text.size());
+      if (taken && items::lacks_line_end(format_, item())) cutter_.end_line();
+      return taken;
     }
-    looks_from_ = 0;
     if (opened_ == input_count(options_)) return false;
     if (Status opened = open_next(); !opened) return std::unexpected(opened.error());
   }

@@ -11,14 +11,12 @@
 
 namespace penstock::source {
 
-// Memory of a SourceFilter for an input.
-inline constexpr uint64_t filter_bytes_max = MiB;
-
 // How the bytes of an input arrive.
 struct Arrival {
   // True for a pipe, for compressed data unless the options ask for their bytes, and with a filter.
   bool in_order = false;
-  uint64_t decoding_bytes = 0;  // memory for decoding and the filter; unknown (0) for a pipe
+  // Memory for decoding and the filter. The decoder of a pipe is not known, and not in it.
+  uint64_t decoding_bytes = 0;
 };
 Result<Arrival> arrival_of(const io::File& file, const SourceOptions& options);
 

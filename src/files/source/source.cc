@@ -165,10 +165,10 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, const Sourc
 }
 
 Result<source::Arrival> source::arrival_of(const io::File& file, const SourceOptions& options) {
-  if (!file.seekable()) return Arrival{.in_order = true};
+  const uint64_t filter_bytes = options.filter != nullptr ? options.filter->memory_bytes() : 0;
+  if (!file.seekable()) return Arrival{.in_order = true, .decoding_bytes = filter_bytes};
   const auto bytes = file.size();
   if (!bytes) return std::unexpected(bytes.error());
-  const uint64_t filter_bytes = options.filter != nullptr ? filter_bytes_max : 0;
   const Arrival plain{.in_order = filter_bytes > 0, .decoding_bytes = filter_bytes};
   if (!options.decompress) return plain;
   std::array<std::byte, head_bytes> room;

@@ -33,7 +33,7 @@ static_assert(sizeof(Prefix) == RowHead::bytes + sizeof(uint64_t));
 class KeyedItems final : public Source {
  public:
   KeyedItems(const files::FilesOptions& files, uint64_t seed)
-      : options_(files), reader_(options_, files.memory_bytes / 16), keys_(mix64(seed)) {
+      : options_(files), reader_(options_), keys_(mix64(seed)) {
     options_.cancel = &cancelled_;
   }
 

@@ -36,12 +36,9 @@
 namespace penstock::files {
 namespace {
 
-// Memory beside the sample: the reader's buffer while it grows, and the writer's.
-uint64_t item_bytes_max(const FilesOptions& options) {
-  return options.memory_bytes / 16;
-}
+// Memory beside the sample: the reader's and the writer's.
 uint64_t aside_bytes(const FilesOptions& options) {
-  return MiB + 3 * item_bytes_max(options);
+  return MiB + ItemCutter::memory_bytes(cut_bytes_max(options, 1));
 }
 
 class Reservoir {
@@ -180,7 +177,7 @@ class Arrivals {
 class Draw {
  public:
   Draw(const FilesOptions& options, const char* verb)
-      : options_(options), context_(options, verb), reader_(options, item_bytes_max(options)) {
+      : options_(options), context_(options, verb), reader_(options) {
     context_.show(verb);
   }
 

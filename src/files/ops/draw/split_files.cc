@@ -26,10 +26,7 @@ constexpr size_t batch_bytes = 1 * MiB;
 class Split {
  public:
   Split(const FilesOptions& options, const SplitFilesOptions& split)
-      : options_(options),
-        split_(split),
-        context_(options, "split"),
-        reader_(options, options.memory_bytes / 16) {
+      : options_(options), split_(split), context_(options, "split"), reader_(options) {
     context_.show("split");
   }
 

@@ -198,7 +198,10 @@ Result<bool> Look::look_at(files::Piece& piece, size_t block_bytes, uint32_t blo
                                   files::sample_places(piece.bytes)));
   input_.bytes += piece.bytes;
   const uint64_t held_bytes = round_up(piece.bytes, block_bytes);
-  const uint64_t ahead_bytes = ended ? block_bytes : (read_ahead_blocks + 2) * block_bytes;
+  const auto& filter = options_.source.filter;
+  const uint64_t ahead_bytes = ended ? block_bytes
+                                     : (read_ahead_blocks + 2) * block_bytes +
+                                           (filter == nullptr ? 0 : filter->memory_bytes());
   input_.usable_bytes -= std::min(input_.usable_bytes, held_bytes + ahead_bytes);
   input_.ahead_bytes += ahead_bytes;
   if (!ended) return false;

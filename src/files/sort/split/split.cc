@@ -122,8 +122,10 @@ class PieceSplit {
                        "another --format or --record");
       }
       if (bytes_wanted >= plan_.item_bytes_max)
-        return items::too_long(context_.options.format, bytes_wanted, name_,
-                               static_cast<uint64_t>(at_ - reader_.begin()));
+        return items::too_long(
+            context_.options.format, bytes_wanted, name_,
+            fmt::format("the {} at byte {}", context_.options.format.framing().noun,
+                        static_cast<uint64_t>(at_ - reader_.begin())));
       bytes_wanted = std::min<size_t>(2 * bytes_wanted, plan_.item_bytes_max);
       if (!wait_for_passed(taken_, 1)) return false;
     }
