@@ -52,6 +52,15 @@ void add_items_words(Parser& parser, RunWords& words, const char* inputs_help) {
   add_telling_words(parser, words.telling);
 }
 
+void add_draw_words(Parser& parser, DrawFilesOptions& words, bool by_chance) {
+  parser.group("Items");
+  add_option(parser, api::option<DrawFilesOptions>("count"), words.count)
+      .check(what_is_wrong_with_a_count);
+  if (!by_chance) return;
+  add_option(parser, api::option<DrawFilesOptions>("seed"), words.seed)
+      .check(what_is_wrong_with_a_seed);
+}
+
 void add_output_file(Parser& parser, RunWords& words) {
   parser.add_option("-o,--output", words.output,
                     "output file; may be an input (default: standard output)");

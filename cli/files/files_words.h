@@ -21,6 +21,9 @@ void add_files_words(Parser& parser, RunWords& words, const char* inputs_help,
 // -S, and the rules of outputs. `words` must outlive the parsing.
 void add_items_words(Parser& parser, RunWords& words, const char* inputs_help);
 
+// Declares -n and, if `by_chance`, --seed. `words` must outlive the parsing.
+void add_draw_words(Parser& parser, DrawFilesOptions& words, bool by_chance);
+
 // Declares -o of commands with one output, and -Z.
 void add_output_file(Parser& parser, RunWords& words);
 

@@ -4,7 +4,6 @@
 
 #include "cli/common/command.h"
 #include "cli/common/compressed_word.h"
-#include "cli/common/option_words.h"
 #include "cli/files/files_words.h"
 
 namespace penstock::cli {
@@ -24,9 +23,7 @@ Command add_head(Parser& program) {
                     {"penstock head --csv --header -n 5 orders.csv",
                      "the header and five rows, whose fields may have line ends"}},
        .notes = {"Files count as one: -n is the number of items of all of them (default: 10)."}});
-  parser.group("Items");
-  add_option(parser, api::option<DrawFilesOptions>("count"), arguments->head.count)
-      .check(what_is_wrong_with_a_count);
+  add_draw_words(parser, arguments->head, false);
   add_items_words(parser, *arguments, "files to read (default, or -: standard input)");
   parser.add_option("-o,--output", arguments->output, "output file (default: standard output)");
   add_compressed_word(parser, arguments->compressed);

@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "cli/common/command.h"
-#include "cli/common/option_words.h"
 #include "cli/files/files_words.h"
 
 namespace penstock::cli {
@@ -25,11 +24,7 @@ Command add_sample(Parser& program) {
                      "the header and the same thousand rows each time"}},
        .notes = {"Each set of as many items is equally likely. The inputs, which may be pipes, are "
                  "read once; the sample is in memory."}});
-  parser.group("Items");
-  add_option(parser, api::option<DrawFilesOptions>("count"), arguments->sample.count)
-      .check(what_is_wrong_with_a_count);
-  add_option(parser, api::option<DrawFilesOptions>("seed"), arguments->sample.seed)
-      .check(what_is_wrong_with_a_seed);
+  add_draw_words(parser, arguments->sample, true);
   add_items_words(parser, *arguments, "files to read (default, or -: standard input)");
   add_output_file(parser, *arguments);
   return {parser, [arguments] {

@@ -25,11 +25,7 @@ Command add_shuf(Parser& program) {
                      "the header and all rows, in the same order each time"}},
        .notes = {"Each order is equally likely, and equal lines are not put together, as penstock "
                  "sort -R does."}});
-  parser.group("Items");
-  add_option(parser, api::option<DrawFilesOptions>("count"), arguments->shuffle.count)
-      .check(what_is_wrong_with_a_count);
-  add_option(parser, api::option<DrawFilesOptions>("seed"), arguments->shuffle.seed)
-      .check(what_is_wrong_with_a_seed);
+  add_draw_words(parser, arguments->shuffle, true);
   parser.refuse("-r,--repeat", false,
                 "cannot draw an item twice (try: penstock shuf FILE, which writes each one once)");
   parser.refuse(
