@@ -4,12 +4,16 @@
 
 #include <cerrno>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/misuse.h"
+#include "base/run_scope.h"
+#include "files/ops/draw/batch_writer.h"
 #include "files/ops/partition/partition_files.h"
 #include "files/run/item_reader.h"
 #include "files/run/run_context.h"
@@ -21,7 +25,23 @@
 namespace penstock::files {
 namespace {
 
-constexpr size_t batch_bytes = 1 * MiB;
+// Writes the bytes of a part, within the run: it is no sink of a caller. Thread safety: one thread.
+class PartSink final : public Sink {
+ public:
+  // REQUIRES: the file outlives the sink, which does not publish it.
+  explicit PartSink(const io::File& file) : file_(file) {}
+  Status write(std::span<const std::byte> from) override {
+    const RunScope scope(run_);
+    Status written = io::write_exactly(file_, at_, from.data(), from.size());
+    at_ += from.size();
+    return written;
+  }
+
+ private:
+  const io::File& file_;
+  const RunState run_ = current_run();
+  uint64_t at_ = 0;
+};
 
 class Split {
  public:
@@ -64,7 +84,7 @@ class Split {
     if (files_.empty() && !reader_.header().empty()) {
       if (Status begun = begin_part(); !begun) return begun;
     }
-    return files_.empty() ? Status{} : write_batch();
+    return end_part();
   }
 
   // Returns whether the next item, of so many bytes, belongs to the next part.
@@ -75,9 +95,7 @@ class Split {
   }
 
   Status begin_part() {
-    if (!files_.empty()) {
-      if (Status written = write_batch(); !written) return written;
-    }
+    if (Status ended = end_part(); !ended) return ended;
     const auto number = static_cast<uint32_t>(files_.size());
     if (number == parts_max)
       return misuse(fmt::format("make more than {} parts", parts_max),
@@ -97,25 +115,16 @@ class Split {
     if (!file->seekable())
       return misuse("write parts to what has no offsets", *path, "names of files");
     files_.push_back(std::move(*file));
+    part_.emplace(std::make_shared<PartSink>(files_.back()));
     result_.parts.emplace_back().path = *path;
-    written_ = 0;
     return add(reader_.header());
   }
 
+  Status end_part() { return part_ ? part_->close() : Status{}; }
+
   Status add(std::string_view bytes) {
-    if (batch_.size() + bytes.size() > batch_bytes) {
-      if (Status written = write_batch(); !written) return written;
-    }
-    batch_ += bytes;
     result_.parts.back().bytes += bytes.size();
-    return {};
-  }
-  Status write_batch() {
-    const Status written = io::write_exactly(
-        files_.back(), written_, reinterpret_cast<const std::byte*>(batch_.data()), batch_.size());
-    written_ += batch_.size();
-    batch_.clear();
-    return written;
+    return part_->add(bytes);
   }
 
   const FilesOptions& options_;
@@ -124,8 +133,7 @@ class Split {
   ItemReader reader_;
   std::shared_ptr<io::InputGuard> guard_ = std::make_shared<io::InputGuard>();
   std::vector<io::File> files_;
-  std::string batch_;     // the end of the last file, not written yet
-  uint64_t written_ = 0;  // bytes of the last file
+  std::optional<BatchWriter> part_;  // the last file
   SplitFilesResult result_;
 };
 
