@@ -245,6 +245,17 @@ class Draws(end_to_end.Case):
                 with self.subTest(words=words):
                     self.assertEqual(self.parts(*words, stdin=text), self.gnu_split(words, text))
 
+    def test_parts_of_an_earlier_run_are_named(self):
+        path = self.write("in", b"".join(b"%d\n" % i for i in range(9)))
+        for words, left in ((["split", "-l", 1], ""), (["split", "-l", 2], "p00005 to {}p00008 are no part of this output, which has 5: an earlier run left them"),
+                            (["split", "-l", 2], "p00005 to"), (["partition", "--parts", 3], ""), (["partition", "--parts", 2], "p2 is no part of this output, which has 2: an earlier run left it")):
+            with self.subTest(words=words):
+                told = run(*words, "-o", self.folder / "p{}", path).stderr.decode()
+                folder = f"{self.folder}/"
+                self.assertEqual(f": {folder}{left.format(folder)}" in told, bool(left), told)
+                self.assertEqual(" no part " in told, bool(left), told)
+        self.assertEqual((self.folder / "p00008").read_bytes(), b"8\n")
+
     def test_split_of_tables(self):
         for items, header, words, stdin in self.cases():
             with self.subTest(words=words):

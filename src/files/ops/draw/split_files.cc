@@ -57,6 +57,7 @@ class Split {
     for (io::File& file : files_) files.push_back(&file);
     if (Status published = io::File::publish_all(files); !published)
       return std::unexpected(published.error());
+    notice_older_parts(options_, static_cast<uint32_t>(files_.size()), parts_max);
     context_.fill(result_.stats, {});
     result_.stats.passes = 1;
     return std::move(result_);

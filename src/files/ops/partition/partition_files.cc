@@ -6,11 +6,13 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <span>
 
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/misuse.h"
+#include "base/printable.h"
 #include "base/random.h"
 #include "files/bowtie/addresses.h"
 #include "files/bowtie/computations.h"
@@ -384,6 +386,7 @@ Result<PartitionFilesResult> Partition::go() {
   std::vector<io::File*> outputs;
   for (io::File& output : outputs_) outputs.push_back(&output);
   if (status = io::File::publish_all(outputs); !status) return std::unexpected(status.error());
+  notice_older_parts(options_.files, parts_, parts_);
   result.stats = run_.stats();
   result.stats.passes = run_.inputs().empty() ? 0 : deepest_;
   return result;
@@ -414,6 +417,21 @@ Result<std::string> part_path(const std::string& pattern, uint32_t part, uint32_
   const size_t digits = fmt::formatted_size("{}", parts - 1);
   return pattern.substr(0, at) + fmt::format("{:0{}}", part, digits) +
          pattern.substr(at + place.size());
+}
+
+void notice_older_parts(const penstock::FilesOptions& options, uint32_t written, uint32_t parts) {
+  const auto is_there = [&](uint32_t part) {
+    std::error_code ignored;
+    return std::filesystem::exists(*part_path(options.output, part, parts), ignored);
+  };
+  if (!options.notice || !is_there(written)) return;
+  uint32_t last = written;
+  while (last + 1 < parts_max && is_there(last + 1)) ++last;
+  std::string names = printable(*part_path(options.output, written, parts));
+  if (last > written) names += " to " + printable(*part_path(options.output, last, parts));
+  options.notice(fmt::format("{} {} no part of this output, which has {}: an earlier run left {}",
+                             names, last > written ? "are" : "is", written,
+                             last > written ? "them" : "it"));
 }
 
 Result<PartitionFilesResult> partition_files(const PartitionFilesOptions& options) {
