@@ -372,6 +372,29 @@ class BadRows(end_to_end.Case):
                 self.assertIn(b"cannot read row 2 of more than 4194304 bytes (try: " + hint + b"a larger -S", told)
                 self.assertIn(b"standard input" if name == "-" else name.name.encode(), told)
 
+    def test_a_check_leaves_them_out(self):
+        good = [b"%d,x\n" % i for i in sorted(self.random.sample(range(100, 1000), 50))]
+        bad = [b"\n", b'5"x,1\n', b'"5"x,1\n']
+        mixed = list(good)
+        for row in bad:
+            mixed.insert(self.random.randrange(1, len(mixed) + 1), row)
+        path, out = self.write("in", b"".join(mixed)), self.folder / "bad"
+        words = ["check", "--csv", "--key", "1", "--json"]
+        wanted = json.loads(run(*words, self.write("good", b"".join(good))).stdout)
+        for word in ("skip", out):
+            got = run(*words, "--bad-rows", word, path)
+            found = json.loads(got.stdout)
+            self.assertEqual({name: found[name] for name in ("sorted", "count", "duplicates", "checksum")},
+                             {name: wanted[name] for name in ("sorted", "count", "duplicates", "checksum")})
+            self.assertIn(b"3 bad rows are left out", got.stderr)
+        self.assertEqual(sorted(out.read_bytes().splitlines(True)), sorted(bad))
+        self.assertIn(b"row", run(*words, path, code=2).stderr)
+        path.write_bytes(b"".join([*mixed, b"0,x\n"]))
+        told = run("check", "--csv", "--key", "1", "--bad-rows", "skip", path, code=1).stdout
+        self.assertIn(b"not sorted: row 51 of those that are not left out belongs before", told)
+        self.assertEqual(run("check", "-q", "--csv", "--key", "1", "--bad-rows", "skip", path, code=1).stderr, b"")
+        self.assertIn(b"--csv or --tsv", run("check", "--bad-rows", "skip", path, code=2).stderr)
+
     def test_bad_rows_replace_no_other_file(self):
         data = self.write("in.csv", b'id,v\n3,c\n2,x"y\n1,a\n')
         (self.folder / "link").symlink_to("out")

@@ -11,6 +11,7 @@
 #include "cli/common/command.h"
 #include "cli/common/format_options.h"
 #include "cli/common/input_notices.h"
+#include "cli/common/option_words.h"
 #include "cli/common/print.h"
 #include "cli/common/source_words.h"
 #include "cli/common/table_guess.h"
@@ -28,6 +29,7 @@ struct CheckArguments {
   bool json = false;
   bool quiet = false;
   unsigned threads = 2;
+  std::string bad_rows;
   SourceOptions source;
 };
 
@@ -37,6 +39,8 @@ std::string place_of_disorder(const FilesOptions& files, uint64_t item) {
   const auto format = api::format_of(files.items);
   if (!format) return fmt::format("item {}", item + 1);
   const uint64_t row = format->header_lines + item + 1;
+  if (!files.bad_rows.empty() && files.bad_rows != "fail")
+    return fmt::format("row {} of those that are not left out", row);
   if (!format->framing().spans_lines) return items::Place{row, row}.text(*format);
   const files::FilesOptions look{files, *format};
   uint64_t passed = 0;
@@ -71,14 +75,18 @@ int run_check(const CheckArguments& arguments) {
           check_column_numbers(*items, arguments.source, beginnings, inputs, "--key", items->keys);
       !columns)
     return report("check", columns.error());
-  const FilesOptions files{.inputs = inputs,
-                           .items = *items,
-                           .memory_scope = MemoryScope::process,
-                           .source = arguments.source};
+  FilesOptions files{.inputs = inputs,
+                     .items = *items,
+                     .bad_rows = arguments.bad_rows,
+                     .memory_scope = MemoryScope::process,
+                     .source = arguments.source};
   if (!arguments.quiet) {
+    files.notice = [](const std::string& notice) {
+      print_to(stderr, "{}: {}\n", called("check"), printable(as_typed(notice), std::string::npos));
+    };
     for (const std::string& notice :
          input_notices(files, beginnings, {.header = !format.text.no_header}))
-      print_to(stderr, "{}: {}\n", called("check"), printable(as_typed(notice), std::string::npos));
+      files.notice(notice);
   }
   const auto result = check_file(files, arguments.threads);
   if (!result) return report("check", result.error());
@@ -105,6 +113,7 @@ Command add_check(Parser& program) {
       .within(1, 256)
       .rare();
   add_source_words(parser, arguments->source);
+  add_option(parser, api::option<FilesOptions>("bad_rows"), arguments->bad_rows);
   parser.describe(
       {.examples = {{"penstock check sorted.txt", "check the order of lines, and count them"},
                     {"penstock check --format u64 --json sorted.u64", "check numbers"}},

@@ -203,7 +203,8 @@ Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
     if (Status fine = api::refuse_binary(files); !fine) return std::unexpected(fine.error());
     const auto begin = std::chrono::steady_clock::now();
     FilesOptions given = files;
-    given.memory_bytes = files::files_memory_bytes_min;  // no budget, only its reserve
+    // No budget, only its reserve. It limits nothing but the rows of a filter.
+    if (files.bad_rows.empty()) given.memory_bytes = files::files_memory_bytes_min;
     return api::with_callers(given, [&](const FilesOptions& each) -> Result<FileCheck> {
       const auto done = placed(
           files::check_input(each, {.check = {*format, api::is_reversed(files.items, *format)},
