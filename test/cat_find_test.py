@@ -292,7 +292,8 @@ class Find(Case):
     def test_lines_as_grep_prints_them(self):
         words = ["ab", "a", "b", "aB", "x", "foo.", "Foo", "", " ", "foo"]
         patterns = [("-F", "ab"), ("-F", "foo."), ("-F", "."), ("-P", "^a"), ("-P", "b$"), ("-P", "a|$"), ("-P", "[^x]b"),
-                    ("-P", "\\Aa"), ("-P", "(?<=a)b"), ("-P", "o+"), ("-P", "a\\z"), ("-P", "x*")]
+                    ("-P", "\\Aa"), ("-P", "(?<=a)b"), ("-P", "o+"), ("-P", "a\\z"), ("-P", "x*"), ("-P", "\\S\\s[^b]*"), ("-P", "b[\\s\\S]*o"), ("-P", "a(?!\\W)"),
+                    ("-P", "(?s)a.*o"), ("-P", "^$"), ("-P", "\\bfoo\\W?$")]
         for case in range(20 if SANITIZED else 150):
             kind, pattern = self.random.choice(patterns)
             letters = [*self.random.choice([[], ["-i"]]), *self.random.choice([[], [], ["-o"], ["-c"], ["-l"]])]
@@ -306,10 +307,12 @@ class Find(Case):
                 data = "\n".join(lines).encode() + self.random.choice([b"", b"\n"] if lines and lines[-1] else [b"\n"])
                 files.append(self.write(f"file{number}", data if lines else b""))
             numbers = self.random.choice([["-n"], ["--lines"]])
-            with self.subTest(case=case, letters=letters, pattern=pattern):
+            # A window of the longest line has blocks of that size.
+            window = self.random.choice([[], ["--window", str(1 + max(len(line) for file in files for line in file.read_bytes().split(b"\n")))]])
+            with self.subTest(case=case, letters=letters, pattern=pattern, window=window):
                 theirs = subprocess.run(["grep", "-a", kind, *letters, *(["-n"] if numbers == ["-n"] else []), "--", pattern, *files],
                                         capture_output=True, env=dict(os.environ, LC_ALL="C"))
-                ours = run("find", kind, *letters, *numbers, "--", pattern, *files, code=(0, 1))
+                ours = run("find", kind, *letters, *numbers, *window, "--", pattern, *files, code=(0, 1))
                 self.assertEqual((ours.stdout == theirs.stdout, ours.returncode), (True, theirs.returncode))
                 if len(files) == 1:
                     packed = self.write("packed", gzip.compress(files[0].read_bytes()))

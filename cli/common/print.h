@@ -17,7 +17,7 @@ namespace penstock::cli {
 // the same; it has no buffer, so nothing is lost if a signal interrupts a write.
 inline void write_text(std::FILE* to, std::string_view text) {
   if (to == stderr) std::clearerr(to);
-  while (!text.empty() && std::ferror(to) == 0) {
+  while (!text.empty() && ::ferror_unlocked(to) == 0) {
     text.remove_prefix(std::fwrite(text.data(), 1, text.size(), to));
     if (to == stderr && errno == EINTR) std::clearerr(to);
   }

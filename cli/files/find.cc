@@ -118,10 +118,16 @@ class TextPrinter final : public Printer {
 
 void print_line(const std::string& prefix, const FindArguments& arguments, uint64_t number,
                 std::string_view text) {
-  write_text(stdout, prefix);
-  if (arguments.line_numbers) print("{}:", number);
-  write_text(stdout, text);
-  write_text(stdout, "\n");
+  fmt::memory_buffer line;
+  line.append(prefix);
+  if (arguments.line_numbers) {
+    const fmt::format_int digits(number);
+    line.append(digits.data(), digits.data() + digits.size());
+    line.push_back(':');
+  }
+  line.append(text);
+  line.push_back('\n');
+  write_text(stdout, {line.data(), line.size()});
 }
 
 // Prints one JSON object, as the matches come.
@@ -221,9 +227,11 @@ Result<Search> prepare(const FindArguments& arguments) {
     return misuse("find a newline within a line", "PATTERN", "a pattern without a newline");
   // Only expressions can ignore case.
   const bool regex = expression || (arguments.ignore_case && !search.text.empty());
-  auto pattern = !regex       ? source::Pattern::fixed(search.text)
-                 : expression ? source::Pattern::regex(search.text, arguments.ignore_case)
-                              : source::Pattern::regex(quoted_expression(search.text), true);
+  auto pattern =
+      !regex ? source::Pattern::fixed(search.text)
+             : source::Pattern::regex(
+                   expression ? search.text : quoted_expression(search.text),
+                   {.ignore_case = arguments.ignore_case, .lines = arguments.prints_lines()});
   if (!pattern) return std::unexpected(pattern.error());
   search.pattern = std::move(*pattern);
 
@@ -280,7 +288,7 @@ Status find_lines_in(const std::string& path, Search& search, const FindArgument
                                  });
                              if (!printed) return std::unexpected(printed.error());
                            }
-                           return std::ferror(stdout) == 0;
+                           return ::ferror_unlocked(stdout) == 0;
                          });
   if (!all) return std::unexpected(all.error());
   return {};
@@ -294,7 +302,7 @@ int exit_code_of(const FindArguments& arguments, const Search& search, uint64_t 
   if (found != 0) return exit_ok;
   const bool is_string = arguments.expressions.empty() && !arguments.perl && !arguments.fixed;
   if (is_string && search.text.find_first_of("*+?[|^") != std::string::npos &&
-      source::Pattern::regex(search.text, false))
+      source::Pattern::regex(search.text))
     print_to(
         stderr, "{}: {} was searched for as a string (try: -P {}, or -F without this notice)\n",
         called("find"), printable(typed_word(search.text)), printable(typed_word(search.text)));

@@ -19,8 +19,8 @@
 // reach back. A candidate that needs more is an error. Invariant: all matches that begin before
 // `from` have been reported.
 //
-// An error of the stream leaves the library in the middle by a jump to a recovery point: the
-// library's memory (match data, JIT stack) is owned here, and is used again only from the start.
+// An error of the stream leaves next() and the library in the middle by a jump to a recovery point:
+// the library's memory (match data, JIT stack) is owned here, and is used again only from the start.
 
 #include "files/source/find.h"
 
@@ -36,6 +36,7 @@
 #include <utility>
 
 #include "base/bits.h"
+#include "files/source/find_expression.h"
 #include "penstock/stream.h"
 
 namespace penstock::source {
@@ -48,14 +49,12 @@ class FixedPattern final : public Pattern {
   void restart() override {}
   uint64_t lookbehind_bytes() const override { return 0; }
   uint64_t candidate_bytes_max() const override { return bytes_.size(); }
+  bool lines_at_once() const override { return !bytes_.contains('\n'); }
 
   Result<Step> next(const char* data, uint64_t from, uint64_t to, bool) override {
-    const Result<const void*> found = RecoveryPoint::run([&]() -> const void* {
-      return ::memmem(data + from, to - from, bytes_.data(), bytes_.size());
-    });
-    if (!found) return std::unexpected(found.error());
-    if (*found != nullptr) {
-      const auto begin = static_cast<uint64_t>(static_cast<const char*>(*found) - data);
+    const void* found = ::memmem(data + from, to - from, bytes_.data(), bytes_.size());
+    if (found != nullptr) {
+      const auto begin = static_cast<uint64_t>(static_cast<const char*>(found) - data);
       return Step{true, begin, begin + bytes_.size()};
     }
     const uint64_t undecided = std::min<uint64_t>(bytes_.size() - 1, to - from);
@@ -84,31 +83,60 @@ std::string message_of(int pcre2_error) {
 // Memory limit of backtracking. Time has no limit, as a line has none.
 constexpr size_t backtrack_bytes_max = 64 * MiB;
 
+Result<Code> compiled(const std::string& expression, bool ignore_case) {
+  int error = 0;
+  size_t where = 0;
+  Code code(::pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()), expression.size(),
+                            PCRE2_MULTILINE | PCRE2_NEVER_UTF | (ignore_case ? PCRE2_CASELESS : 0),
+                            &error, &where, nullptr));
+  if (code == nullptr) {
+    return failure(
+        ErrorCode::invalid_argument,
+        fmt::format("understand the expression at character {}: {}", where, message_of(error)),
+        expression);
+  }
+  return code;
+}
+
+// Compiles an expression that finds in many lines what `code` finds in each; null if none is known.
+Code compiled_within_lines(const std::string& expression, const pcre2_code* code,
+                           bool ignore_case) {
+  uint32_t newline = 0;
+  ::pcre2_pattern_info(code, PCRE2_INFO_NEWLINE, &newline);
+  if (newline != PCRE2_NEWLINE_LF) return nullptr;
+  const auto within = expression_within_lines(expression, [](const std::string& bytes) {
+    const Result<Code> byte = compiled(bytes, false);
+    const MatchData matched(::pcre2_match_data_create(1, nullptr));
+    return !byte || matched == nullptr ||
+           ::pcre2_match(byte->get(), reinterpret_cast<PCRE2_SPTR>("\n"), 1, 0, 0, matched.get(),
+                         nullptr) != PCRE2_ERROR_NOMATCH;
+  });
+  if (!within) return nullptr;
+  Result<Code> again = compiled(*within, ignore_case);
+  return again ? std::move(*again) : nullptr;
+}
+
 class RegexPattern final : public Pattern {
  public:
-  static Result<std::unique_ptr<Pattern>> compile(const std::string& expression, bool ignore_case) {
-    int error = 0;
-    size_t where = 0;
-    Code code(
-        ::pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()), expression.size(),
-                        PCRE2_MULTILINE | PCRE2_NEVER_UTF | (ignore_case ? PCRE2_CASELESS : 0),
-                        &error, &where, nullptr));
-    if (code == nullptr) {
-      return failure(
-          ErrorCode::invalid_argument,
-          fmt::format("understand the expression at character {}: {}", where, message_of(error)),
-          expression);
-    }
+  static Result<std::unique_ptr<Pattern>> compile(const std::string& expression,
+                                                  const RegexOptions& options) {
+    Result<Code> code = compiled(expression, options.ignore_case);
+    if (!code) return std::unexpected(code.error());
+    Code within;
+    if (options.lines) within = compiled_within_lines(expression, code->get(), options.ignore_case);
+    const bool lines_at_once = within != nullptr;
+    if (lines_at_once) *code = std::move(within);
     // An expression that cannot be compiled to machine code is interpreted.
-    (void)::pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
-    auto pattern = std::make_unique<RegexPattern>(std::move(code), expression);
+    (void)::pcre2_jit_compile(code->get(),
+                              PCRE2_JIT_COMPLETE | (options.lines ? 0 : PCRE2_JIT_PARTIAL_HARD));
+    auto pattern = std::make_unique<RegexPattern>(std::move(*code), expression, lines_at_once);
     if (!pattern->allocate()) {
       return failure(ErrorCode::out_of_memory, "prepare to match", expression);
     }
     return pattern;
   }
-  RegexPattern(Code code, std::string expression)
-      : expression_(std::move(expression)), code_(std::move(code)) {
+  RegexPattern(Code code, std::string expression, bool lines_at_once)
+      : expression_(std::move(expression)), code_(std::move(code)), lines_at_once_(lines_at_once) {
     uint32_t characters = 0;
     ::pcre2_pattern_info(code_.get(), PCRE2_INFO_MAXLOOKBEHIND, &characters);
     lookbehind_bytes_ = characters;
@@ -117,6 +145,7 @@ class RegexPattern final : public Pattern {
   void restart() override { after_empty_ = false; }
   uint64_t lookbehind_bytes() const override { return lookbehind_bytes_; }
   uint64_t candidate_bytes_max() const override { return 0; }
+  bool lines_at_once() const override { return lines_at_once_; }
 
   Result<Step> next(const char* data, uint64_t from, uint64_t to, bool last) override {
     if (after_empty_) {
@@ -143,19 +172,16 @@ class RegexPattern final : public Pattern {
   }
 
   Result<Step> match(const char* data, uint64_t from, uint64_t to, bool last, uint32_t options) {
-    const Result<int> run = RecoveryPoint::run([&] {
-      return ::pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(data), to, from,
-                           options | (last ? 0 : PCRE2_PARTIAL_HARD), matched_.get(),
-                           context_.get());
-    });
-    if (!run) return std::unexpected(run.error());
+    const int run =
+        ::pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(data), to, from,
+                      options | (last ? 0 : PCRE2_PARTIAL_HARD), matched_.get(), context_.get());
     const bool anchored = (options & PCRE2_ANCHORED) != 0;
     const size_t* bounds = ::pcre2_get_ovector_pointer(matched_.get());
-    if (*run == PCRE2_ERROR_NOMATCH) return Step{false, anchored ? from + 1 : to, to};
-    if (*run == PCRE2_ERROR_PARTIAL) {
+    if (run == PCRE2_ERROR_NOMATCH) return Step{false, anchored ? from + 1 : to, to};
+    if (run == PCRE2_ERROR_PARTIAL) {
       return Step{false, anchored ? from : bounds[0], to};
     }
-    if (*run < 0) return std::unexpected(failed(*run, from));
+    if (run < 0) return std::unexpected(failed(run, from));
     if (!last && bounds[1] == to) {  // later data may change the match
       return Step{false, anchored ? from : ::pcre2_get_startchar(matched_.get()), to};
     }
@@ -176,6 +202,7 @@ class RegexPattern final : public Pattern {
   JitStack jit_stack_;
   MatchContext context_;
   MatchData matched_;
+  const bool lines_at_once_;
   uint64_t lookbehind_bytes_ = 0;
   bool after_empty_ = false;  // the last match was empty, where the next search begins
 };
@@ -232,8 +259,9 @@ Result<std::unique_ptr<Pattern>> Pattern::fixed(std::string bytes) {
   return std::make_unique<FixedPattern>(std::move(bytes));
 }
 
-Result<std::unique_ptr<Pattern>> Pattern::regex(const std::string& expression, bool ignore_case) {
-  return RegexPattern::compile(expression, ignore_case);
+Result<std::unique_ptr<Pattern>> Pattern::regex(const std::string& expression,
+                                                const RegexOptions& options) {
+  return RegexPattern::compile(expression, options);
 }
 
 uint32_t comeback_blocks_for(const Pattern& pattern, size_t block_bytes, uint64_t candidate_bytes) {
@@ -252,7 +280,8 @@ Result<uint64_t> find_all(SourceStream& stream, Pattern& pattern,
   for (uint64_t from = 0; !window.last();) {
     if (Status extended = window.extend(from); !extended) return std::unexpected(extended.error());
     for (;;) {
-      const Result<Pattern::Step> step = pattern.next(data, from, window.to(), window.last());
+      const Result<Pattern::Step> step =
+          RecoveryPoint::run([&] { return pattern.next(data, from, window.to(), window.last()); });
       if (!step) return std::unexpected(step.error());
       from = step->matched ? step->end : step->begin;
       if (!step->matched) break;

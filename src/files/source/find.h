@@ -17,15 +17,19 @@ struct Match {
   uint64_t bytes;
 };
 
+struct RegexOptions {
+  bool ignore_case = false;  // ASCII letters match in either case
+  bool lines = false;        // each text is one line or, if lines_at_once(), several
+};
+
 // A pattern, and the state of a search for it. Thread safety: one thread at a time.
 class Pattern {
  public:
   // Searches these bytes. REQUIRES: at least one.
   static Result<std::unique_ptr<Pattern>> fixed(std::string bytes);
-  // Searches a regular expression of PCRE2, over bytes; ^ and $ match at lines. `ignore_case`: for
-  // ASCII letters.
+  // Searches a regular expression of PCRE2, over bytes; ^ and $ match at lines.
   static Result<std::unique_ptr<Pattern>> regex(const std::string& expression,
-                                                bool ignore_case = false);
+                                                const RegexOptions& options = {});
   virtual ~Pattern() = default;
 
   struct Step {
@@ -34,9 +38,11 @@ class Pattern {
     uint64_t end;
   };
   virtual void restart() = 0;
+  // Whether a search in many lines finds what it finds in each line alone.
+  virtual bool lines_at_once() const = 0;
   // Finds the first match that begins in [from, to]. The data are readable from `from` -
   // lookbehind_bytes() to `to`, and more follow unless `last`. REQUIRES: `from` is the last step's
-  // end or begin, or 0 after restart().
+  // end or begin, or 0 after restart(). If a load may fail, the call needs a RecoveryPoint.
   virtual Result<Step> next(const char* data, uint64_t from, uint64_t to, bool last) = 0;
   // How far in front of a match the pattern looks.
   virtual uint64_t lookbehind_bytes() const = 0;
