@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -23,10 +24,11 @@ Beginning decompressed(const io::Peek& seen, const std::string& input,
                        const SourceOptions& source) {
   Beginning made;
   const auto text = decompress(stretches_source({}, seen.bytes), input, source);
-  std::string piece(64 * KiB, '\0');
+  constexpr size_t piece_bytes = 64 * KiB;
+  const auto piece = std::make_unique_for_overwrite<char[]>(piece_bytes);
   while (made.text.size() < text_bytes ||
          (made.text.size() <= items::header_bytes_max && !made.has_row())) {
-    const auto bytes = text->read(std::as_writable_bytes(std::span(piece)));
+    const auto bytes = text->read(std::as_writable_bytes(std::span(piece.get(), piece_bytes)));
     if (!bytes) {
       made.is_damaged = seen.is_all;  // or else the rest was not looked at
       break;
@@ -35,7 +37,7 @@ Beginning decompressed(const io::Peek& seen, const std::string& input,
       made.is_all = seen.is_all;
       break;
     }
-    made.text.append(piece, 0, *bytes);
+    made.text.append(piece.get(), *bytes);
   }
   return made;
 }

@@ -23,15 +23,16 @@ namespace {
 
 Status read_at(int fd, const std::string& path, off_t offset, size_t bytes_max,
                std::string& bytes) {
-  while (bytes.size() < bytes_max) {
+  for (ssize_t read = 1; read > 0 && bytes.size() < bytes_max;) {
     const size_t have = bytes.size();
-    bytes.resize(bytes_max);
-    const ssize_t read = os::retried([&] {
-      return ::pread(fd, bytes.data() + have, bytes_max - have, offset + static_cast<off_t>(have));
+    // Zeros for a short file's missing bytes would take longer than the read.
+    bytes.resize_and_overwrite(bytes_max, [&](char* data, size_t) {
+      read = os::retried([&] {
+        return ::pread(fd, data + have, bytes_max - have, offset + static_cast<off_t>(have));
+      });
+      return have + static_cast<size_t>(std::max<ssize_t>(read, 0));
     });
-    bytes.resize(have + static_cast<size_t>(std::max<ssize_t>(read, 0)));
     if (read < 0) return system_error(errno, "read", path);
-    if (read == 0) break;
   }
   return {};
 }

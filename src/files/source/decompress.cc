@@ -165,21 +165,21 @@ class Decompressor final : public Source {
   Result<size_t> read_plain(std::span<std::byte> into) {
     if (begin_ == end_) return ended_ ? Result<size_t>(0) : checked_read(*compressed_, into);
     const size_t bytes = std::min(into.size(), end_ - begin_);
-    std::memcpy(into.data(), &input_[begin_], bytes);
+    std::memcpy(into.data(), buffered().data(), bytes);
     take(bytes);
     return bytes;
   }
 
-  std::span<const std::byte> buffered() const { return {input_.data() + begin_, end_ - begin_}; }
+  std::span<const std::byte> buffered() const { return {input_.get() + begin_, end_ - begin_}; }
   void take(size_t bytes) {
     begin_ += bytes;
     offset_ += bytes;
   }
   // Reads more behind the buffered bytes, which are few or none; sets ended_ at the end.
   Status fill() {
-    std::memmove(input_.data(), input_.data() + begin_, end_ - begin_);
+    std::memmove(input_.get(), input_.get() + begin_, end_ - begin_);
     end_ -= std::exchange(begin_, 0);
-    Result<size_t> got = checked_read(*compressed_, std::span(input_).subspan(end_));
+    Result<size_t> got = checked_read(*compressed_, {input_.get() + end_, input_bytes - end_});
     if (!got) return std::unexpected(got.error());
     end_ += *got;
     ended_ = *got == 0;
@@ -208,7 +208,8 @@ class Decompressor final : public Source {
   std::unique_ptr<Source> compressed_;
   const std::string name_;
   const SourceOptions options_;
-  std::vector<std::byte> input_ = std::vector<std::byte>(input_bytes);
+  // Short inputs touch only their own pages of it.
+  std::unique_ptr<std::byte[]> input_ = std::make_unique_for_overwrite<std::byte[]>(input_bytes);
   size_t begin_ = 0, end_ = 0;
   uint64_t offset_ = 0;
   bool ended_ = false;  // no more input follows input_
