@@ -362,6 +362,12 @@ static void files(void) {
   EXPECT(told.calls > 0);
   penstock_text_free(json);
 
+  // Errors name fields and settings, and no words of the command line.
+  options.memory_bytes = 1;
+  EXPECT(penstock_sort_files(&options, NULL, NULL) != 0);
+  EXPECT(strstr(penstock_error_message(), "memory_bytes: cannot sort within 1 B") != NULL);
+  options.memory_bytes = (uint64_t)1 << 30;
+
   const char* settings[] = {"top=3", "descending=true", "temp_directories=/", "mechanism=mremap"};
   options.settings = settings;
   options.settings_count = 4;

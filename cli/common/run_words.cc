@@ -239,6 +239,7 @@ Result<FilesOptions> files_options(const RunWords& words) {
                        .memory_bytes = *memory_bytes,
                        .memory_scope = MemoryScope::process,
                        .temp_directories = words.temp_directories,
+                       .option_names = OptionNames::command_line,
                        .output_rules = words.output_rules,
                        .source = words.source};
   if (!words.device.empty()) {

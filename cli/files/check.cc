@@ -79,6 +79,7 @@ int run_check(const CheckArguments& arguments) {
                      .items = *items,
                      .bad_rows = arguments.bad_rows,
                      .memory_scope = MemoryScope::process,
+                     .option_names = OptionNames::command_line,
                      .source = arguments.source};
   if (!arguments.quiet) {
     files.notice = [](const std::string& notice) {

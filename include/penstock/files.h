@@ -125,6 +125,12 @@ enum class MemoryScope {
 };
 const char* name_of(MemoryScope scope);
 
+// The names of options in errors and notices.
+enum class OptionNames {
+  members,       // members of these structs, such as "memory_bytes"
+  command_line,  // words of the command line, such as "-S"
+};
+
 // The columns of tables that are inputs of one run (rows of CSV with a header).
 enum class ColumnRule {
   equal,  // equal names in each input, in the same order
@@ -179,6 +185,7 @@ struct FilesOptions {
   std::function<void(const std::string&)> notice = {};
   Mechanism mechanism = Mechanism::automatic;
   bool record_staircases = false;  // measures how full the executor's buckets are
+  OptionNames option_names = OptionNames::members;
   OutputRules output_rules = {};
   SourceOptions source = {};  // for inputs that are paths
 };

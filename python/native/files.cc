@@ -72,6 +72,7 @@ auto run(FilesOptions files, const nb::object& progress, const nb::object& notic
          Operation operation) {
   std::atomic<bool> cancel{false};
   RunMessages messages;
+  files.option_names = OptionNames::command_line;  // _errors.py replaces them
   files.cancel = &cancel;
   files.progress = [&](const FilesProgress& now) { messages.set_progress(now); };
   files.notice = [&](const std::string& text) { messages.add_notice(text); };

@@ -118,6 +118,7 @@ RowRun::RowRun(FilesOptions files, const Column& table, const std::vector<SortKe
   }
   if (sink) files.sink = std::make_shared<BatchSink>(*this, RowDecoder(table, keys, limits));
   files.items.name = "rows";
+  files.option_names = OptionNames::command_line;  // _errors.py replaces them
   files.cancel = &cancel_;
   files.progress = [this](const FilesProgress& now) {
     const std::lock_guard lock(mutex_);

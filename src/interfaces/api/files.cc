@@ -25,6 +25,7 @@
 #include "interfaces/api/callers.h"
 #include "interfaces/api/file_check.h"
 #include "interfaces/api/item_format.h"
+#include "interfaces/api/option_names.h"
 #include "interfaces/api/options.h"
 #include "interfaces/api/shuffle.h"
 
@@ -143,56 +144,62 @@ Result<external::SortOptions> api::sort_options(const FilesOptions& files,
   return sort;
 }
 
-Result<SortPlan> plan_sort_files(const FilesOptions& files, const SortFilesOptions& options) {
-  return or_out_of_memory([&]() -> Result<SortPlan> {
-    if (!files.sources.empty())
-      return failure(ErrorCode::unsupported, "plan for what can be read once", "a source",
-                     "a file");
-    const RunScope scope(files::run_state(files));
-    auto sort = api::sort_options(files, options);
-    if (!sort) return std::unexpected(sort.error());
-    return api::or_interrupted(external::plan_sort(*sort), files);
-  });
-}
-
-Result<SortStats> sort_files(const FilesOptions& files, const SortFilesOptions& options) {
-  if (files.compressed && options.resume)
-    return misuse("go on with an output that is compressed", "-Z --resume",
-                  "--resume -o FILE, and then penstock cat -Z FILE -o FILE.gz");
-  if (options.resume && !files.bad_rows.empty() && files.bad_rows != "fail")
-    return misuse("go on with inputs whose rows were left out", "--bad-rows --resume",
-                  "one of them");
-  const bool filters = options.keep != Keep::first;
-  if (filters && (options.resume || options.verify))
-    return misuse("keep other items than the first",
-                  options.resume ? "--keep --resume" : "--keep --verify", "one of the two");
-  if ((options.resume || options.verify) &&
-      (files.columns != ColumnRule::equal || !files.select.empty()))
-    return misuse("do that with columns that change on the way",
-                  options.resume ? "--resume" : "--verify", "no --columns and no --select");
-  return api::with_callers(
-      files,
-      [&](const FilesOptions& each) -> Result<SortStats> {
-        auto sort = api::sort_options(each, options);
+Result<SortPlan> plan_sort_files(const FilesOptions& given, const SortFilesOptions& options) {
+  return api::called_with<SortFilesOptions>(
+      given, [&](const FilesOptions& files) -> Result<SortPlan> {
+        if (!files.sources.empty())
+          return failure(ErrorCode::unsupported, "plan for what can be read once", "a source",
+                         "a file");
+        const RunScope scope(files::run_state(files));
+        auto sort = api::sort_options(files, options);
         if (!sort) return std::unexpected(sort.error());
-        return keeping(options.keep, options.top, *sort, [](const external::SortOptions& keeps) {
-          return placed(external::sort_files(keeps), keeps);
-        });
-      },
-      filters);
+        return api::or_interrupted(external::plan_sort(*sort), files);
+      });
 }
 
-Result<SortStats> top_items(const FilesOptions& files, uint64_t count,
+Result<SortStats> sort_files(const FilesOptions& given, const SortFilesOptions& options) {
+  return api::called_with<SortFilesOptions>(
+      given, [&](const FilesOptions& files) -> Result<SortStats> {
+        if (files.compressed && options.resume)
+          return misuse("go on with an output that is compressed", "-Z --resume",
+                        "--resume -o FILE, and then penstock cat -Z FILE -o FILE.gz");
+        if (options.resume && !files.bad_rows.empty() && files.bad_rows != "fail")
+          return misuse("go on with inputs whose rows were left out", "--bad-rows --resume",
+                        "one of them");
+        const bool filters = options.keep != Keep::first;
+        if (filters && (options.resume || options.verify))
+          return misuse("keep other items than the first",
+                        options.resume ? "--keep --resume" : "--keep --verify", "one of the two");
+        if ((options.resume || options.verify) &&
+            (files.columns != ColumnRule::equal || !files.select.empty()))
+          return misuse("do that with columns that change on the way",
+                        options.resume ? "--resume" : "--verify", "no --columns and no --select");
+        return api::with_callers(
+            files,
+            [&](const FilesOptions& each) -> Result<SortStats> {
+              auto sort = api::sort_options(each, options);
+              if (!sort) return std::unexpected(sort.error());
+              return keeping(options.keep, options.top, *sort,
+                             [](const external::SortOptions& keeps) {
+                               return placed(external::sort_files(keeps), keeps);
+                             });
+            },
+            filters);
+      });
+}
+
+Result<SortStats> top_items(const FilesOptions& given, uint64_t count,
                             const SortFilesOptions& options) {
-  return or_out_of_memory([&]() -> Result<SortStats> {
-    SortFilesOptions top = options;
-    top.top = count;
-    return sort_files(files, top);
-  });
+  return api::called_with<SortFilesOptions>(given,
+                                            [&](const FilesOptions& files) -> Result<SortStats> {
+                                              SortFilesOptions top = options;
+                                              top.top = count;
+                                              return sort_files(files, top);
+                                            });
 }
 
-Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
-  return or_out_of_memory([&]() -> Result<FileCheck> {
+Result<FileCheck> check_file(const FilesOptions& given, unsigned threads) {
+  return api::called_with<FilesOptions>(given, [&](const FilesOptions& files) -> Result<FileCheck> {
     if (files.inputs.size() + files.sources.size() != 1)
       return misuse("check other than one file", "check", "one run for each file");
     if (auto fine = check_takes_columns(files); !fine) return std::unexpected(fine.error());
@@ -219,55 +226,66 @@ Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
   });
 }
 
-Result<MergeFilesStats> merge_files(const FilesOptions& files, const MergeFilesOptions& options) {
-  const bool filters = options.keep != Keep::first;
-  return api::with_callers(
-      files,
-      [&](const FilesOptions& each) -> Result<MergeFilesStats> {
-        const bool unique = options.unique && !filters;
-        auto made = options_at_once(each, {.stable = options.stable || filters, .unique = unique});
-        if (!made) return std::unexpected(made.error());
-        return keeping(options.keep, {}, files::MergeFilesOptions{std::move(*made), unique},
-                       [](const files::MergeFilesOptions& merge) {
-                         return placed(files::merge_files(merge), merge);
-                       });
-      },
-      filters);
+Result<MergeFilesStats> merge_files(const FilesOptions& given, const MergeFilesOptions& options) {
+  return api::called_with<MergeFilesOptions>(
+      given, [&](const FilesOptions& files) -> Result<MergeFilesStats> {
+        const bool filters = options.keep != Keep::first;
+        return api::with_callers(
+            files,
+            [&](const FilesOptions& each) -> Result<MergeFilesStats> {
+              const bool unique = options.unique && !filters;
+              auto made =
+                  options_at_once(each, {.stable = options.stable || filters, .unique = unique});
+              if (!made) return std::unexpected(made.error());
+              return keeping(options.keep, {}, files::MergeFilesOptions{std::move(*made), unique},
+                             [](const files::MergeFilesOptions& merge) {
+                               return placed(files::merge_files(merge), merge);
+                             });
+            },
+            filters);
+      });
 }
 
-Result<PartitionFilesResult> partition_files(const FilesOptions& files,
+Result<PartitionFilesResult> partition_files(const FilesOptions& given,
                                              const PartitionFilesOptions& options) {
-  if (auto fine = check_takes_columns(files); !fine) return std::unexpected(fine.error());
-  if (files.sink != nullptr) return misuse("write many parts to one sink", "sink", "files");
-  if (files.compressed) return misuse("compress parts", "-Z", "plain parts");
-  if (!options.bounds_path.empty() && options.by != PartitionFilesBy::range)
-    return misuse("use bounds", "--bounds", "--by range");
-  return api::with_callers(files, [&](const FilesOptions& each) -> Result<PartitionFilesResult> {
-    auto made = options_at_once(each, {.stable = true});  // equal keys go to one part
-    if (!made) return std::unexpected(made.error());
-    const files::PartitionFilesOptions partition{.files = std::move(*made),
-                                                 .by = options.by,
-                                                 .parts = options.parts,
-                                                 .bounds_path = options.bounds_path,
-                                                 .checksums = options.checksums};
-    auto done = placed(files::partition_files(partition), partition.files);
-    if (!done) return done;
-    done->by = options.by;
-    done->format = each.items.name;
-    return done;
-  });
+  return api::called_with<PartitionFilesOptions>(
+      given, [&](const FilesOptions& files) -> Result<PartitionFilesResult> {
+        if (auto fine = check_takes_columns(files); !fine) return std::unexpected(fine.error());
+        if (files.sink != nullptr) return misuse("write many parts to one sink", "sink", "files");
+        if (files.compressed) return misuse("compress parts", "-Z", "plain parts");
+        if (!options.bounds_path.empty() && options.by != PartitionFilesBy::range)
+          return misuse("use bounds", "--bounds", "--by range");
+        return api::with_callers(
+            files, [&](const FilesOptions& each) -> Result<PartitionFilesResult> {
+              auto made = options_at_once(each, {.stable = true});  // equal keys go to one part
+              if (!made) return std::unexpected(made.error());
+              const files::PartitionFilesOptions partition{.files = std::move(*made),
+                                                           .by = options.by,
+                                                           .parts = options.parts,
+                                                           .bounds_path = options.bounds_path,
+                                                           .checksums = options.checksums};
+              auto done = placed(files::partition_files(partition), partition.files);
+              if (!done) return done;
+              done->by = options.by;
+              done->format = each.items.name;
+              return done;
+            });
+      });
 }
 
-Result<SliceFilesResult> slice_files(const FilesOptions& files, const SliceFilesOptions& options) {
-  if (auto fine = check_takes_columns(files); !fine) return std::unexpected(fine.error());
-  return api::with_callers(files, [&](const FilesOptions& each) -> Result<SliceFilesResult> {
-    auto made = files_options(each, {.stable = true});
-    if (!made) return std::unexpected(made.error());
-    const bool descending = api::is_reversed(each.items, made->format);
-    const files::SliceOptions slices{
-        .files = std::move(*made), .descending = descending, .slices = options};
-    return placed(files::slice_files(slices), slices.files);
-  });
+Result<SliceFilesResult> slice_files(const FilesOptions& given, const SliceFilesOptions& options) {
+  return api::called_with<SliceFilesOptions>(
+      given, [&](const FilesOptions& files) -> Result<SliceFilesResult> {
+        if (auto fine = check_takes_columns(files); !fine) return std::unexpected(fine.error());
+        return api::with_callers(files, [&](const FilesOptions& each) -> Result<SliceFilesResult> {
+          auto made = files_options(each, {.stable = true});
+          if (!made) return std::unexpected(made.error());
+          const bool descending = api::is_reversed(each.items, made->format);
+          const files::SliceOptions slices{
+              .files = std::move(*made), .descending = descending, .slices = options};
+          return placed(files::slice_files(slices), slices.files);
+        });
+      });
 }
 
 Result<std::vector<uint32_t>> order_items(const ItemFormat& words, const std::string& header,
@@ -295,119 +313,135 @@ Result<std::vector<uint32_t>> order_items(const ItemFormat& words, const std::st
   });
 }
 
-Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesOptions& options) {
-  if (options.threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
-  return api::with_callers(files, [&](const FilesOptions& each) -> Result<GroupFilesStats> {
-    auto made = options_at_once(each, {.stable = true});  // lines of equal keys are one group
-    if (!made) return std::unexpected(made.error());
-    const items::Format& format = made->format;
-    if (auto fine = check_is_no_row(format, "group rows"); !fine)
-      return std::unexpected(fine.error());
-    if (format.fixed()) {
-      if (!options.columns.empty())
-        return misuse("take a column's values", "--value " + options.columns.front(),
-                      "OFFSET:LENGTH");
-      if (!options.results.empty())
-        return misuse("take a column of binary items", "--" + options.results.front(),
-                      "--sum, --min or --max with --value OFFSET:LENGTH");
-      if (auto fine = check_key_lies_in_item(format, each.items, "group by such a key"); !fine)
-        return std::unexpected(fine.error());
-    }
-    const bool total = each.items.keys.empty() &&
-                       (each.items.csv || format.framing().has_members || !options.results.empty());
-    if (total && options.aggregates.distinct)
-      return misuse("find the first row of each key without a key", "--distinct", "--key COLUMN");
-    if (options.in_order) {
-      const bool aggregates = !options.columns.empty() || !options.results.empty();
-      const char* const with = format.fixed()   ? "binary items"
-                               : options.top    ? "--top"
-                               : options.sorted ? "--sorted"
-                               : aggregates     ? "results of columns"
-                                                : nullptr;
-      if (with != nullptr)
-        return misuse("keep the order of the input with " + std::string(with), "--in-order",
-                      "lines, CSV or JSON lines with --distinct or --count");
-    }
-    files::GroupFilesOptions group{.files = std::move(*made),
-                                   .aggregates = options.aggregates,
-                                   .sorted = options.sorted,
-                                   .in_order = options.in_order && !total,
-                                   .top = options.top,
-                                   .threads = options.threads};
-    // Whole lines are grouped without a sort: results come in any order, with tabs.
-    if (total || is_more_than_plain_lines(group.files.format) || !options.columns.empty()) {
-      group.sorted = !group.in_order;
-      group.lines = {.separator = each.items.separator,
-                     .values = options.columns,
-                     .results = options.results,
-                     .number_format = each.items.number_format,
-                     .total = total};
-    } else if (options.top && options.sorted) {
-      return misuse("find the highest counts", "--top", "--top without --sorted");
-    }
-    group.lines.positions = group.in_order;
-    return placed(files::group_files(group), group.files);
-  });
+Result<GroupFilesStats> group_files(const FilesOptions& given, const GroupFilesOptions& options) {
+  return api::called_with<GroupFilesOptions>(
+      given, [&](const FilesOptions& files) -> Result<GroupFilesStats> {
+        if (options.threads == 0)
+          return misuse("work with no thread", "--parallel", "--parallel 2");
+        return api::with_callers(files, [&](const FilesOptions& each) -> Result<GroupFilesStats> {
+          auto made = options_at_once(each, {.stable = true});  // lines of equal keys are one group
+          if (!made) return std::unexpected(made.error());
+          const items::Format& format = made->format;
+          if (auto fine = check_is_no_row(format, "group rows"); !fine)
+            return std::unexpected(fine.error());
+          if (format.fixed()) {
+            if (!options.columns.empty())
+              return misuse("take a column's values", "--value " + options.columns.front(),
+                            "OFFSET:LENGTH");
+            if (!options.results.empty())
+              return misuse("take a column of binary items", "--" + options.results.front(),
+                            "--sum, --min or --max with --value OFFSET:LENGTH");
+            if (auto fine = check_key_lies_in_item(format, each.items, "group by such a key");
+                !fine)
+              return std::unexpected(fine.error());
+          }
+          const bool total =
+              each.items.keys.empty() &&
+              (each.items.csv || format.framing().has_members || !options.results.empty());
+          if (total && options.aggregates.distinct)
+            return misuse("find the first row of each key without a key", "--distinct",
+                          "--key COLUMN");
+          if (options.in_order) {
+            const bool aggregates = !options.columns.empty() || !options.results.empty();
+            const char* const with = format.fixed()   ? "binary items"
+                                     : options.top    ? "--top"
+                                     : options.sorted ? "--sorted"
+                                     : aggregates     ? "results of columns"
+                                                      : nullptr;
+            if (with != nullptr)
+              return misuse("keep the order of the input with " + std::string(with), "--in-order",
+                            "lines, CSV or JSON lines with --distinct or --count");
+          }
+          files::GroupFilesOptions group{.files = std::move(*made),
+                                         .aggregates = options.aggregates,
+                                         .sorted = options.sorted,
+                                         .in_order = options.in_order && !total,
+                                         .top = options.top,
+                                         .threads = options.threads};
+          // Whole lines are grouped without a sort: results come in any order, with tabs.
+          if (total || is_more_than_plain_lines(group.files.format) || !options.columns.empty()) {
+            group.sorted = !group.in_order;
+            group.lines = {.separator = each.items.separator,
+                           .values = options.columns,
+                           .results = options.results,
+                           .number_format = each.items.number_format,
+                           .total = total};
+          } else if (options.top && options.sorted) {
+            return misuse("find the highest counts", "--top", "--top without --sorted");
+          }
+          group.lines.positions = group.in_order;
+          return placed(files::group_files(group), group.files);
+        });
+      });
 }
 
-Result<JoinFilesStats> join_files(const FilesOptions& files, const JoinFilesOptions& options) {
-  if (auto fine = check_takes_columns(files); !fine) return std::unexpected(fine.error());
-  return api::with_callers(files, [&](const FilesOptions& each) -> Result<JoinFilesStats> {
-    auto made = options_at_once(each, {});
-    if (!made) return std::unexpected(made.error());
-    if (auto fine = check_is_no_row(made->format, "join rows"); !fine)
-      return std::unexpected(fine.error());
-    if (auto fine = check_key_lies_in_item(made->format, each.items, "join by such a key"); !fine)
-      return std::unexpected(fine.error());
-    ItemFormat right = each.items;
-    if (options.right_record_bytes) right.record_bytes = options.right_record_bytes;
-    if (options.right_key) right.keys = {*options.right_key};
-    auto right_format = api::format_of(right);
-    if (!right_format) return std::unexpected(right_format.error());
-    return files::join_files({.files = std::move(*made),
-                              .right = std::move(*right_format),
-                              .descending = each.items.descending});
-  });
+Result<JoinFilesStats> join_files(const FilesOptions& given, const JoinFilesOptions& options) {
+  return api::called_with<JoinFilesOptions>(
+      given, [&](const FilesOptions& files) -> Result<JoinFilesStats> {
+        if (auto fine = check_takes_columns(files); !fine) return std::unexpected(fine.error());
+        return api::with_callers(files, [&](const FilesOptions& each) -> Result<JoinFilesStats> {
+          auto made = options_at_once(each, {});
+          if (!made) return std::unexpected(made.error());
+          if (auto fine = check_is_no_row(made->format, "join rows"); !fine)
+            return std::unexpected(fine.error());
+          if (auto fine = check_key_lies_in_item(made->format, each.items, "join by such a key");
+              !fine)
+            return std::unexpected(fine.error());
+          ItemFormat right = each.items;
+          if (options.right_record_bytes) right.record_bytes = options.right_record_bytes;
+          if (options.right_key) right.keys = {*options.right_key};
+          auto right_format = api::format_of(right);
+          if (!right_format) return std::unexpected(right_format.error());
+          return files::join_files({.files = std::move(*made),
+                                    .right = std::move(*right_format),
+                                    .descending = each.items.descending});
+        });
+      });
 }
 
-Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOptions& options) {
-  if (auto fine = check_takes_columns(files); !fine) return std::unexpected(fine.error());
-  return api::with_callers(files, [&](const FilesOptions& each) -> Result<JoinLinesStats> {
-    auto made = options_at_once(each, {});
-    if (!made) return std::unexpected(made.error());
-    if (!made->format.has_fields())
-      return misuse("join such items by fields", "--format " + each.items.name, "--format lines");
-    if (each.items.header_lines > 1)
-      return misuse("join a header of several lines",
-                    "--header=" + std::to_string(each.items.header_lines), "--header");
-    const auto& csv = made->format.csv;
-    if (csv && csv->is_by_line() &&
-        options.empty.find_first_of(std::string{csv->separator, '\n', '\r'}) != std::string::npos)
-      return misuse("write this text in a field without quotes", "-e " + options.empty,
-                    "another text, or --escape");
-    auto locale = api::locale_of(each.items);
-    if (!locale) return std::unexpected(locale.error());
-    // Each side has its own order.
-    made->format.keys = nullptr;
-    made->format.columns = nullptr;
-    files::JoinLinesOptions join{
-        .files = std::move(*made),
-        .keys = options.keys,
-        .separator = each.items.separator,
-        .letters = std::string(options.ignore_case ? "f" : "") + (each.items.descending ? "r" : ""),
-        .locale = std::move(*locale),
-        .time_format = each.items.time_format,
-        .number_format = each.items.number_format,
-        .kinds = {options.pairs, options.alone, options.first_only},
-        .list = options.list,
-        .empty = options.empty};
-    if (!options.inputs_sorted) {
-      join.sort = [&](size_t side, const items::Format& format) {
-        return sorted_copy(files::with_input(join.files, side), format);
-      };
-    }
-    return placed(files::join_lines(join), join.files);
-  });
+Result<JoinLinesStats> join_lines(const FilesOptions& given, const JoinLinesOptions& options) {
+  return api::called_with<JoinLinesOptions>(
+      given, [&](const FilesOptions& files) -> Result<JoinLinesStats> {
+        if (auto fine = check_takes_columns(files); !fine) return std::unexpected(fine.error());
+        return api::with_callers(files, [&](const FilesOptions& each) -> Result<JoinLinesStats> {
+          auto made = options_at_once(each, {});
+          if (!made) return std::unexpected(made.error());
+          if (!made->format.has_fields())
+            return misuse("join such items by fields", "--format " + each.items.name,
+                          "--format lines");
+          if (each.items.header_lines > 1)
+            return misuse("join a header of several lines",
+                          "--header=" + std::to_string(each.items.header_lines), "--header");
+          const auto& csv = made->format.csv;
+          if (csv && csv->is_by_line() &&
+              options.empty.find_first_of(std::string{csv->separator, '\n', '\r'}) !=
+                  std::string::npos)
+            return misuse("write this text in a field without quotes", "-e " + options.empty,
+                          "another text, or --escape");
+          auto locale = api::locale_of(each.items);
+          if (!locale) return std::unexpected(locale.error());
+          // Each side has its own order.
+          made->format.keys = nullptr;
+          made->format.columns = nullptr;
+          files::JoinLinesOptions join{.files = std::move(*made),
+                                       .keys = options.keys,
+                                       .separator = each.items.separator,
+                                       .letters = std::string(options.ignore_case ? "f" : "") +
+                                                  (each.items.descending ? "r" : ""),
+                                       .locale = std::move(*locale),
+                                       .time_format = each.items.time_format,
+                                       .number_format = each.items.number_format,
+                                       .kinds = {options.pairs, options.alone, options.first_only},
+                                       .list = options.list,
+                                       .empty = options.empty};
+          if (!options.inputs_sorted) {
+            join.sort = [&](size_t side, const items::Format& format) {
+              return sorted_copy(files::with_input(join.files, side), format);
+            };
+          }
+          return placed(files::join_lines(join), join.files);
+        });
+      });
 }
 
 namespace {
@@ -431,40 +465,56 @@ uint64_t seed_of(const DrawFilesOptions& options) {
 
 }  // namespace
 
-Result<DrawFilesStats> head_files(const FilesOptions& files, const DrawFilesOptions& options) {
-  constexpr uint64_t usual_count = 10;
-  return drawn(files, [&](const files::FilesOptions& made) {
-    return files::first_items(made, options.count.value_or(usual_count));
-  });
+Result<DrawFilesStats> head_files(const FilesOptions& given, const DrawFilesOptions& options) {
+  return api::called_with<DrawFilesOptions>(
+      given, [&](const FilesOptions& files) -> Result<DrawFilesStats> {
+        constexpr uint64_t usual_count = 10;
+        return drawn(files, [&](const files::FilesOptions& made) {
+          return files::first_items(made, options.count.value_or(usual_count));
+        });
+      });
 }
 
-Result<DrawFilesStats> sample_files(const FilesOptions& files, const DrawFilesOptions& options) {
-  if (!options.count) return misuse("draw an unknown number of items", "--count", "-n 1000");
-  return drawn(files, [&](const files::FilesOptions& made) {
-    return files::sample_items(made, *options.count, seed_of(options));
-  });
+Result<DrawFilesStats> sample_files(const FilesOptions& given, const DrawFilesOptions& options) {
+  return api::called_with<DrawFilesOptions>(
+      given, [&](const FilesOptions& files) -> Result<DrawFilesStats> {
+        if (!options.count) return misuse("draw an unknown number of items", "--count", "-n 1000");
+        return drawn(files, [&](const files::FilesOptions& made) {
+          return files::sample_items(made, *options.count, seed_of(options));
+        });
+      });
 }
 
-Result<DrawFilesStats> shuffle_files(const FilesOptions& files, const DrawFilesOptions& options) {
-  if (options.threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
-  if (options.count == 0u) return head_files(files, options);
-  DrawFilesOptions seeded = options;
-  seeded.seed = seed_of(options);
-  return drawn(files,
-               [&](const files::FilesOptions& made) { return api::shuffle_items(made, seeded); });
+Result<DrawFilesStats> shuffle_files(const FilesOptions& given, const DrawFilesOptions& options) {
+  return api::called_with<DrawFilesOptions>(
+      given, [&](const FilesOptions& files) -> Result<DrawFilesStats> {
+        if (options.threads == 0)
+          return misuse("work with no thread", "--parallel", "--parallel 2");
+        if (options.count == 0u) return head_files(files, options);
+        DrawFilesOptions seeded = options;
+        seeded.seed = seed_of(options);
+        return drawn(files, [&](const files::FilesOptions& made) {
+          return api::shuffle_items(made, seeded);
+        });
+      });
 }
 
-Result<SplitFilesResult> split_files(const FilesOptions& files, const SplitFilesOptions& options) {
-  if (files.sink != nullptr) return misuse("write many parts to one sink", "sink", "files");
-  if (files.compressed) return misuse("compress parts", "-Z", "plain parts");
-  if (options.items && options.bytes) return misuse("limit both", "--lines --bytes", "one of them");
-  if (!options.items && !options.bytes)
-    return misuse("split into parts of an unknown size", "--lines",
-                  "--lines 1000000, or --bytes 1G");
-  if (options.items == 0u) return misuse("make parts of 0 items", "--lines 0", "1 or more");
-  if (options.bytes == 0u) return misuse("make parts of 0 bytes", "--bytes 0", "--bytes 1G");
-  return drawn(files,
-               [&](const files::FilesOptions& made) { return files::split_files(made, options); });
+Result<SplitFilesResult> split_files(const FilesOptions& given, const SplitFilesOptions& options) {
+  return api::called_with<SplitFilesOptions>(
+      given, [&](const FilesOptions& files) -> Result<SplitFilesResult> {
+        if (files.sink != nullptr) return misuse("write many parts to one sink", "sink", "files");
+        if (files.compressed) return misuse("compress parts", "-Z", "plain parts");
+        if (options.items && options.bytes)
+          return misuse("limit both", "--lines --bytes", "one of them");
+        if (!options.items && !options.bytes)
+          return misuse("split into parts of an unknown size", "--lines",
+                        "--lines 1000000, or --bytes 1G");
+        if (options.items == 0u) return misuse("make parts of 0 items", "--lines 0", "1 or more");
+        if (options.bytes == 0u) return misuse("make parts of 0 bytes", "--bytes 0", "--bytes 1G");
+        return drawn(files, [&](const files::FilesOptions& made) {
+          return files::split_files(made, options);
+        });
+      });
 }
 
 }  // namespace penstock

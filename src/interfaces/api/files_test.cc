@@ -205,7 +205,7 @@ TEST_F(PublicFiles, BadWordsAreReportedByTheirOption) {
   const auto done = sort_files(given);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, ErrorCode::invalid_argument);
-  EXPECT_NE(done.error().message().find("--csv"), std::string::npos) << done.error().message();
+  EXPECT_NE(done.error().message().find("csv=true"), std::string::npos) << done.error().message();
 }
 
 TEST_F(PublicFiles, AHeaderOfNumPyIsNoItemInAnyOperation) {
