@@ -25,6 +25,7 @@
 #include "cli/sort/sort_words.h"
 #include "files/bowtie/planner.h"
 #include "files/run/file_run.h"
+#include "files/run/memory_plan.h"
 #include "files/sort/external_sort.h"
 #include "files/sort/plan/probe.h"
 #include "interfaces/api/profile_json.h"
@@ -265,7 +266,7 @@ Result<Plans> plan_size(const PlanArguments& arguments) {
   auto memory_bytes = memory_bytes_of(arguments);
   if (!memory_bytes) return std::unexpected(memory_bytes.error());
   if (*memory_bytes < files::files_memory_bytes_min)
-    return failure(ErrorCode::out_of_memory, fmt::format("sort within {} MiB", *memory_bytes / MiB),
+    return failure(ErrorCode::out_of_memory, "sort within " + files::budget_text(*memory_bytes),
                    "-S", fmt::format("at least {}M", files::files_memory_bytes_min / MiB));
   auto view = device_for(arguments, nullptr, nullptr);
   if (!view) return std::unexpected(view.error());

@@ -135,7 +135,7 @@ Status FileRun::start(const StartOptions& how) {
     const uint64_t needed_bytes =
         std::max(files_memory_bytes_min, options_.memory_bytes + missing_bytes * 33 / 32 + MiB);
     return failure(ErrorCode::out_of_memory,
-                   fmt::format("{} within {} MiB", verb_, options_.memory_bytes / MiB), "-S",
+                   fmt::format("{} within {}", verb_, budget_text(options_.memory_bytes)), "-S",
                    fmt::format("at least {}M", needed_bytes / MiB));
   }
   for (size_t i = 0; i < count; ++i) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <memory>
 
+#include "base/amounts.h"
 #include "os/memory.h"
 
 namespace penstock::files {
@@ -47,6 +48,11 @@ uint64_t taken_memory() {
 
 uint64_t budget_for(uint64_t usable_bytes) {
   return (taken_memory() + margin_bytes + usable_bytes) / 31 * 32 + 32;
+}
+
+std::string budget_text(uint64_t budget_bytes) {
+  if (budget_bytes < MiB) return bytes_text(static_cast<double>(budget_bytes));
+  return std::to_string(budget_bytes / MiB) + " MiB";
 }
 
 MemoryScope memory_scope() {

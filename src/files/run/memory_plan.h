@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "base/run_scope.h"
 #include "files/run/options.h"
@@ -23,6 +24,8 @@ RunState run_state(const penstock::FilesOptions& options);
 uint64_t usable_memory(uint64_t budget_bytes);
 // The budget that leaves `usable_bytes` now.
 uint64_t budget_for(uint64_t usable_bytes);
+// Returns a budget for messages: "64 MiB", cut off to whole MiB, or "100 KiB".
+std::string budget_text(uint64_t budget_bytes);
 // The memory in use now, without the reserve or the margin.
 uint64_t taken_memory();
 

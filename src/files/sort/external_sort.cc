@@ -73,7 +73,7 @@ Status Run::prepare() {
     return failure(ErrorCode::invalid_argument, "sort without an input", "sort");
   if (options_.memory_bytes < minimum_memory_bytes(options_)) {
     return failure(ErrorCode::out_of_memory,
-                   "sort within " + std::to_string(options_.memory_bytes / MiB) + " MiB", "-S",
+                   "sort within " + files::budget_text(options_.memory_bytes), "-S",
                    "at least " + std::to_string(minimum_memory_bytes(options_) / MiB) + "M");
   }
   auto input = open_sort_input(options_, [this](const std::string& header) -> Status {

@@ -48,8 +48,7 @@ class Reservoir {
     const uint64_t aside = aside_bytes(options);
     if (options.memory_bytes < files_memory_bytes_min || usable < aside + 2 * MiB)
       return failure(
-          ErrorCode::out_of_memory, fmt::format("sample within {} MiB", options.memory_bytes / MiB),
-          "-S",
+          ErrorCode::out_of_memory, "sample within " + budget_text(options.memory_bytes), "-S",
           fmt::format("at least {}M",
                       std::max(files_memory_bytes_min, budget_for(aside + 2 * MiB) + MiB) / MiB));
     Reservoir made(count);

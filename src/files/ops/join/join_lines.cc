@@ -104,8 +104,8 @@ Status check_streams(const FilesOptions& files, uint64_t usable_bytes, uint64_t 
   // The memory of the program itself may be some more then.
   const uint64_t budget_bytes = budget_for(std::max(needed_bytes, usable_bytes_min)) + 2 * MiB;
   return failure(ErrorCode::out_of_memory,
-                 fmt::format("join {} files within {} MiB", count, files.memory_bytes / MiB), "-S",
-                 fmt::format("at least {}M", budget_bytes / MiB + 1));
+                 fmt::format("join {} files within {}", count, budget_text(files.memory_bytes)),
+                 "-S", fmt::format("at least {}M", budget_bytes / MiB + 1));
 }
 
 // Checks the kind of the join, and the options of the output.

@@ -148,7 +148,7 @@ Status Slicing::prepare() {
   if (usable_bytes < aside_bytes + 3 * MiB) {
     return failure(
         ErrorCode::out_of_memory,
-        fmt::format("make {} parts within {} MiB", parts, options_.files.memory_bytes / MiB),
+        fmt::format("make {} parts within {}", parts, budget_text(options_.files.memory_bytes)),
         "memory_bytes", fmt::format("{} MiB", budget_for(aside_bytes + 3 * MiB) / MiB + 1));
   }
   batch_bytes_max_ = (usable_bytes - aside_bytes) / 3;

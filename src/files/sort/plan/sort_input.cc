@@ -108,7 +108,7 @@ Status Look::check_usable_memory(uint64_t least_bytes) const {
   if (input_.usable_bytes >= least_bytes) return {};
   return failure(
       ErrorCode::out_of_memory,
-      "sort within " + std::to_string(options_.memory_bytes / MiB) + " MiB, of which " +
+      "sort within " + files::budget_text(options_.memory_bytes) + ", of which " +
           (files::memory_scope() == MemoryScope::call ? "the call" : "the program itself") +
           " takes " + std::to_string(files::taken_memory() / MiB),
       "-S",
