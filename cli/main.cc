@@ -85,6 +85,12 @@ bool is_called_sort(const char* name) {
   return path.substr(path.rfind('/') + 1) == "sort";
 }
 
+int run_command(const Command& command) {
+  if (Status apart = command.parser.refuse_shared_files(); !apart)
+    return report(typed_command(), apart.error());
+  return command.run();
+}
+
 // Runs the program under the name "sort", which has no subcommands.
 int run_sort(int argc, char** argv) {
   call_me_sort();
@@ -96,7 +102,7 @@ int run_sort(int argc, char** argv) {
   words = with_gnu_forms(std::move(words), sort.parser);
   words.erase(words.begin());
   if (const auto code = line.parse(std::move(words))) return *code;
-  return sort.run();
+  return run_command(sort);
 }
 
 // PENSTOCK_CORE_DUMPS=without-memory, for users whose data must not be in core dumps.
@@ -133,7 +139,7 @@ int run(int argc, char** argv) {
   if (words == std::vector<std::string>{"--version", "--json"}) return print_build();
   if (const auto code = line.parse(std::move(words))) return *code;
   for (const Command& command : commands) {
-    if (command.parser.chosen()) return command.run();
+    if (command.parser.chosen()) return run_command(command);
   }
   print_to(stderr, "{}", help_text(line.texts(), "").value_or(""));
   return exit_error;

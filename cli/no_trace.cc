@@ -32,6 +32,10 @@ std::vector<std::string> mark_traced_program(std::vector<std::string> words, con
   return words;
 }
 
+bool has_pages() {
+  return false;
+}
+
 Status check_page(const std::string&) {
   return left_out("--report", "report pages", "PENSTOCK_TRACE");
 }

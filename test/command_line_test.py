@@ -125,6 +125,88 @@ class Words(end_to_end.Case):
             self.assertEqual(run("sort", path, env=dict(os.environ, PENSTOCK_CPU=value)).stdout, b"a\nb\n")
 
 
+class SharedFiles(end_to_end.Case):
+    """No command writes two outputs to one file, nor over an input, unless the output takes its name when it is complete."""
+
+    # The words of each command with an output. A new one needs a row.
+    REPLACE = {"sort": "sort IN -o OUT", "merge": "merge IN -o OUT", "group": "group --count IN -o OUT", "uniq": "uniq IN -o OUT",
+               "join": "join IN IN -o OUT", "head": "head IN -o OUT", "sample": "sample -n 9 IN -o OUT", "shuf": "shuf IN -o OUT",
+               "cat": "cat IN -o OUT"}
+    REFUSE = {"convert": "convert IN --format csv -o OUT", "report": "report IN -o OUT", "trace": "trace -q -o OUT -- cat IN",
+              "split": "split -l 1 IN -o OUT", "partition": "partition --parts 2 IN -o OUT"}
+    OTHERS = {"gen", "disk", "plan", "find"}  # no files are read, or none is written
+    LOG = b"fio version 2 iolog\n/data add\n/data open\n/data read 0 4096\n/data close\n"
+
+    def names_of(self, name, data):
+        """Names of one new file."""
+        path = self.write(name, data)
+        (self.folder / f"link-{name}").symlink_to(name)
+        (self.folder / f"hard-{name}").hardlink_to(path)
+        return [name, f"./{name}", f"folder/../{name}", str(path), f"link-{name}", f"hard-{name}"]
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "folder").mkdir()
+
+    def test_each_command_with_an_output_is_tested(self):
+        with_output = {command for command in end_to_end.commands() if re.search(r"(?m)^ +-o\b", run(command, "--help").stdout.decode())}
+        self.assertFalse(with_output - set(self.REPLACE) - set(self.REFUSE) - self.OTHERS)
+
+    def test_an_output_that_is_an_input_is_complete_or_refused(self):
+        for command, line in {**self.REPLACE, **self.REFUSE}.items():
+            if not end_to_end.built(command):
+                continue
+            parts = command in ("split", "partition")
+            names = self.names_of("in-1", b"a\nb\n" if command not in ("convert", "report") else self.LOG)
+            before = (self.folder / "in-1").read_bytes()
+            for name in names:
+                with self.subTest(command=command, name=name):
+                    words = [{"IN": "in-1", "OUT": name.removesuffix("1") + "{}" if parts else name}.get(word, word) for word in line.split()]
+                    refuses = command in self.REFUSE
+                    done = run(*words, cwd=self.folder, code=2 if refuses else 0)
+                    after = (self.folder / "in-1").read_bytes()
+                    if refuses:
+                        self.assertIn(b"cannot write over an input (try: another name for ", done.stderr)
+                        self.assertEqual(after, before)
+                    elif command != "group":
+                        self.assertEqual(sorted(after.splitlines()), [b"a", b"b"])
+                    self.write("in-1", before)
+            for link in ("link-in-1", "hard-in-1"):
+                (self.folder / link).unlink()
+
+    def test_two_outputs_are_not_one_file(self):
+        table = self.write("table.csv", b"id,name\n1,b\n2,a\n")
+        sort = ["-o", "--stats", "--bad-rows", *(["--report"] if end_to_end.built("report") else [])]
+        for command, words, options in (("sort", [], sort), ("uniq", [], ["-o", "--bad-rows"]), ("merge", [], ["-o", "--bad-rows"]),
+                                        ("group", ["--count"], ["-o", "--bad-rows"]), ("join", [table], ["-o", "--output", "--bad-rows"])):
+            for one in options:
+                for other in options:
+                    for path in ("out.html", "./out.html", "folder/../out.html"):
+                        if one == other or {one, other} == {"-o", "--output"}:
+                            continue
+                        with self.subTest(command=command, one=one, other=other, path=path):
+                            done = run(command, "--csv", "--header", "--key", "id", *words, table, one, "out.html", other, path,
+                                       cwd=self.folder, code=2)
+                            self.assertRegex(done.stderr.decode(), r"cannot write both \S+ and \S+ to it \(try: another name for one of them\)")
+                            self.assertFalse((self.folder / "out.html").exists())
+        self.assertIn(b"cannot write both", run("sort", table, "--stats", "-", code=2).stderr)
+        self.assertIn(b"cannot write both", run("partition", "--csv", "--key", "1", "--parts", "2", table, "-o", "part-{}", "--bad-rows", "./part-00001",
+                                                cwd=self.folder, code=2).stderr)
+        for path in ("/dev/null", "other"):
+            run("sort", table, "-o", "/dev/null", "--stats", path, "--key", "id", cwd=self.folder)
+
+    def test_inputs_by_other_options_are_inputs_too(self):
+        lines = self.write("in", b"b\na\n")
+        names = self.write("names", os.fsencode(lines) + b"\0")
+        seed = self.write("seed", b"0123456789abcdef" * 4)
+        for words in (["--files0-from", names, "--stats", names], ["-R", "--random-source", seed, lines, "--stats", seed],
+                      ["--files0-from", names, "--stats", lines]):
+            with self.subTest(words=words):
+                before = [path.read_bytes() for path in (lines, names, seed)]
+                self.assertIn(b"cannot write over an input", run("sort", *words, "-o", self.folder / "out", code=2).stderr)
+                self.assertEqual([path.read_bytes() for path in (lines, names, seed)], before)
+
+
 ORDER = "sort merge check debug plan plan_merge ray"
 FILES = "sort merge check debug plan plan_merge"
 # The options of sort and plan: the modes that obey each, and words that use it.

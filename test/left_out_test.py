@@ -38,6 +38,8 @@ class LeftOut(end_to_end.Case):
     def test_a_sort_refuses_a_page_before_it_begins(self):
         lines = self.write("lines", b"b\na\n")
         self.refused("sort", lines, "-o", self.folder / "sorted", "--report", self.folder / "page.html")
+        for words in (["sort", "--help-all"], ["help", "--man", "sort"]):
+            self.assertNotIn(b"--report", run(*words).stdout)
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["lines"])
 
 

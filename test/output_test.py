@@ -250,7 +250,7 @@ class Told(Case):
         for option in ("--stats", "--report"):
             for path in (source, self.folder / "link", output):
                 with self.subTest(option=option, path=path):
-                    self.refused(penstock("sort", source, "--format", "u64", "-o", output, option, path), "with a report", str(path))
+                    self.refused(penstock("sort", source, "--format", "u64", "-o", output, option, path), "cannot write ", str(path))
                     self.assertEqual((source.read_bytes(), output.exists()), (data, False))
 
     def test_a_notice_shows_names_that_act(self):

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <ranges>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -19,6 +20,8 @@
 #include "cli/common/manual.h"
 #include "cli/common/print.h"
 #include "cli/common/usage_errors.h"
+#include "io/file.h"
+#include "io/names.h"
 
 namespace penstock::cli {
 namespace {
@@ -333,6 +336,12 @@ Option Option::rare() {
   return *this;
 }
 
+Option Option::names_files(FileUse use, size_t first) {
+  declared_->file_use = use;
+  declared_->first_file = first;
+  return *this;
+}
+
 Option Option::group(const char* heading) {
   option_->group(heading);
   return *this;
@@ -405,6 +414,9 @@ Option Parser::add_option(const char* names, T& value, const std::string& help) 
   Declared& declared = declarations_->options[option];
   declared.words = words_in(value);
   declared.is_list = std::is_same_v<T, std::vector<std::string>>;
+  const std::string_view word(names);
+  if (word == "FILE" || word == "TRACE") declared.file_use = FileUse::read;
+  if (word == "-o,--output") declared.file_use = FileUse::replaced;
   return {option, &declared};
 }
 template Option Parser::add_option(const char*, std::string&, const std::string&);
@@ -508,6 +520,60 @@ std::vector<std::pair<std::string, std::string>> Parser::values_in_order(
     values.emplace_back(name, option->results()[seen[option]++]);
   }
   return values;
+}
+
+namespace {
+
+struct NamedFile {
+  std::string option;
+  std::string path;
+  FileUse use;
+  bool is_default;
+};
+
+bool share_a_file(const NamedFile& output, const NamedFile& other) {
+  const auto descriptor = io::output_descriptor(output.path);
+  const auto other_descriptor =
+      other.use == FileUse::read ? std::nullopt : io::output_descriptor(other.path);
+  if (descriptor || other_descriptor) return descriptor == other_descriptor;
+  if (output.use == FileUse::parts) return io::names_a_part(output.path, other.path);
+  if (other.use == FileUse::parts) return io::names_a_part(other.path, output.path);
+  return io::names_a_file(output.path) && io::name_one_file(output.path, other.path);
+}
+
+}  // namespace
+
+Status Parser::refuse_shared_files() const {
+  std::vector<NamedFile> inputs, outputs;
+  for (const CLI::Option* option : std::as_const(*app_).get_options()) {
+    const auto found = declarations_->options.find(option);
+    if (found == declarations_->options.end() || found->second.file_use == FileUse::none ||
+        !found->second.words)
+      continue;
+    const bool is_read = found->second.file_use == FileUse::read;
+    const auto words = found->second.words();
+    for (const std::string& path : words | std::views::drop(found->second.first_file)) {
+      if (path.empty() || (is_read && path == "-")) continue;
+      (is_read ? inputs : outputs)
+          .push_back({option->get_name(), path, found->second.file_use, option->count() == 0});
+    }
+  }
+  // The output of join has two options.
+  if (std::ranges::any_of(outputs, [](const NamedFile& output) {
+        return output.use == FileUse::replaced && !output.is_default;
+      }))
+    std::erase_if(outputs, [](const NamedFile& output) { return output.is_default; });
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const NamedFile& output = outputs[i];
+    const auto is_shared = [&](const NamedFile& other) { return share_a_file(output, other); };
+    const auto other = std::find_if(outputs.begin(), outputs.begin() + i, is_shared);
+    if (other != outputs.begin() + i)
+      return misuse(fmt::format("write both {} and {} to it", other->option, output.option),
+                    output.path, "another name for one of them");
+    if (output.use != FileUse::replaced && std::ranges::any_of(inputs, is_shared))
+      return misuse("write over an input", output.path, "another name for " + output.option);
+  }
+  return {};
 }
 
 Status Parser::refuse_outside(const Mode& mode, unsigned also) const {

@@ -53,6 +53,15 @@ struct CommandNotes {
   std::vector<std::pair<int, const char*>> exit_codes = {{0, "done"}, {2, "any error"}};
 };
 
+// How a command uses the files that an option or a positional word names.
+enum class FileUse {
+  none,
+  read,
+  written,   // must not be one that is read
+  replaced,  // may be one that is read: the new file takes the name when it is complete
+  parts,     // several `written` files: a pattern with {} for the number of each
+};
+
 // The properties of an option that CLI11 does not store.
 struct Declared {
   unsigned modes = plain_mode;
@@ -66,6 +75,8 @@ struct Declared {
   std::string value_name;                                            // Option::value_name()
   std::vector<std::string> choices;                                  // Option::offers()
   bool is_rare = false;                                              // Option::rare()
+  FileUse file_use = FileUse::none;                                  // Option::names_files()
+  size_t first_file = 0;
 };
 
 // The declarations of a command line, by CLI11's options and commands.
@@ -103,6 +114,8 @@ class Option {
   Option offers(std::initializer_list<const char*> values) {
     return offers(std::span(values.begin(), values.size()));
   }
+  // Declares that the values are names of files, those of a list from number `first` on.
+  Option names_files(FileUse use, size_t first = 0);
   // The heading above the option in the help.
   Option group(const char* heading);
   // Leaves the option out of --help; --help-all and the manual page have it.
@@ -134,7 +147,8 @@ class Parser {
 
   Parser add_subcommand(const char* name, const char* help);
   // "-o,--output": an option with a value. "FILE": a positional word, or a list of those. A list
-  // option takes one word each time that it is given.
+  // option takes one word each time that it is given. FILE and TRACE are files that are read, and
+  // -o is one that is replaced, unless Option::names_files() declares another use.
   template <typename T>
   Option add_option(const char* names, T& value, const std::string& help);
   // An option without a value. (A text variable holds "true", or the value that follows a "=".)
@@ -172,6 +186,8 @@ class Parser {
   // Errors: an option was given that `mode` does not obey. Options of the modes `also` are let
   // pass.
   Status refuse_outside(const Mode& mode, unsigned also = 0) const;
+  // Errors: two options name one file, to write both to it, or to write it in place and to read it.
+  Status refuse_shared_files() const;
   std::vector<TextOption> text_options() const;
 
  private:

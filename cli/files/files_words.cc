@@ -33,7 +33,8 @@ void add_files_words(Parser& parser, RunWords& words, const char* inputs_help,
       .rare();
   add_output_words(parser, words.output_rules);
   add_source_words(parser, words.source);
-  add_option(parser, api::option<FilesOptions>("bad_rows"), words.bad_rows);
+  add_option(parser, api::option<FilesOptions>("bad_rows"), words.bad_rows)
+      .names_files(FileUse::written);
   parser.group("Input and output");
   parser.add_flag("--json", words.json, "print the statistics as JSON").rare();
   add_telling_words(parser, words.telling);

@@ -285,9 +285,10 @@ Command add_join(Parser& program) {
           "-o", a.outputs,
           "a LIST of the fields to write, as 0,1.2,2.name or auto; or the output's name, unless it "
           "contains a comma, begins with a digit and a point, or is a number or a key")
-      .value_name("LIST|FILE");
-  parser.add_option("--output", a.output,
-                    "output file; may be an input (default: standard output)");
+      .value_name("LIST|FILE")
+      .names_files(FileUse::replaced);
+  parser.add_option("--output", a.output, "output file; may be an input (default: standard output)")
+      .names_files(FileUse::replaced);
   add_line_words(parser, a.format.text);
   add_compressed_word(parser, a.compressed);
   add_option(parser, option<JoinLinesOptions>("left_keys"), a.left_fields).stands_for("--key");

@@ -49,7 +49,8 @@ Command add_partition(Parser& program) {
   parser
       .add_option("-o,--output", arguments->output,
                   "names of the parts; {} becomes the part's number, as in 'part-{}.bin'")
-      .required("'part-{}', where {} becomes the number of the part");
+      .required("'part-{}', where {} becomes the number of the part")
+      .names_files(FileUse::parts);
   add_option(parser, api::option<PartitionFilesOptions>("by"), arguments->by)
       .offers(api::option_words<PartitionFilesBy>);
   add_options(parser, arguments->partition);

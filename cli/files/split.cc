@@ -49,7 +49,8 @@ Command add_split(Parser& program) {
   parser
       .add_option("-o,--output", arguments->output,
                   "names of the parts; {} becomes the part's number, as in 'part-{}.csv'")
-      .required("'part-{}', where {} becomes the number of the part");
+      .required("'part-{}', where {} becomes the number of the part")
+      .names_files(FileUse::parts);
   add_option(parser, api::option<SplitFilesOptions>("items"), arguments->split.items)
       .check(what_is_wrong_with_a_count);
   add_option(parser, api::option<SplitFilesOptions>("bytes"), arguments->bytes);

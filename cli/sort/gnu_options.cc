@@ -145,9 +145,11 @@ void add_gnu_options(Parser& sort, GnuOptions& options) {
   sort.add_option("--files0-from", options.files0_from,
                   "read the names of the inputs from this file, each followed by a NUL; - is "
                   "standard input")
+      .names_files(FileUse::read)
       .rare()
       .in(files);
-  add_option(sort, api::option<ItemFormat>("random_seed"), options.random_source);
+  add_option(sort, api::option<ItemFormat>("random_seed"), options.random_source)
+      .names_files(FileUse::read);
   sort.add_option("--batch-size", options.batch_size,
                   "accepted and ignored: -S decides how many files are merged at once")
       .rare()

@@ -91,15 +91,14 @@ Status validate(const SortArguments& arguments) {
   return {};
 }
 
-// Refuses a --stats or --report file that is an input or the output, or that holds something else:
-// the word behind the option may have been meant for an input.
+// Refuses a --stats or --report file that holds something else, because the word after the option
+// may have been meant for an input, and one that is an input of --files0-from or the device of one.
 Status check_report_paths(const SortArguments& arguments, const FilesOptions& options) {
   io::InputGuard taken;
   for (const std::string& input : options.inputs) taken.add(input);
-  if (io::names_a_file(options.output)) taken.add(options.output);
   struct Report {
     const std::string& path;
-    std::string option;
+    std::string_view option;
     std::string_view beginning;  // all such files have it; check_page() knows more about pages
     std::string_view example;
   };
@@ -108,13 +107,10 @@ Status check_report_paths(const SortArguments& arguments, const FilesOptions& op
   for (const auto& [path, option, beginning, example] : reports) {
     if (path.empty() || path == "-") continue;
     struct stat there;
-    const auto is_there = [&](const std::string& other) { return io::name_one_file(path, other); };
-    const bool is_other_report = &path == &arguments.report_path && is_there(arguments.stats_path);
-    if (is_there(options.output) || is_there(options.bad_rows) || is_other_report ||
-        (::stat(path.c_str(), &there) == 0 && taken.contains(there)))
-      return misuse("overwrite an input or the output with a report", path, "another name");
+    if (::stat(path.c_str(), &there) == 0 && taken.contains(there))
+      return misuse("write over an input", path, fmt::format("another name for {}", option));
     if (holds_something_else(path, beginning))
-      return misuse("overwrite a file that is no report", option + " " + path,
+      return misuse("overwrite a file that is no report", fmt::format("{} {}", option, path),
                     fmt::format("{} {} {}", option, example, typed_word(path)));
   }
   return arguments.report_path.empty() ? Status{} : check_page(arguments.report_path);
@@ -287,10 +283,13 @@ Command declare_sort(Parser parser, bool is_program) {
       .rare()
       .in(modes::checking | modes::merging);
   parser.add_option("--stats", a.stats_path, "write the plan and measurements to this file as JSON")
+      .names_files(FileUse::written)
       .rare()
       .in(told);
-  parser.add_option("--report", a.report_path, "write the plan and measurements as an HTML page")
-      .in(told);
+  Option page = parser.add_option("--report", a.report_path,
+                                  "write the plan and measurements as an HTML page");
+  page.names_files(FileUse::written).in(told);
+  if (!has_pages()) page.hidden();
   parser
       .add_flag("--debug", a.debug,
                 "lines: underline the keys of each, and warn of likely mistakes in them")

@@ -44,7 +44,8 @@ void add_sort_words(Parser& parser, SortWords& words) {
   add_option(parser, option<FilesOptions>("mechanism"), words.pool)
       .offers(api::option_words<Mechanism>);
   add_source_words(parser, words.source);
-  add_option(parser, api::option<FilesOptions>("bad_rows"), words.bad_rows);
+  add_option(parser, api::option<FilesOptions>("bad_rows"), words.bad_rows)
+      .names_files(FileUse::written);
   add_options(parser, words.sort);
   add_keep_word<SortFilesOptions>(parser, words.keep);
 }

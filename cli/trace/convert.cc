@@ -120,9 +120,11 @@ Command add_convert(Parser& program) {
       .add_option("--from", a.from,
                   "format of TRACE, if its beginning does not show it: trace, iolog or strace")
       .offers({"trace", "iolog", "strace"});
-  parser.add_option("-o,--output", a.output,
-                    "x.csv, x.iolog (fio --read_iolog), x.json (ui.perfetto.dev) or x.trace; none: "
-                    "a summary on standard output");
+  parser
+      .add_option("-o,--output", a.output,
+                  "x.csv, x.iolog (fio --read_iolog), x.json (ui.perfetto.dev) or x.trace; none: "
+                  "a summary on standard output")
+      .names_files(FileUse::written);
   parser.add_option("--format", a.format, "csv, iolog, json or trace, regardless of the name")
       .offers({"csv", "iolog", "json", "trace"});
   parser.add_option(

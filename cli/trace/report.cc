@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -63,15 +62,6 @@ Status check_report_arguments(const ReportArguments& arguments) {
   if (arguments.traces.empty() && (!arguments.requests.empty() || !arguments.under.empty())) {
     return misuse("take a part of a trace", arguments.under.empty() ? "--requests" : "--under",
                   "TRACE");
-  }
-  for (const auto* read : {&arguments.traces, &arguments.stats}) {
-    for (const std::string& path : *read) {
-      std::error_code ignored;  // a missing file is reported when it is read
-      if (!arguments.output.empty() &&
-          std::filesystem::equivalent(path, arguments.output, ignored)) {
-        return misuse("write over an input", arguments.output, "another name for the page");
-      }
-    }
   }
   if (arguments.width && !arguments.output.empty()) {
     return misuse("give a page a width", "--width", "no -o");
@@ -144,13 +134,16 @@ Command add_report(Parser& program) {
   parser.add_option("TRACE", a.traces,
                     "a file of penstock trace, strace -o or fio --write_iolog; several are "
                     "shown side by side");
-  parser.add_option("-o,--output", a.output,
-                    "write a page (HTML, complete in itself; -: to stdout) instead of text");
+  parser
+      .add_option("-o,--output", a.output,
+                  "write a page (HTML, complete in itself; -: to stdout) instead of text")
+      .names_files(FileUse::written);
   add_output_words(parser, a.output_rules);
-  parser.add_option(
-      "--stats", a.stats,
-      "statistics of penstock sort --stats: adds predicted and measured figures, the use of "
-      "the memory, and how full buckets were");
+  parser
+      .add_option("--stats", a.stats,
+                  "statistics of penstock sort --stats: adds predicted and measured figures, the "
+                  "use of the memory, and how full buckets were")
+      .names_files(FileUse::read);
   parser.add_option(
       "--under", a.under,
       "only files whose path begins with this; the relative name of a file or folder will do");

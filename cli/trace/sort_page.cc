@@ -17,6 +17,10 @@ namespace penstock::cli {
 
 namespace fs = std::filesystem;
 
+bool has_pages() {
+  return true;
+}
+
 Status check_page(const std::string& path) {
   const fs::path name = path;
   std::string ending = name.extension().string();

@@ -9,6 +9,9 @@
 
 namespace penstock::cli {
 
+// Returns whether this build has report pages.
+bool has_pages();
+
 // Fails with `unsupported` if this build has no report pages, and with `invalid_argument` if a page
 // of this name would take the place of another file: its name ends otherwise than in .html or .htm,
 // or it exists and does not begin as a page.

@@ -168,10 +168,11 @@ Command add_trace(Parser& program) {
   auto arguments = std::make_shared<TraceArguments>();
   TraceArguments& a = *arguments;
   Parser parser = program.add_subcommand("trace", "record the file accesses of a program");
-  parser.add_option(
-      "-o,--output", a.output,
-      "the trace (default run.trace; an earlier one becomes run.trace.old; -: standard output, and "
-      "the program's own output goes to standard error)");
+  parser
+      .add_option("-o,--output", a.output,
+                  "the trace (default run.trace; an earlier one becomes run.trace.old; -: standard "
+                  "output, and the program's own output goes to standard error)")
+      .names_files(FileUse::written);
   parser
       .add_option(
           "--backend", a.backend,
@@ -189,7 +190,8 @@ Command add_trace(Parser& program) {
       .value_name("PID");
   parser.add_flag("-q,--quiet", a.quiet, "no summary on standard error");
   parser.add_flag("-v,--verbose", a.verbose, "say why bpf is not used");
-  parser.add_option("PROGRAM", a.words, "the program to run, with its arguments");
+  parser.add_option("PROGRAM", a.words, "the program to run, with its arguments")
+      .names_files(FileUse::read, 1);
   parser.describe(
       {.examples = {{"penstock trace -o run.trace -- ls -l",
                      "record the file accesses of ls -l and its children"},

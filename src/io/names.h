@@ -30,6 +30,8 @@ Result<LinkEnd> follow_links(std::string path);
 
 // Returns whether two names are of one file, existing or not; links are followed.
 bool name_one_file(const std::string& a, const std::string& b);
+// Returns whether a file may be one of those that `pattern` names, whose first {} becomes a number.
+bool names_a_part(const std::string& pattern, const std::string& name);
 
 // The name of an input in messages: "standard input" for "-".
 inline std::string shown_input(const std::string& path) {

@@ -172,26 +172,6 @@ class BadRows::Rest final : public Source {
   std::optional<Error> error_;
 };
 
-namespace {
-
-// Returns whether the file of bad rows may be a part of partition_files().
-bool is_a_part(const penstock::FilesOptions& options) {
-  const size_t place = options.output.find("{}");
-  if (place == std::string::npos) return false;
-  std::string digits = options.bad_rows.substr(options.bad_rows.rfind('/') + 1);
-  std::erase_if(digits, [](char c) { return c < '0' || c > '9'; });
-  for (size_t begin = 0; begin < digits.size(); ++begin) {
-    for (size_t count = 1; begin + count <= digits.size(); ++count) {
-      std::string part = options.output;
-      part.replace(place, 2, digits.substr(begin, count));
-      if (io::name_one_file(part, options.bad_rows)) return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
-
 Result<std::shared_ptr<BadRows>> BadRows::make(const penstock::FilesOptions& options,
                                                const items::Format& format) {
   if (options.bad_rows.empty() || options.bad_rows == "fail") return nullptr;
@@ -202,7 +182,8 @@ Result<std::shared_ptr<BadRows>> BadRows::make(const penstock::FilesOptions& opt
   const auto is_there = [&](const std::string& path) {
     return io::name_one_file(path, options.bad_rows);
   };
-  if ((options.sink == nullptr && (is_there(options.output) || is_a_part(options))) ||
+  if ((options.sink == nullptr &&
+       (is_there(options.output) || io::names_a_part(options.output, options.bad_rows))) ||
       std::ranges::any_of(options.inputs, is_there))
     return misuse("write bad rows to an input or the output", word, "another file");
   auto sink =
