@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "cli/common/input_notices.h"
+#include "cli/common/table_guess.h"
 #include "io/names.h"
 #include "items/keys/text/key_words.h"
 
@@ -37,17 +38,19 @@ std::string field_notice(const FilesOptions& files, Beginnings& beginnings,
   const std::string& text = beginnings.of(input, files.source).text;
   const std::string_view line = std::string_view(text).substr(0, text.find('\n'));
   const size_t there = count_of_blank_fields(line);
-  if (there >= field && !(there == 1 && is_alone)) return {};
+  const bool lacks_field = there < field || (there == 1 && is_alone);
+  if (!lacks_field && !has_name_of_table(input, ".csv")) return {};
   for (const char separator : {',', ';', '|'}) {
     const auto columns = static_cast<size_t>(std::ranges::count(line, separator)) + 1;
     if (columns < std::max<size_t>(field, 2)) continue;
     std::string advice = hint ? hint() : std::string();
     if (advice.empty())
       advice = fmt::format("-t '{}', or --key COLUMN for a table with a header", separator);
-    return fmt::format(
-        "{}: its first line has {}, because blanks separate fields (try: {})",
-        io::shown_input(input),
-        there >= field ? std::string("one field") : fmt::format("no field {}", field), advice);
+    const std::string what =
+        !lacks_field ? fmt::format("blanks separate its fields, and '{}' does not", separator)
+                     : fmt::format("its first line has {}, because blanks separate fields",
+                                   there < field ? fmt::format("no field {}", field) : "one field");
+    return fmt::format("{}: {} (try: {})", io::shown_input(input), what, advice);
   }
   return {};
 }

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <ranges>
 
+#include "base/printable.h"
+#include "cli/common/command.h"
+#include "cli/common/print.h"
 #include "cli/common/table_guess.h"
 #include "interfaces/api/binary_input.h"
 #include "io/names.h"
@@ -35,6 +38,13 @@ std::string binary_notice(const FilesOptions& files, Beginnings& beginnings) {
   return {};
 }
 
+// The length of records that no word says.
+std::string record_notice(const ItemFormat& items) {
+  if (items.name != "record" || items.record_bytes || !items.dtype.empty()) return {};
+  return fmt::format("records of 100 bytes{} (try: --record BYTES, if theirs is another length)",
+                     items.keys.empty() ? ", in the order of the first 10" : "");
+}
+
 }  // namespace
 
 std::vector<std::string> input_notices(const FilesOptions& files, Beginnings& beginnings,
@@ -50,13 +60,20 @@ std::vector<std::string> input_notices(const FilesOptions& files, Beginnings& be
     notices.emplace_back("reading standard input, the keyboard (Ctrl-D ends it)");
   // The notice about a number mentions a header, too.
   if (wanted.header && notices[1].empty())
-    notices.push_back(
-        header_notice(files, beginnings, wanted.orders || wanted.groups, wanted.keys));
+    notices.push_back(header_notice(files, beginnings, wanted.keys));
   if (wanted.groups) notices.push_back(open_key_notice(files, beginnings));
-  if (::isatty(STDERR_FILENO) != 0) notices.push_back(table_notice(files, beginnings));
+  if (::isatty(STDERR_FILENO) != 0) {
+    notices.push_back(table_notice(files, beginnings));
+    notices.push_back(record_notice(files.items));
+  }
   if (wanted.orders) notices.push_back(text_order_notice(files, beginnings));
   std::erase(notices, "");
   return notices;
+}
+
+void print_notices(std::string_view command, const std::vector<std::string>& notices) {
+  for (const std::string& notice : notices)
+    print_to(stderr, "{}: {}\n", called(command), printable(notice, std::string::npos));
 }
 
 }  // namespace penstock::cli

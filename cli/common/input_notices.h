@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/common/beginnings.h"
@@ -15,15 +16,18 @@ namespace penstock::cli {
 struct InputNotices {
   bool orders = false;  // numbers that are compared as text, if the run orders
   bool groups = false;  // keys of lines that go on to the line's end, if the run groups
-  bool header = true;   // a header that counts as data
+  bool header = true;   // a header that counts as data, and does not stay in front
   bool keys = true;     // the command has --key
 };
-// Returns the notices, without empty ones: bytes that are no text, a table that was recognized (on
-// a terminal), standard input that is a terminal, values that are no numbers in numeric columns,
+// Returns the notices, without empty ones: bytes that are no text, a table that was recognized and
+// the usual length of records (on a terminal), standard input that is a terminal, values that are no numbers in numeric columns,
 // fields that blanks do not separate, and those that are `wanted`. Looks at the first 16 inputs; an
 // only one that is a pipe is waited for.
 std::vector<std::string> input_notices(const FilesOptions& files, Beginnings& beginnings,
                                        const InputNotices& wanted);
+
+// Prints them on stderr, for commands without a progress line.
+void print_notices(std::string_view command, const std::vector<std::string>& notices);
 
 // The first input whose beginning has a value such as "$30" or "n/a" in a column of CSV of a key
 // with n, g or h: the first one, how many there are, and what place in the order it gets. (Empty
@@ -32,7 +36,8 @@ std::string number_notice(const FilesOptions& files, Beginnings& beginnings);
 
 // An input whose first line has no such field, because blanks separate fields, but has it with a
 // comma, a semicolon or a bar as the separator. `single`: a key of a field alone causes a notice as
-// well if all of the line is one field. `hint` returns what to try in place of -t, or nothing.
+// well if all of the line is one field. A file whose name is that of CSV needs no such reason. `hint`
+// returns what to try in place of -t, or nothing.
 std::string field_notice(const FilesOptions& files, Beginnings& beginnings,
                          const std::string& input, const std::vector<std::string>& keys,
                          bool single, const std::function<std::string()>& hint = {});

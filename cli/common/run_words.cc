@@ -289,6 +289,34 @@ std::string describe(const RunSummary& summary, const ItemFormat& items) {
       temporary_bytes == 0 ? "no temporaries" : bytes_text(temporary_bytes) + " of temporaries");
 }
 
+std::vector<std::string> notices_of(const RunWords& words, const FilesOptions& options) {
+  std::vector<std::string> notices;
+  if (!words.telling.quiet) {
+    notices = input_notices(options, *words.beginnings,
+                            {.orders = words.orders,
+                             .groups = words.groups,
+                             .header = words.looks_for_header && !words.format.text.no_header,
+                             .keys = words.takes_keys});
+    for (const NamedColumns& named : words.named_columns) {
+      const auto inputs = named.input ? std::vector{options.inputs[*named.input]} : options.inputs;
+      std::string notice =
+          member_notice(options, *words.beginnings, inputs, named.option, named.columns);
+      if (notice.empty() && named.input)
+        notice = field_notice(options, *words.beginnings, inputs.front(), named.columns, true,
+                              words.field_hint);
+      if (notice.empty()) continue;
+      notices.push_back(std::move(notice));
+      break;  // one mistake
+    }
+  }
+  words.beginnings->clear();
+  notices.push_back(memory_notice(words));
+  notices.push_back(uncompressed_notice(words.compressed, words.output, words.can_compress));
+  std::erase(notices, "");
+  for (std::string& notice : notices) notice = as_typed(std::move(notice));
+  return notices;
+}
+
 int carry_out(const std::string& command, const RunWords& words, FilesOptions& options,
               const std::function<Result<RunSummary>()>& work) {
   StopOptions stop = stop_options(command, options.output, options.output_rules);
@@ -301,32 +329,7 @@ int carry_out(const std::string& command, const RunWords& words, FilesOptions& o
       return misuse("print items of " + words.format.name + " on a terminal", "standard output",
                     "-o FILE, or | od");
     ProgressLine line(words.telling);
-    std::vector<std::string> notices;
-    if (!words.telling.quiet) {
-      notices = input_notices(options, *words.beginnings,
-                              {.orders = words.orders,
-                               .groups = words.groups,
-                               .header = !words.format.text.no_header,
-                               .keys = words.takes_keys});
-      for (const NamedColumns& named : words.named_columns) {
-        const auto inputs =
-            named.input ? std::vector{options.inputs[*named.input]} : options.inputs;
-        std::string notice =
-            member_notice(options, *words.beginnings, inputs, named.option, named.columns);
-        if (notice.empty() && named.input)
-          notice = field_notice(options, *words.beginnings, inputs.front(), named.columns, true,
-                                words.field_hint);
-        if (notice.empty()) continue;
-        notices.push_back(std::move(notice));
-        break;  // one mistake
-      }
-    }
-    words.beginnings->clear();
-    notices.push_back(memory_notice(words));
-    notices.push_back(uncompressed_notice(words.compressed, words.output, words.can_compress));
-    for (const std::string& notice : notices) {
-      if (!notice.empty()) line.tell(command, as_typed(notice));
-    }
+    for (const std::string& notice : notices_of(words, options)) line.tell(command, notice);
     options.notice = [&](const std::string& text) { line.tell(command, text); };
     if (line.wanted()) options.progress = [&](const FilesProgress& now) { line.show(now); };
     const auto share =

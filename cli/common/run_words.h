@@ -40,6 +40,7 @@ struct RunWords {
   bool orders = false;            // the output is in the order of the keys
   bool takes_keys = true;         // the command has --key
   bool groups = false;            // items with equal keys belong together
+  bool looks_for_header = true;   // a header that counts as data causes a notice
   bool recognizes_tables = true;  // a column that is named suffices (table_guess.h)
   OutputRules output_rules;
   SourceOptions source;
@@ -83,6 +84,10 @@ RunSummary summary_of(const DrawFilesStats& stats);
 RunSummary summary_of(const SplitFilesResult& result);
 // "288 MiB, 6,000,000 rows in 12.9 s, 110 MiB of memory, no temporaries".
 std::string describe(const RunSummary& summary, const ItemFormat& items);
+
+// Returns the notices of a run: about its inputs, columns that other options than --key name, its
+// memory and its output. Clears the words' beginnings.
+std::vector<std::string> notices_of(const RunWords& words, const FilesOptions& options);
 
 // Does `work` with the options, after setting their cancel flag, notices and progress and taking
 // the share of the pool. A summary follows the progress line if the output is a file. Returns the

@@ -172,13 +172,6 @@ bool is_bare_number(const std::string& key) {
   return !key.empty() && key.find_first_not_of("0123456789") == key.npos && was_typed("--key", key);
 }
 
-// Returns whether a file's name is one of tables, such as "orders.csv" or "orders.tsv.gz".
-bool has_name_of_table(std::string_view name) {
-  for (const std::string_view packed : {".gz", ".zst", ".lz4", ".xz", ".bz2"})
-    if (name.ends_with(packed)) name.remove_suffix(packed.size());
-  return name.ends_with(".csv") || name.ends_with(".tsv");
-}
-
 // Returns the options that describe a table.
 std::string words_for(const TableLook& table) {
   std::string words = table.separator == '\t' ? "--tsv" : "--csv";
@@ -229,6 +222,13 @@ Status refuse_late_header(const std::vector<std::string>& keys, const Beginning&
 }
 
 }  // namespace
+
+bool has_name_of_table(std::string_view name, std::string_view suffix) {
+  for (const std::string_view packed : {".gz", ".zst", ".lz4", ".xz", ".bz2"})
+    if (name.ends_with(packed)) name.remove_suffix(packed.size());
+  if (!suffix.empty()) return name.ends_with(suffix);
+  return name.ends_with(".csv") || name.ends_with(".tsv");
+}
 
 bool asks_for_table(const FormatOptions& format, const std::vector<std::string>& keys) {
   const TextWords& text = format.text;
@@ -452,16 +452,14 @@ std::string text_order_notice(const FilesOptions& files, Beginnings& beginnings)
   return {};
 }
 
-std::string header_notice(const FilesOptions& files, Beginnings& beginnings, bool takes_lines,
-                          bool takes_keys) {
+std::string header_notice(const FilesOptions& files, Beginnings& beginnings, bool takes_keys) {
   const ItemFormat& items = files.items;
   if (items.name != "lines" || items.header_lines > 0 || items.zero_terminated) return {};
   const std::string& input = files.inputs.front();
   const bool is_declared = items.csv || items.separator;
   const bool is_named = has_name_of_table(input);
   const bool is_told_all = ::isatty(STDERR_FILENO) != 0;
-  if (!is_declared && (!takes_lines || !items.keys.empty() || !(is_named || is_told_all)))
-    return {};
+  if (!is_declared && (!items.keys.empty() || !(is_named || is_told_all))) return {};
   const auto separator = items.csv ? std::optional(items.separator.value_or(',')) : items.separator;
   const auto table = look_at_table(input, files.source, beginnings, separator);
   if (!table || !(table->is_even || items.csv || is_named)) return {};
@@ -476,14 +474,6 @@ std::string header_notice(const FilesOptions& files, Beginnings& beginnings, boo
   if (is_declared || !is_told_all || !table->breaks_lines) return {};
   return fmt::format("{}: read as lines, which cut rows with line ends in quotes (try: {})", input,
                      words_for(*table));
-}
-
-void print_table_notice(std::string_view command, const FilesOptions& files,
-                        Beginnings& beginnings) {
-  if (::isatty(STDERR_FILENO) == 0) return;
-  const std::string notice = table_notice(files, beginnings);
-  if (!notice.empty())
-    print_to(stderr, "{}: {}\n", called(command), printable(notice, std::string::npos));
 }
 
 }  // namespace penstock::cli

@@ -55,17 +55,15 @@ std::optional<TableLook> look_at_table(const std::string& input, const SourceOpt
 // "orders.csv: separator ';', header: id, customer, price", if recognize_table() has found that;
 // otherwise empty.
 std::string table_notice(const FilesOptions& files, Beginnings& beginnings);
-// Prints it on stderr, if that is a terminal, for commands without carry_out().
-void print_table_notice(std::string_view command, const FilesOptions& files,
-                        Beginnings& beginnings);
 // A notice about the first key that compares a column of numbers as text, in a file; empty if there
 // is none.
 std::string text_order_notice(const FilesOptions& files, Beginnings& beginnings);
-// A notice about a header that counts as data. It is given if the separator was given, and, for a run
-// that orders or groups lines without keys (`takes_lines`), if the file has a table's name or stderr
-// is a terminal. On a terminal, rows that line ends cut into pieces cause it, too. `takes_keys`: the
-// command has --key.
-std::string header_notice(const FilesOptions& files, Beginnings& beginnings, bool takes_lines,
-                          bool takes_keys);
+// A notice about a header that counts as data. It is given if the separator was given, and, for
+// lines without keys, if the file has a table's name or stderr is a terminal. On a terminal, rows
+// that line ends cut into pieces cause it, too. `takes_keys`: the command has --key.
+std::string header_notice(const FilesOptions& files, Beginnings& beginnings, bool takes_keys);
+// Returns whether a file's name is one of tables, such as "orders.csv" or "orders.tsv.gz", or of
+// those whose `suffix` this is.
+bool has_name_of_table(std::string_view name, std::string_view suffix = {});
 
 }  // namespace penstock::cli

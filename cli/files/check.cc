@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/printable.h"
@@ -85,9 +86,9 @@ int run_check(const CheckArguments& arguments) {
     files.notice = [](const std::string& notice) {
       print_to(stderr, "{}: {}\n", called("check"), printable(as_typed(notice), std::string::npos));
     };
-    for (const std::string& notice :
-         input_notices(files, beginnings, {.header = !format.text.no_header}))
-      files.notice(notice);
+    auto notices = input_notices(files, beginnings, {.header = !format.text.no_header});
+    for (std::string& notice : notices) notice = as_typed(std::move(notice));
+    print_notices("check", notices);
   }
   const auto result = check_file(files, arguments.threads);
   if (!result) return report("check", result.error());

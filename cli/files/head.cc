@@ -11,6 +11,7 @@ namespace {
 
 struct HeadArguments : RunWords {
   DrawFilesOptions head;
+  HeadArguments() { looks_for_header = false; }
 };
 
 }  // namespace

@@ -257,6 +257,8 @@ int run_join(JoinArguments& arguments, const Parser& parser) {
   const size_t checked = std::min(arguments.inputs.size(), seen_inputs_max);
   for (size_t side = 0; side < checked && !whole; ++side)
     words.named_columns.push_back({"--key", options->keys[side == 0 ? 0 : 1], side});
+  // Between blanks, field_notice() looks for tables.
+  words.looks_for_header = words.format.text.rows() || separator || whole;
   words.field_hint = [&] { return hint_of_columns(arguments); };
   return run_files("join", words, [&](FilesOptions files) -> Result<FilesDone> {
     if (whole) files.items.separator = files.items.zero_terminated ? '\0' : '\n';

@@ -17,10 +17,10 @@
 #include "base/amounts.h"
 #include "base/misuse.h"
 #include "cli/common/command.h"
+#include "cli/common/input_notices.h"
 #include "cli/common/modes.h"
 #include "cli/common/print.h"
 #include "cli/common/size.h"
-#include "cli/common/table_guess.h"
 #include "cli/sort/plan_text.h"
 #include "cli/sort/sort_words.h"
 #include "files/bowtie/planner.h"
@@ -209,7 +209,7 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
   auto request = sort_request(arguments);
   if (!request) return std::unexpected(request.error());
   const FilesOptions* const options = &request->files;
-  print_table_notice("plan", *options, *arguments.beginnings);
+  print_notices("plan", notices_of(arguments, *options));
   auto sort = plan_sort_files(request->files, request->sort);
   if (!sort) return std::unexpected(sort.error());
   auto view = device_for(arguments, options, &*sort);

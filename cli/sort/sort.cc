@@ -18,6 +18,7 @@
 #include "base/shell_word.h"
 #include "cli/common/command.h"
 #include "cli/common/compressed_word.h"
+#include "cli/common/input_notices.h"
 #include "cli/common/modes.h"
 #include "cli/common/output_words.h"
 #include "cli/common/print.h"
@@ -33,7 +34,6 @@
 #include "interfaces/api/options.h"
 #include "io/file.h"
 #include "io/input_guard.h"
-#include "io/names.h"
 #include "items/keys/text/text_order.h"
 
 namespace penstock::cli {
@@ -120,7 +120,7 @@ int check_order(const SortArguments& arguments, const SortRequest& request) {
   const auto options = api::sort_options(request.files, request.sort);
   if (!options) return report("sort", options.error());
   if (!arguments.quiet() && !arguments.telling.quiet)
-    print_table_notice("sort", request.files, *arguments.beginnings);
+    print_notices("sort", notices_of(arguments, request.files));
   Result<std::optional<files::Disorder>> found = files::find_disorder({*options, options->unique});
   if (!found) return report("sort", files::with_place(found.error(), *options));
   if (!found->has_value()) return exit_ok;
