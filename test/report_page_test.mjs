@@ -178,6 +178,15 @@ await test('narrow_screens', async () => {
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
       assert(wide <= width, `${name} is ${wide} pixels wide, of ${width}`);
     }
+    if (name === 'stats.html') {
+      const wide = await page.$$eval('.sort .scroll', list => list.filter(e => e.scrollWidth > e.clientWidth).map(e => e.getAttribute('aria-label')));
+      assert(wide.length === 0, `${name}: ${wide} scroll sideways`);
+      const close = await page.$$eval('.across', list => list.flatMap(axis => {
+        const marks = [...axis.children].map(mark => mark.getBoundingClientRect()).filter(box => box.width > 0);
+        return marks.filter((box, i) => i > 0 && box.left < marks[i - 1].right + 2 || box.right > 400).map(box => box.left);
+      }));
+      assert(close.length === 0, `${name}: marks of an axis overlap at ${close}`);
+    }
     const least = name === 'many.html' ? 5 : 30;  // it has few seeks
     for (const count of await coloured(page, 'canvas')) assert(count > least, `${name}: a plot with ${count} coloured pixels`);
     quiet(page);

@@ -1,15 +1,19 @@
 #include "cli/trace/sort_page.h"
 
+#include <fmt/format.h>
+
 #include <cctype>
 #include <ctime>
 #include <filesystem>
 #include <string>
 #include <system_error>
 
+#include "base/amounts.h"
 #include "base/misuse.h"
 #include "cli/common/command.h"
 #include "cli/common/write_file.h"
 #include "cli/trace/sort_report.h"
+#include "os/limits.h"
 #include "penstock/version.h"
 #include "trace/report/page.h"
 
@@ -41,6 +45,11 @@ Result<std::string> sort_page(const std::string& json, const std::string& name) 
   if (!sort) return std::unexpected(sort.error());
   sort->command = called("") + " " + typed_text();
   sort->end_s = std::time(nullptr);
+  const os::Limits limits = os::limits();
+  sort->machine =
+      fmt::format("{}, {} for this process, {} of memory, Linux {}", os::processor_name(),
+                  counted(limits.cores_usable, "core"),
+                  bytes_text(static_cast<double>(limits.memory_bytes)), limits.kernel_release);
   return report::make_page({}, {&*sort, 1}, {.version = PENSTOCK_VERSION_STRING});
 }
 

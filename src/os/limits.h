@@ -29,6 +29,9 @@ MachineMemory machine_memory();
 // Returns vm.overcommit_memory: 0, 1 or 2.
 std::optional<uint64_t> overcommit_memory();
 
+// Returns the processor's name, or its architecture if the system does not tell.
+std::string processor_name();
+
 // Returns the processors that this process may run on: those of its affinity, limited by its
 // cgroup's processor time, which is read once.
 uint32_t cores_usable();

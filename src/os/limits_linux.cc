@@ -200,6 +200,16 @@ std::optional<uint64_t> overcommit_memory() {
   return file_number("/proc/sys/vm/overcommit_memory");
 }
 
+std::string processor_name() {
+  const std::string text = file_text("/proc/cpuinfo").value_or("");
+  constexpr std::string_view field = "\nmodel name";
+  const size_t at = text.find(field);
+  const size_t begin = at == text.npos ? at : text.find(": ", at + field.size());
+  if (begin != text.npos) return text.substr(begin + 2, text.find('\n', begin) - begin - 2);
+  utsname name{};
+  return uname(&name) == 0 ? name.machine : "";
+}
+
 Limits limits() {
   Limits facts{machine_memory()};
   utsname name{};

@@ -31,6 +31,7 @@ struct SortRun {
   std::string name;
   std::string command;  // command line; empty if not known
   int64_t end_s = 0;    // end of the run, in seconds since 1970; 0: not known
+  std::string machine;  // processor, memory and kernel; empty if not known
   std::string method;
   std::string why;
   std::string emulated;  // the emulated device; empty for a real one

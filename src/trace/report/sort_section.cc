@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "trace/report/axis_marks.h"
 #include "trace/report/page_advice.h"
 #include "trace/report/sort_picture.h"
 #include "trace/report/sort_timeline.h"
@@ -75,27 +76,25 @@ void add_stage_keys(Writer& page) {
     page.add(" <span class=\"key {}\">{}</span>", stage_classes[stage], bucket_stage_names[stage]);
 }
 
-// Begins a picture's box. `up` are the marks of its vertical scale, from the top to the foot.
-void begin_box(Writer& page, const std::array<std::string, 3>& up, const std::string& label) {
+// Begins a picture's box, whose vertical scale ends at `most` bytes.
+void begin_box(Writer& page, double most, const std::string& label) {
+  const std::vector<AxisMark> marks = byte_marks(most);
   page.raw("<div class=\"boxed\"><div class=\"up\">");
-  for (const std::string& text : up) page.add("<span>{}</span>", text);
+  for (const AxisMark& mark : marks)
+    page.add("<span style=\"top:{:.2f}%\">{}</span>", 100 * (1 - mark.share), mark.text);
   page.add(
       "</div><svg viewBox=\"0 0 {} {}\" preserveAspectRatio=\"none\" role=\"img\" "
-      "aria-label=\"{}\"><path class=\"grid\" d=\"M0 {}H{}\"/>",
-      box_width, box_height, html_escaped(label), box_height / 2, box_width);
+      "aria-label=\"{}\"><path class=\"grid\" d=\"",
+      box_width, box_height, html_escaped(label));
+  for (const AxisMark& mark : marks)
+    page.add("M0 {:.1f}H{}", box_height * (1 - mark.share), box_width);
+  page.raw("\"/>");
 }
 
-void end_box(Writer& page, std::initializer_list<std::string> across) {
-  page.raw("</svg><div class=\"across\">");
-  for (const std::string& text : across) page.add("<span>{}</span>", text);
-  page.raw("</div></div>");
-}
-
-void end_box_of_time(Writer& page, const TimeSpan& span) {
-  const double step = (span.end_s - span.begin_s) / 4;
-  end_box(page, {seconds_text(span.begin_s), seconds_text(span.begin_s + step),
-                 seconds_text(span.begin_s + 2 * step), seconds_text(span.begin_s + 3 * step),
-                 seconds_text(span.end_s)});
+void end_box(Writer& page, const std::vector<AxisMark>& across) {
+  page.raw("</svg>");
+  add_across(page, across);
+  page.raw("</div>");
 }
 
 std::string shares_text(const Occupancy& occupancy) {
@@ -155,8 +154,7 @@ void add_memory(Writer& page, const Occupancy& occupancy) {
       shares_text(occupancy));
   add_stage_keys(page);
   page.raw("</figcaption>\n");
-  begin_box(page, {bytes_text(most), bytes_text(most / 2), "0"},
-            "Memory over time: " + shares_text(occupancy));
+  begin_box(page, most, "Memory over time: " + shares_text(occupancy));
   for (const BucketStage stage :
        {BucketStage::writing, BucketStage::sorting, BucketStage::waiting, BucketStage::reading}) {
     const std::vector<double>& bytes = occupancy.stage_bytes[static_cast<size_t>(stage)];
@@ -175,7 +173,7 @@ void add_memory(Writer& page, const Occupancy& occupancy) {
     page.raw("z\"/>");
     below = std::move(above);
   }
-  end_box_of_time(page, span);
+  end_box(page, time_marks(span));
   page.raw("</figure>\n");
   add_memory_table(page, occupancy);
   page.raw("</section>\n");
@@ -196,8 +194,7 @@ void add_buckets(Writer& page, const Occupancy& occupancy) {
       "<figure class=\"chart tall\"><figcaption>");
   add_stage_keys(page);
   page.raw("</figcaption>\n");
-  begin_box(page, {bytes_text(end_bytes), bytes_text(end_bytes / 2), "0"},
-            "Buckets: time to the right, their place in the output upwards");
+  begin_box(page, end_bytes, "Buckets: time to the right, their place in the output upwards");
   for (const Occupancy::Bucket& bucket : occupancy.buckets) {
     const double full = box_height * static_cast<double>(bucket.bytes) / end_bytes;
     const double height = std::max(full * 0.9, std::min(full, least_height));
@@ -220,7 +217,7 @@ void add_buckets(Writer& page, const Occupancy& occupancy) {
     }
     page.raw("</g>");
   }
-  end_box_of_time(page, span);
+  end_box(page, time_marks(span));
   page.raw("</figure></section>\n");
 }
 
@@ -241,8 +238,7 @@ void add_staircase(Writer& page, const Staircase& stairs) {
       stairs.steps > 0 ? ", mean of " + counted(stairs.steps, "step") : "");
   if (!stairs.predicted_bytes.empty()) page.raw(" <span class=\"key predicted\">predicted</span>");
   page.raw("</figcaption>\n");
-  begin_box(page, {bytes_text(most), bytes_text(most / 2), "0"},
-            "Bytes in each bucket, the fullest first");
+  begin_box(page, most, "Bytes in each bucket, the fullest first");
   const double gap = step > 4 ? step * 0.12 : 0;
   page.raw("<path class=\"measured\" d=\"");
   for (size_t i = 0; i < stairs.measured_bytes.size(); ++i) {
@@ -257,7 +253,7 @@ void add_staircase(Writer& page, const Staircase& stairs) {
   }
   page.raw("\"/>");
   const uint64_t streams = std::max<uint64_t>(stairs.streams, points);
-  end_box(page, {"the fullest", counted(streams, "bucket"), "the emptiest"});
+  end_box(page, {{0, "the fullest"}, {0.5, counted(streams, "bucket")}, {1, "the emptiest"}});
   page.raw("</figure>\n");
 }
 
@@ -311,9 +307,11 @@ void add_phases(Writer& page, const SortRun& sort) {
   page.raw("<tbody>\n");
   for (const SortRun::Phase& phase : sort.phases) {
     page.add("<tr><th scope=\"row\">{}</th>", shown(phase.name, 100));
+    size_t column = 0;
     auto cell = [&](SortRun::Unit unit, std::optional<double> SortRun::PhaseFigures::* figure) {
       const auto measured = phase.measured.*figure, predicted = phase.predicted.*figure;
-      page.add("<td class=\"n\">{}", measured.value_or(0) > 0 ? value_text(unit, measured) : "-");
+      page.add("<td class=\"n\" data-column=\"{}\">{}", columns[++column].first,
+               measured.value_or(0) > 0 ? value_text(unit, measured) : "-");
       if (predicted.value_or(0) > 0)
         page.add("<small>predicted {}</small>", value_text(unit, predicted));
       page.raw("</td>");
@@ -346,6 +344,7 @@ void add_sort(Writer& page, const SortRun& sort, bool alone, size_t points) {
              sort.end_s == 0
                  ? ""
                  : fmt::format(" · {:%Y-%m-%d %H:%M} UTC", fmt::gmtime(time_t{sort.end_s})));
+  if (!sort.machine.empty()) page.add("<p class=\"about\">{}</p>\n", shown(sort.machine, 400));
   if (!sort.method.empty() || !sort.why.empty()) {
     page.add("<p class=\"about\">{}{}{}</p>\n", shown(sort.method, 100),
              sort.method.empty() || sort.why.empty() ? "" : ": ", shown(sort.why, 400));

@@ -108,6 +108,17 @@ void add_stage_lanes(Writer& page, const Occupancy& occupancy, double end_s) {
 
 }  // namespace
 
+void add_across(Writer& page, const std::vector<AxisMark>& marks) {
+  page.raw("<div class=\"across\">");
+  for (const AxisMark& mark : marks) {
+    const char* const edge = mark.share < 0.03   ? " class=\"first\""
+                             : mark.share > 0.97 ? " class=\"last\""
+                                                 : "";
+    page.add("<span{} style=\"left:{:.2f}%\">{}</span>", edge, 100 * mark.share, mark.text);
+  }
+  page.raw("</div>");
+}
+
 void add_timeline(Writer& page, const SortRun& sort, const Occupancy& occupancy) {
   std::vector<Bar> measured = bars_of(sort, &SortRun::Phase::measured);
   const std::vector<Bar> predicted = bars_of(sort, &SortRun::Phase::predicted);
@@ -131,9 +142,8 @@ void add_timeline(Writer& page, const SortRun& sort, const Occupancy& occupancy)
   add_bars(page, "measured", measured, end_s);
   add_bars(page, "predicted", predicted, end_s);
   add_stage_lanes(page, occupancy, end_s);
-  page.raw("<div class=\"across\">");
-  for (int i = 0; i <= 4; ++i) page.add("<span>{}</span>", seconds_text(end_s * i / 4));
-  page.raw("</div></div>");
+  add_across(page, time_marks({.begin_s = 0, .end_s = end_s}));
+  page.raw("</div>");
   add_short_phases(page, measured, end_s, "wide-screen", 0.08);
   add_short_phases(page, measured, end_s, "narrow-screen", 0.4);
   page.raw("</figure>\n</section>\n");
