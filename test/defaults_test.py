@@ -116,6 +116,19 @@ class Summary(Case):
         self.assertEqual(child.wait(timeout=60), 0)
         return text.decode()
 
+    def test_the_length_of_records_that_no_word_says_is_told(self):
+        records = self.write("records", bytes(400))
+        for words, told in (([], "records of 100 bytes, in the order of the first 10 (try: --record BYTES"),
+                            (["--key", "0:4"], "records of 100 bytes (try: --record BYTES"), (["--record", "50"], None),
+                            (["--dtype", "[('a', 'S50')]", "--key", "a"], None), (["--quiet"], None)):
+            for command in (["sort"], ["merge"], ["plan"]):
+                if command == ["plan"] and words == ["--quiet"] or command == ["merge"] and "--dtype" in words:
+                    continue
+                with self.subTest(command=command, words=words):
+                    text = self.on_terminal(*command, "--format", "record", *words, records, *([] if command == ["plan"] else ["-o", self.folder / "out"]))
+                    self.assertEqual("records of 100 bytes" in text, told is not None)
+                    self.assertIn(told or "", text)
+
     def test_it_ends_each_command_that_writes_a_file(self):
         table = self.write("in.csv", b"id,price\n1,30\n2,20\n")
         numbers = self.write("in.u64", bytes(32))
