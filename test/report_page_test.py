@@ -8,6 +8,7 @@ FOLDER keeps the pages and their screenshots.
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -132,6 +133,12 @@ class Pages(unittest.TestCase):
         path.write_text('{"version":' + deep + "}")
         run(PENSTOCK, "report", "--stats", path, codes=(2,))
         path.unlink()
+
+    def test_the_page_of_a_sort_names_the_machine(self):
+        lines, page = self.path("lines"), self.path("machine.html")
+        lines.write_bytes(b"b\na\n")
+        run(PENSTOCK, "sort", lines, "-o", self.path("sorted"), "--report", page)
+        self.assertRegex(page.read_text(), rf'<p class="about">[^<]+, [0-9]+ cores? for this process, [0-9.]+ [A-Z]iB of memory, Linux {re.escape(os.uname().release)}</p>')
 
     def test_many_sorts_share_a_page(self):
         strange = self.path("many.json")
