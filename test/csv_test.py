@@ -14,7 +14,7 @@ import time
 import unittest
 
 import end_to_end
-from end_to_end import SEED, run
+from end_to_end import SEED, random_cases, run
 
 SANITIZED = "ASAN_OPTIONS" in os.environ
 SMALL_MEMORY = "1G" if SANITIZED else "40M"
@@ -55,6 +55,7 @@ class Csv(end_to_end.Case):
             writer.writerow([self.value(), str(self.random.randrange(-1000, 1000)), self.value(), self.value()])
         return text.getvalue().encode("latin-1")
 
+    @random_cases(CASES)
     def test_keys_are_columns(self):
         orders = (  # words, key of the fields
             (["--key", "2:n"], lambda f: (int(f[1]),)),
@@ -62,34 +63,33 @@ class Csv(end_to_end.Case):
             (["--key", "1:f", "--key", "2:nr"], lambda f: (f[0].encode("latin-1").upper(), -int(f[1]))),
             (["--key", "4"], lambda f: (f[3].encode("latin-1"),)),
         )
-        for case in range(CASES):
-            words, key = self.random.choice(orders)
-            delimiter, kind = self.random.choice([(",", ["--csv"]), ("\t", ["--tsv"]), (";", ["--csv", "-t", ";"])])
-            data = self.table(self.random.choice([0, 1, 5, 300]), delimiter, self.random.choice(["\n", "\r\n"]))
-            with self.subTest(case=case, words=words, kind=kind):
-                rows = rows_of(data, delimiter)
-                way = self.random.choice(["file", "pipe", "merge", "top"])
-                whole = sorted(rows, key=lambda row: (key(row[1]), row[0].encode("latin-1")))
-                wanted = "".join(row for row, _ in whole)
-                words = [*kind, *words, "-S", SMALL_MEMORY]
-                if way == "pipe":
-                    got = run("sort", *words, stdin=data).stdout
-                elif way == "merge":
-                    parts = []
-                    for part in range(2):
-                        some = "".join(row for row, _ in rows[part::2]).encode("latin-1")
-                        parts.append(self.write(f"part{part}", run("sort", *words, stdin=some).stdout))
-                    got = run("merge", *words, *parts).stdout
-                elif way == "top":
-                    count = self.random.randrange(len(rows) + 2)
-                    wanted = "".join(row for row, _ in whole[:count])
-                    got = run("sort", *words, "--top", count, self.write("in", data)).stdout
-                else:
-                    got = run("sort", *words, self.write("in", data)).stdout
-                self.assertEqual(got.decode("latin-1"), wanted)
-                out = self.write("out", got)
-                run("sort", "-c", *words, out)
-                run("check", *kind, *words[len(kind):-2], out)
+        words, key = self.random.choice(orders)
+        delimiter, kind = self.random.choice([(",", ["--csv"]), ("\t", ["--tsv"]), (";", ["--csv", "-t", ";"])])
+        data = self.table(self.random.choice([0, 1, 5, 300]), delimiter, self.random.choice(["\n", "\r\n"]))
+        with self.subTest(words=words, kind=kind):
+            rows = rows_of(data, delimiter)
+            way = self.random.choice(["file", "pipe", "merge", "top"])
+            whole = sorted(rows, key=lambda row: (key(row[1]), row[0].encode("latin-1")))
+            wanted = "".join(row for row, _ in whole)
+            words = [*kind, *words, "-S", SMALL_MEMORY]
+            if way == "pipe":
+                got = run("sort", *words, stdin=data).stdout
+            elif way == "merge":
+                parts = []
+                for part in range(2):
+                    some = "".join(row for row, _ in rows[part::2]).encode("latin-1")
+                    parts.append(self.write(f"part{part}", run("sort", *words, stdin=some).stdout))
+                got = run("merge", *words, *parts).stdout
+            elif way == "top":
+                count = self.random.randrange(len(rows) + 2)
+                wanted = "".join(row for row, _ in whole[:count])
+                got = run("sort", *words, "--top", count, self.write("in", data)).stdout
+            else:
+                got = run("sort", *words, self.write("in", data)).stdout
+            self.assertEqual(got.decode("latin-1"), wanted)
+            out = self.write("out", got)
+            run("sort", "-c", *words, out)
+            run("check", *kind, *words[len(kind):-2], out)
 
     def test_unique_by_a_column(self):
         data = b'"a",1\nb,2\n"b",3\na,4\n'
@@ -145,27 +145,27 @@ class Csv(end_to_end.Case):
         alphabet = self.random.choice(['a"', ',"\n', "\r\n ;\t", "abcdefgh", '"', "é\u4e2d\U0001f600\"", "0123456789-."])
         return "".join(self.random.choice(alphabet) for _ in range(self.random.randrange(8)))
 
+    @random_cases(CASES)
     def test_round_trip_of_whatever_the_csv_module_writes(self):
         """Any table that csv writes, in every style, is read by csv from our output as the same rows, in the order of one column."""
-        for case in range(CASES):
-            columns = self.random.randrange(1, 6)
-            delimiter, words = self.random.choice([(",", ["--csv"]), ("\t", ["--tsv"]), (";", ["--csv", "-t", ";"])])
-            rows = [[self.random_text() for _ in range(columns)] for _ in range(self.random.choice([0, 1, 2, 40, 200]))]
-            text = io.StringIO(newline="")
-            end, quoting = self.random.choice(["\n", "\r\n"]), self.random.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
-            if end == "\n":
-                # csv then leaves carriage returns unquoted, and cannot read its own output.
-                rows = [[value.replace("\r", "") for value in row] for row in rows]
-            csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=quoting).writerows(rows)
-            data = text.getvalue().encode()
-            column = self.random.randrange(columns)
-            reverse = self.random.choice([[], ["-r"]])
-            with self.subTest(case=case, words=words, column=column, reverse=reverse, data=data):
-                got = run("sort", *words, "-s", *reverse, "--key", str(column + 1), "-S", SMALL_MEMORY, stdin=data).stdout
-                read = list(csv.reader(io.StringIO(got.decode(), newline=""), delimiter=delimiter, strict=True))
-                wanted = sorted(rows, key=lambda row: row[column].encode(), reverse=bool(reverse))
-                # A row of one empty unquoted field is an empty line, which csv reads as a row without fields.
-                self.assertEqual([row or [""] for row in read], wanted)
+        columns = self.random.randrange(1, 6)
+        delimiter, words = self.random.choice([(",", ["--csv"]), ("\t", ["--tsv"]), (";", ["--csv", "-t", ";"])])
+        rows = [[self.random_text() for _ in range(columns)] for _ in range(self.random.choice([0, 1, 2, 40, 200]))]
+        text = io.StringIO(newline="")
+        end, quoting = self.random.choice(["\n", "\r\n"]), self.random.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
+        if end == "\n":
+            # csv then leaves carriage returns unquoted, and cannot read its own output.
+            rows = [[value.replace("\r", "") for value in row] for row in rows]
+        csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=quoting).writerows(rows)
+        data = text.getvalue().encode()
+        column = self.random.randrange(columns)
+        reverse = self.random.choice([[], ["-r"]])
+        with self.subTest(words=words, column=column, reverse=reverse, data=data):
+            got = run("sort", *words, "-s", *reverse, "--key", str(column + 1), "-S", SMALL_MEMORY, stdin=data).stdout
+            read = list(csv.reader(io.StringIO(got.decode(), newline=""), delimiter=delimiter, strict=True))
+            wanted = sorted(rows, key=lambda row: row[column].encode(), reverse=bool(reverse))
+            # A row of one empty unquoted field is an empty line, which csv reads as a row without fields.
+            self.assertEqual([row or [""] for row in read], wanted)
 
     def test_headers_of_lines(self):
         data = b"title\n----\n3\n1\n2"
@@ -243,38 +243,37 @@ class Csv(end_to_end.Case):
         if not SANITIZED:
             self.assertGreater(told["passes"], 1)
 
+    @random_cases(CASES // 2)
     def test_groups_by_columns(self):
-        for case in range(CASES // 2):
-            end = self.random.choice(["\n", "\r\n"])
-            rows = [[self.value(), str(self.random.randrange(5)), self.random.choice(["", "1", "-2.50", " +0.125", "1000000"])]
-                    for _ in range(self.random.choice([0, 1, 10, 200]))]
-            text = io.StringIO(newline="")
-            csv.writer(text, lineterminator=end, quoting=self.random.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])).writerows(
-                [["na,me", "id", "x"], *rows])
-            data = text.getvalue().encode("latin-1")
-            stdin = self.random.random() < 0.5
-            where = [] if stdin else [self.stored("in", data)]
-            words = ["group", "--csv", "--header", "--key", "na,me", "-S", SMALL_MEMORY, *where]
-            groups = {}
-            for row in rows:
-                groups.setdefault(row[0].encode("latin-1"), []).append(row)
-            read = lambda done: [row for _, row in rows_of(done.stdout)]
-            with self.subTest(case=case):
-                got = read(run(*words, "--count", "--sum", "--max", "--value", "x", "--value", "id", stdin=data if stdin else b""))
-                self.assertEqual(got[0], ["na,me", "count", "sum_x", "max_x", "sum_id", "max_id"])
-                wanted = []
-                for name, some in sorted(groups.items()):
-                    x = [decimal.Decimal(row[2].strip()) for row in some if row[2]]
-                    ids = [int(row[1]) for row in some]
-                    wanted.append([name.decode("latin-1"), len(some), sum(x) if x else None, max(x) if x else None, sum(ids), max(ids)])
-                number = lambda text: decimal.Decimal(text) if text else None
-                self.assertEqual([[row[0], *map(number, row[1:])] for row in got[1:]], wanted)
-                top = self.random.randrange(5)
-                counted = sorted(groups.items(), key=lambda one: (-len(one[1]), one[0]))[:top]
-                got = read(run(*words, "--count", "--top", top, stdin=data if stdin else b""))
-                self.assertEqual(got[1:], [[name.decode("latin-1"), str(len(some))] for name, some in counted])
-                got = read(run(*words, "--distinct", stdin=data if stdin else b""))
-                self.assertEqual(got[1:], [some[0] for _, some in sorted(groups.items())])
+        end = self.random.choice(["\n", "\r\n"])
+        rows = [[self.value(), str(self.random.randrange(5)), self.random.choice(["", "1", "-2.50", " +0.125", "1000000"])]
+                for _ in range(self.random.choice([0, 1, 10, 200]))]
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator=end, quoting=self.random.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])).writerows(
+            [["na,me", "id", "x"], *rows])
+        data = text.getvalue().encode("latin-1")
+        stdin = self.random.random() < 0.5
+        where = [] if stdin else [self.stored("in", data)]
+        words = ["group", "--csv", "--header", "--key", "na,me", "-S", SMALL_MEMORY, *where]
+        groups = {}
+        for row in rows:
+            groups.setdefault(row[0].encode("latin-1"), []).append(row)
+        read = lambda done: [row for _, row in rows_of(done.stdout)]
+        got = read(run(*words, "--count", "--sum", "--max", "--value", "x", "--value", "id", stdin=data if stdin else b""))
+        self.assertEqual(got[0], ["na,me", "count", "sum_x", "max_x", "sum_id", "max_id"])
+        wanted = []
+        for name, some in sorted(groups.items()):
+            x = [decimal.Decimal(row[2].strip()) for row in some if row[2]]
+            ids = [int(row[1]) for row in some]
+            wanted.append([name.decode("latin-1"), len(some), sum(x) if x else None, max(x) if x else None, sum(ids), max(ids)])
+        number = lambda text: decimal.Decimal(text) if text else None
+        self.assertEqual([[row[0], *map(number, row[1:])] for row in got[1:]], wanted)
+        top = self.random.randrange(5)
+        counted = sorted(groups.items(), key=lambda one: (-len(one[1]), one[0]))[:top]
+        got = read(run(*words, "--count", "--top", top, stdin=data if stdin else b""))
+        self.assertEqual(got[1:], [[name.decode("latin-1"), str(len(some))] for name, some in counted])
+        got = read(run(*words, "--distinct", stdin=data if stdin else b""))
+        self.assertEqual(got[1:], [some[0] for _, some in sorted(groups.items())])
 
     def test_groups_that_make_no_sense(self):
         data = b"a,b\n1,x\n"

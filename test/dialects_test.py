@@ -9,7 +9,7 @@ import json
 import os
 
 import end_to_end
-from end_to_end import SEED, run
+from end_to_end import SEED, random_cases, run
 
 SANITIZED = "ASAN_OPTIONS" in os.environ
 SMALL_MEMORY = "1G" if SANITIZED else "40M"
@@ -105,79 +105,79 @@ class Dialects(end_to_end.Case):
     def bytes_of(self, rows, end=b"\n"):
         return b"".join(row.encode() + end for row, _ in rows)
 
+    @random_cases(CASES)
     def test_rows_sort_by_their_columns(self):
-        for case in range(CASES):
-            dialect = self.dialect()
-            columns = self.random.randrange(1, 4)
-            rows = self.rows(dialect, lambda: columns + self.random.choice([0, 0, 1]))
-            end = self.random.choice([b"\n", b"\n", b"\r\n"])
-            data = self.bytes_of(rows, end)
-            if self.random.random() < 0.3:
-                data = data[:-1]  # the last row gets its end
-            column, back = self.random.randrange(columns), self.random.random() < 0.3
-            key = lambda one: (one[1][column] if column < len(one[1]) else "").encode()
-            plain = sorted(rows, key=lambda one: one[0].encode() + end[:-1])
-            wanted = sorted(plain, key=key, reverse=back)
-            words = [*dialect.words, "--key", f"{column + 1}{':desc' if back else ''}", "-S", SMALL_MEMORY]
-            stable = sorted(rows, key=key, reverse=back)
-            way = self.random.choice(["file", "pipe", "merge", "top", "unique", "partition", "distinct"])
-            with self.subTest(case=case, words=words, way=way, data=data):
-                if way == "file":
-                    got = run("sort", *words, self.write("in", data)).stdout
-                elif way == "pipe":
-                    got = run("sort", *words, stdin=data).stdout
-                elif way == "merge":
-                    parts = [self.write(f"part{part}", run("sort", *words, stdin=self.bytes_of(rows[part::2], end)).stdout) for part in range(2)]
-                    got = run(*self.random.choice([["merge"], ["sort", "-m"]]), *words, *parts).stdout
-                elif way == "top":
-                    count = self.random.randrange(len(rows) + 2)
-                    wanted = wanted[:count]
-                    got = run("sort", *words, "--top", count, self.write("in", data)).stdout
-                elif way == "partition":
-                    run("partition", *words, "--by", "range", "--parts", 3, "-o", self.folder / "range-{}", self.write("in", data))
-                    parts = sorted(self.folder.glob("range-*"))
-                    got = b"".join(run("sort", *words, part).stdout for part in parts)
-                    for part in parts:
-                        part.unlink()
-                else:
-                    wanted = [one for i, one in enumerate(stable) if i == 0 or key(one) != key(stable[i - 1])]
-                    command = ["sort", "-u"] if way == "unique" else ["group", "--distinct"]
-                    got = run(*command, *words, self.write("in", data)).stdout
-                expected = self.bytes_of(wanted, end)
-                # A last row without an end gets that of a line, or of the first row.
-                self.assertEqual(got if data.endswith(b"\n") else got.replace(b"\r\n", b"\n"),
-                                 expected if data.endswith(b"\n") else expected.replace(b"\r\n", b"\n"))
-                if data.endswith(b"\n"):
-                    out = self.write("out", got)
-                    run("sort", "-c", *words, *(["-s"] if way in ("unique", "distinct") else []), out)
-                    if way not in ("unique", "distinct"):
-                        self.assertEqual(json.loads(run("check", *words[:-2], "--json", out).stdout)["count"], len(wanted))
-                    run("plan", *words, out)
+        dialect = self.dialect()
+        columns = self.random.randrange(1, 4)
+        rows = self.rows(dialect, lambda: columns + self.random.choice([0, 0, 1]))
+        end = self.random.choice([b"\n", b"\n", b"\r\n"])
+        data = self.bytes_of(rows, end)
+        if self.random.random() < 0.3:
+            data = data[:-1]  # the last row gets its end
+        column, back = self.random.randrange(columns), self.random.random() < 0.3
+        key = lambda one: (one[1][column] if column < len(one[1]) else "").encode()
+        plain = sorted(rows, key=lambda one: one[0].encode() + end[:-1])
+        wanted = sorted(plain, key=key, reverse=back)
+        words = [*dialect.words, "--key", f"{column + 1}{':desc' if back else ''}", "-S", SMALL_MEMORY]
+        stable = sorted(rows, key=key, reverse=back)
+        way = self.random.choice(["file", "pipe", "merge", "top", "unique", "partition", "distinct"])
+        with self.subTest(words=words, way=way, data=data):
+            if way == "file":
+                got = run("sort", *words, self.write("in", data)).stdout
+            elif way == "pipe":
+                got = run("sort", *words, stdin=data).stdout
+            elif way == "merge":
+                parts = [self.write(f"part{part}", run("sort", *words, stdin=self.bytes_of(rows[part::2], end)).stdout) for part in range(2)]
+                got = run(*self.random.choice([["merge"], ["sort", "-m"]]), *words, *parts).stdout
+            elif way == "top":
+                count = self.random.randrange(len(rows) + 2)
+                wanted = wanted[:count]
+                got = run("sort", *words, "--top", count, self.write("in", data)).stdout
+            elif way == "partition":
+                run("partition", *words, "--by", "range", "--parts", 3, "-o", self.folder / "range-{}", self.write("in", data))
+                parts = sorted(self.folder.glob("range-*"))
+                got = b"".join(run("sort", *words, part).stdout for part in parts)
+                for part in parts:
+                    part.unlink()
+            else:
+                wanted = [one for i, one in enumerate(stable) if i == 0 or key(one) != key(stable[i - 1])]
+                command = ["sort", "-u"] if way == "unique" else ["group", "--distinct"]
+                got = run(*command, *words, self.write("in", data)).stdout
+            expected = self.bytes_of(wanted, end)
+            # A last row without an end gets that of a line, or of the first row.
+            self.assertEqual(got if data.endswith(b"\n") else got.replace(b"\r\n", b"\n"),
+                             expected if data.endswith(b"\n") else expected.replace(b"\r\n", b"\n"))
+            if data.endswith(b"\n"):
+                out = self.write("out", got)
+                run("sort", "-c", *words, *(["-s"] if way in ("unique", "distinct") else []), out)
+                if way not in ("unique", "distinct"):
+                    self.assertEqual(json.loads(run("check", *words[:-2], "--json", out).stdout)["count"], len(wanted))
+                run("plan", *words, out)
 
+    @random_cases(CASES // 2 + 1)
     def test_groups_are_written_in_the_dialect(self):
-        for case in range(CASES // 2 + 1):
-            dialect = self.dialect()
-            rows = self.rows(dialect, columns=3)
-            keys = self.random.choice([[1], [2], [1, 3]])
-            counts = collections.Counter(tuple(fields[key - 1] for key in keys) for _, fields in rows)
-            words = [*dialect.words, *(word for key in keys for word in ("--key", key)), "-S", SMALL_MEMORY]
-            with self.subTest(case=case, words=words, rows=rows):
-                got = dialect.read(run("group", "--count", *words, self.write("in", self.bytes_of(rows))).stdout.decode())
-                self.assertEqual({tuple(row[:-1]): int(row[-1]) for row in got}, dict(counts))
-                self.assertEqual(len(got), len(counts))
+        dialect = self.dialect()
+        rows = self.rows(dialect, columns=3)
+        keys = self.random.choice([[1], [2], [1, 3]])
+        counts = collections.Counter(tuple(fields[key - 1] for key in keys) for _, fields in rows)
+        words = [*dialect.words, *(word for key in keys for word in ("--key", key)), "-S", SMALL_MEMORY]
+        with self.subTest(words=words, rows=rows):
+            got = dialect.read(run("group", "--count", *words, self.write("in", self.bytes_of(rows))).stdout.decode())
+            self.assertEqual({tuple(row[:-1]): int(row[-1]) for row in got}, dict(counts))
+            self.assertEqual(len(got), len(counts))
 
+    @random_cases(CASES // 2 + 1)
     def test_joins_find_equal_values(self):
-        for case in range(CASES // 2 + 1):
-            dialect = self.dialect()
-            sides = [self.rows(dialect, columns=2)[:40] for _ in range(2)]
-            words = [*dialect.words, "--key", 1, *self.random.choice([[], ["-a", 1]]), "-S", SMALL_MEMORY]
-            wanted = [[*left, right[1]] for _, left in sides[0] for _, right in sides[1] if left[0] == right[0]]
-            if "-a" in words:
-                rights = {right[0] for _, right in sides[1]}
-                wanted += [[*left, ""] for _, left in sides[0] if left[0] not in rights]
-            with self.subTest(case=case, words=words, sides=sides):
-                files = [self.write(name, self.bytes_of(rows)) for name, rows in zip("ab", sides)]
-                self.assertEqual(sorted(dialect.read(run("join", *words, *files).stdout.decode())), sorted(wanted))
+        dialect = self.dialect()
+        sides = [self.rows(dialect, columns=2)[:40] for _ in range(2)]
+        words = [*dialect.words, "--key", 1, *self.random.choice([[], ["-a", 1]]), "-S", SMALL_MEMORY]
+        wanted = [[*left, right[1]] for _, left in sides[0] for _, right in sides[1] if left[0] == right[0]]
+        if "-a" in words:
+            rights = {right[0] for _, right in sides[1]}
+            wanted += [[*left, ""] for _, left in sides[0] if left[0] not in rights]
+        with self.subTest(words=words, sides=sides):
+            files = [self.write(name, self.bytes_of(rows)) for name, rows in zip("ab", sides)]
+            self.assertEqual(sorted(dialect.read(run("join", *words, *files).stdout.decode())), sorted(wanted))
 
     def test_columns_have_names(self):
         cases = ((["--quote", "'"], "'a id',b\n'2,5',x\n'it''s',y\n", "a id", ["it's", "2,5"]),

@@ -13,7 +13,7 @@ import sys
 import time
 
 import end_to_end
-from end_to_end import run
+from end_to_end import random_cases, run
 
 PROGRAM = os.path.abspath(sys.argv[1])
 SANITIZED = "ASAN_OPTIONS" in os.environ
@@ -76,17 +76,20 @@ class Draws(end_to_end.Case):
             return [b'{"id":%d}\n' % i for i in range(rng.choice([0, 1, 5, 300]))], b"", ["--jsonl"]
         return self.lines(), b"", []
 
-    def cases(self):
-        for _ in range(CASES):
-            items, header, words = self.any_items()
-            paths, stdin = self.inputs(items, header) if words[:1] != ["--format"] else ([self.write("in", b"".join(items))], b"")
-            yield items, header, [*words, *paths], stdin
+    def any_input(self):
+        """Items, their header, the words of the command line for them, and the standard input."""
+        items, header, words = self.any_items()
+        paths, stdin = self.inputs(items, header) if words[:1] != ["--format"] else ([self.write("in", b"".join(items))], b"")
+        return items, header, [*words, *paths], stdin
 
+    @random_cases(CASES)
     def test_head(self):
-        for items, header, words, stdin in self.cases():
-            count = self.random.choice([0, 1, 2, 6, 59, 900, 10**12])
-            with self.subTest(words=words, count=count):
-                self.assertEqual(run("head", "-n", count, *words, stdin=stdin).stdout, header + b"".join(items[:count]))
+        items, header, words, stdin = self.any_input()
+        count = self.random.choice([0, 1, 2, 6, 59, 900, 10**12])
+        with self.subTest(words=words, count=count):
+            self.assertEqual(run("head", "-n", count, *words, stdin=stdin).stdout, header + b"".join(items[:count]))
+
+    def test_head_shows_ten_items(self):
         self.assertEqual(run("head", self.write("in", b"".join(b"%d\n" % i for i in range(20)))).stdout, b"".join(b"%d\n" % i for i in range(10)))
 
     def test_head_ends_before_its_input(self):
@@ -105,21 +108,24 @@ class Draws(end_to_end.Case):
         # A bad row after the last one is not looked at.
         self.assertEqual(run("head", "-n", 1, "--csv", self.write("in", b'a\n"b"x\n')).stdout, b"a\n")
 
+    @random_cases(CASES)
     def test_sample_is_a_part_in_order(self):
-        for items, header, words, stdin in self.cases():
-            count, seed = self.random.choice([0, 1, 2, 7, 59, 10**12]), self.random.choice([0, 1, 2**64 - 1])
-            with self.subTest(words=words, count=count):
-                told = run("sample", "-n", count, "--seed", seed, *words, stdin=stdin).stdout
-                self.assertTrue(told.startswith(header))
-                told = told[len(header):]
-                left = iter(items)
-                taken = 0
-                while told:
-                    item = next(left)  # fails if something is not of the input
-                    if told.startswith(item):
-                        told = told[len(item):]
-                        taken += 1
-                self.assertGreaterEqual(min(count, len(items)), taken)
+        items, header, words, stdin = self.any_input()
+        count, seed = self.random.choice([0, 1, 2, 7, 59, 10**12]), self.random.choice([0, 1, 2**64 - 1])
+        with self.subTest(words=words, count=count):
+            told = run("sample", "-n", count, "--seed", seed, *words, stdin=stdin).stdout
+            self.assertTrue(told.startswith(header))
+            told = told[len(header):]
+            left = iter(items)
+            taken = 0
+            while told:
+                item = next(left)  # fails if something is not of the input
+                if told.startswith(item):
+                    told = told[len(item):]
+                    taken += 1
+            self.assertGreaterEqual(min(count, len(items)), taken)
+
+    def test_sample_has_as_many_items_as_asked_for(self):
         numbers = [b"%d\n" % i for i in range(3000)]
         path = self.write("in", b"".join(numbers))
         for count in (1, 2, 500, 2999, 3000, 3001):
@@ -155,24 +161,25 @@ class Draws(end_to_end.Case):
         distance = sum((found[i] - count / parts) ** 2 / (count / parts) for i in range(parts))
         self.assertLess(distance, chi_square_bound(parts - 1))
 
+    @random_cases(CASES)
     def test_shuffle_has_each_item_once(self):
-        for items, header, words, stdin in self.cases():
-            with self.subTest(words=words):
-                count = self.random.choice([None, None, 0, 1, 5, 10**12])
-                seed = self.random.randrange(2**64)
-                own = [*words, "--seed", seed, *([] if count is None else ["-n", count])]
-                told = run("shuf", *own, stdin=stdin).stdout
-                self.assertTrue(told.startswith(header))
-                body = told[len(header):]
-                found = [body[i:i + 8] for i in range(0, len(body), 8)] if "u64" in words else rows_of(body) if "--csv" in words else body.splitlines(True) \
-                    if "--jsonl" in words else [line + b"\n" for line in body.split(b"\n")[:-1]]
-                there, here = collections.Counter(items), collections.Counter(found)
-                if count is None:
-                    self.assertEqual(here, there)
-                else:
-                    self.assertEqual(len(found), min(count, len(items)))
-                    self.assertLessEqual(here, there)
-                self.assertEqual(run("shuf", *own, "-S", "1G", "--parallel", 1, stdin=stdin).stdout, told)
+        items, header, words, stdin = self.any_input()
+        with self.subTest(words=words):
+            count = self.random.choice([None, None, 0, 1, 5, 10**12])
+            seed = self.random.randrange(2**64)
+            own = [*words, "--seed", seed, *([] if count is None else ["-n", count])]
+            told = run("shuf", *own, stdin=stdin).stdout
+            self.assertTrue(told.startswith(header))
+            body = told[len(header):]
+            found = [body[i:i + 8] for i in range(0, len(body), 8)] if "u64" in words else rows_of(body) if "--csv" in words else body.splitlines(True) \
+                if "--jsonl" in words else [line + b"\n" for line in body.split(b"\n")[:-1]]
+            there, here = collections.Counter(items), collections.Counter(found)
+            if count is None:
+                self.assertEqual(here, there)
+            else:
+                self.assertEqual(len(found), min(count, len(items)))
+                self.assertLessEqual(here, there)
+            self.assertEqual(run("shuf", *own, "-S", "1G", "--parallel", 1, stdin=stdin).stdout, told)
 
     def test_shuffle_is_uniform(self):
         """All 24 orders of 4 lines, two of which are equal, come about as often: with seeds that are always the same."""
@@ -236,14 +243,14 @@ class Draws(end_to_end.Case):
             path.unlink()
         return parts
 
+    @random_cases(CASES)
     def test_split_of_lines_is_that_of_gnu(self):
-        for _ in range(CASES):
-            lines = self.lines()
-            text = b"".join(lines)
-            size = self.random.choice([301, 302, 600, 4096, 10**6])
-            for words in (["-l", self.random.choice([1, 2, 7, 10**12]) if len(lines) < 300 else 100], ["-C", size]):
-                with self.subTest(words=words):
-                    self.assertEqual(self.parts(*words, stdin=text), self.gnu_split(words, text))
+        lines = self.lines()
+        text = b"".join(lines)
+        size = self.random.choice([301, 302, 600, 4096, 10**6])
+        for words in (["-l", self.random.choice([1, 2, 7, 10**12]) if len(lines) < 300 else 100], ["-C", size]):
+            with self.subTest(words=words):
+                self.assertEqual(self.parts(*words, stdin=text), self.gnu_split(words, text))
 
     def test_parts_of_an_earlier_run_are_named(self):
         path = self.write("in", b"".join(b"%d\n" % i for i in range(9)))
@@ -256,20 +263,21 @@ class Draws(end_to_end.Case):
                 self.assertEqual(" no part " in told, bool(left), told)
         self.assertEqual((self.folder / "p00008").read_bytes(), b"8\n")
 
+    @random_cases(CASES)
     def test_split_of_tables(self):
-        for items, header, words, stdin in self.cases():
-            with self.subTest(words=words):
-                count = self.random.choice([1, 2, 7, 10**12]) if len(items) < 400 else 50
-                wanted = [header + b"".join(items[i:i + count]) for i in range(0, len(items), count)]
-                if "u64" not in words or items:
-                    self.assertEqual(self.parts("-l", count, *words, stdin=stdin), wanted or [header] * bool(header))
-                size = self.random.choice([200, 1000, 10**6])
-                wanted = []
-                for item in items:
-                    if not wanted or len(wanted[-1]) + len(item) > size and len(wanted[-1]) > len(header):
-                        wanted.append(header)
-                    wanted[-1] += item
-                self.assertEqual(self.parts("--bytes", size, *words, stdin=stdin), wanted or [header] * bool(header))
+        items, header, words, stdin = self.any_input()
+        with self.subTest(words=words):
+            count = self.random.choice([1, 2, 7, 10**12]) if len(items) < 400 else 50
+            wanted = [header + b"".join(items[i:i + count]) for i in range(0, len(items), count)]
+            if "u64" not in words or items:
+                self.assertEqual(self.parts("-l", count, *words, stdin=stdin), wanted or [header] * bool(header))
+            size = self.random.choice([200, 1000, 10**6])
+            wanted = []
+            for item in items:
+                if not wanted or len(wanted[-1]) + len(item) > size and len(wanted[-1]) > len(header):
+                    wanted.append(header)
+                wanted[-1] += item
+            self.assertEqual(self.parts("--bytes", size, *words, stdin=stdin), wanted or [header] * bool(header))
 
     def test_a_header_is_that_of_all_inputs(self):
         a, b = self.write("a", b"id,n\n1,x\n"), self.write("b", b"id,m\n2,y\n")

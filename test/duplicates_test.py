@@ -11,7 +11,7 @@ import os
 import subprocess
 
 import end_to_end
-from end_to_end import SEED, run
+from end_to_end import SEED, random_cases, run
 
 SANITIZED = "ASAN_OPTIONS" in os.environ
 SMALL_MEMORY = "1G" if SANITIZED else "32M"
@@ -202,35 +202,35 @@ class Uniq(end_to_end.Case):
         text = "".join(line + end for line in lines)
         return (text if rng.random() < 0.8 else text.removesuffix(end)).encode()
 
+    @random_cases(CASES)
     def test_random_options_beside_sort_and_uniq(self):
-        for case in range(CASES):
-            words, order = self.options()
-            data = self.text(words)
-            wanted = gnu(["uniq", *words], gnu(["sort", *order], data))
-            with self.subTest(f"case {case}", seed=SEED, words=words, data=data):
-                cut = self.random.randrange(len(data) + 1)
-                end = b"\0" if "-z" in words else b"\n"
-                cut = data.find(end, cut) + 1
-                paths = [self.write("in1", data[:cut]), self.write("in2", data[cut:])]
-                self.assertEqual(run("uniq", *words, *paths).stdout, wanted)
-                self.assertEqual(run("uniq", *words, stdin=data).stdout, wanted)
-
-    def test_the_order_of_the_input(self):
-        for case in range(CASES):
-            words, _ = self.options()
-            words = [word for word in words if word != "-D"]
-            data = self.text(words)
+        words, order = self.options()
+        data = self.text(words)
+        wanted = gnu(["uniq", *words], gnu(["sort", *order], data))
+        with self.subTest(words=words, data=data):
+            cut = self.random.randrange(len(data) + 1)
             end = b"\0" if "-z" in words else b"\n"
-            lines = data.removesuffix(end).split(end) if data else []
-            rows = [row.removesuffix(end) for row in run("uniq", *[word for word in words if word not in ("-c", "-d", "-u")], stdin=data).stdout.split(end)]
-            with self.subTest(f"case {case}", seed=SEED, words=words, data=data):
-                got = run("uniq", *words, "--in-order", stdin=data).stdout
-                found = got.removesuffix(end).split(end) if got else []
-                self.assertEqual(sorted(found), sorted(other for other in run("uniq", *words, stdin=data).stdout.split(end)[:-1]))
-                shown = [row[8:] for row in found] if "-c" in words else found
-                places = [lines.index(row) for row in shown]
-                self.assertEqual(places, sorted(places))
-                self.assertLessEqual(len(shown), len(rows))
+            cut = data.find(end, cut) + 1
+            paths = [self.write("in1", data[:cut]), self.write("in2", data[cut:])]
+            self.assertEqual(run("uniq", *words, *paths).stdout, wanted)
+            self.assertEqual(run("uniq", *words, stdin=data).stdout, wanted)
+
+    @random_cases(CASES)
+    def test_the_order_of_the_input(self):
+        words, _ = self.options()
+        words = [word for word in words if word != "-D"]
+        data = self.text(words)
+        end = b"\0" if "-z" in words else b"\n"
+        lines = data.removesuffix(end).split(end) if data else []
+        rows = [row.removesuffix(end) for row in run("uniq", *[word for word in words if word not in ("-c", "-d", "-u")], stdin=data).stdout.split(end)]
+        with self.subTest(words=words, data=data):
+            got = run("uniq", *words, "--in-order", stdin=data).stdout
+            found = got.removesuffix(end).split(end) if got else []
+            self.assertEqual(sorted(found), sorted(other for other in run("uniq", *words, stdin=data).stdout.split(end)[:-1]))
+            shown = [row[8:] for row in found] if "-c" in words else found
+            places = [lines.index(row) for row in shown]
+            self.assertEqual(places, sorted(places))
+            self.assertLessEqual(len(shown), len(rows))
 
     def test_more_than_memory(self):
         count = 4_000 if SANITIZED else 2_000_000

@@ -2,6 +2,7 @@
 GoogleTest's, if ctest's run asks for one."""
 
 import contextlib
+import functools
 import os
 import re
 import pathlib
@@ -36,10 +37,24 @@ def skip_if_left_out(message):
         raise unittest.SkipTest(message.decode(errors="replace").strip())
 
 
+@functools.cache
+def is_gnu(program):
+    return "GNU coreutils" in subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+
+
+def skip_without_gnu(program):
+    if not is_gnu(program):
+        raise unittest.SkipTest(f"GNU {program} is not installed")
+
+
+last_run = {}  # the words and the input of run()'s last command
+
+
 def run(*words, code=0, stdin=b"", program=None, skips=True, **options):
     """Runs the program of the command line, or another one, and checks its exit code, which may be one of several.
     A command that this build leaves out skips the test."""
     words = [word if isinstance(word, bytes) else str(word) for word in words]
+    last_run.update(words=words, stdin=stdin)
     done = subprocess.run([os.path.abspath(program or sys.argv[1]), *words], input=stdin, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=300, **options)
     if skips:
@@ -91,6 +106,19 @@ class Case(unittest.TestCase):
         path = self.folder / name
         path.write_bytes(data)
         return path
+
+
+def random_cases(count):
+    """Makes a test of one random case: the test runs `count` of them. Its attribute `case` is the case (differential_test.py)."""
+    def repeated(case):
+        @functools.wraps(case)
+        def test(self):
+            for number in range(count):
+                with self.subTest(case=number, seed=SEED):
+                    case(self)
+        test.case = case
+        return test
+    return repeated
 
 
 class JUnitResult(unittest.TextTestResult):

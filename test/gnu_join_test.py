@@ -10,15 +10,12 @@ import json
 import os
 import random
 import subprocess
-import sys
 
 import end_to_end
-from end_to_end import run
+from end_to_end import SEED, random_cases, run, skip_without_gnu
 
-PROGRAM = sys.argv[1]
 SANITIZED = "ASAN_OPTIONS" in os.environ
 MEMORY = "1G" if SANITIZED else "32M"
-SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "1"))
 CASES = int(os.environ.get("PENSTOCK_CASES", 60 if SANITIZED else end_to_end.trials(600)))
 C_LOCALE = dict(os.environ, LC_ALL="C")
 WORDS = ["", "a", "b", "ab", "Ab", "aB", "B", "1", "2", "10", "x y", "\xe4", "\x01", "-", "long" * 9]
@@ -51,55 +48,51 @@ def random_options(rng):
 class BesideGnuJoin(end_to_end.Case):
     def setUp(self):
         super().setUp()
-        version = subprocess.run(["join", "--version"], capture_output=True, text=True)
-        if "GNU coreutils" not in version.stdout:
-            self.skipTest("GNU join is not installed")
+        skip_without_gnu("join")
 
     def compare(self, options, ours, theirs, stdin=None):
         want = subprocess.run(["join", *options, *theirs], capture_output=True, env=C_LOCALE, input=stdin)
-        got = subprocess.run([PROGRAM, "join", "-S", MEMORY, "-T", str(self.folder), *options, *ours], capture_output=True, input=stdin)
+        got = run("join", "-S", MEMORY, "-T", self.folder, *options, *ours, code=want.returncode, stdin=stdin or b"")
         told = f"join {options} {ours}\n{want.stderr[-300:]}\n{got.stderr[-300:]}"
-        self.assertEqual(got.returncode, want.returncode, told)
         if got.stdout != want.stdout:
             at = len(os.path.commonprefix([got.stdout, want.stdout]))
             self.fail(f"{told}\nat byte {at}\nours   {got.stdout[max(0, at - 60):at + 60]}\n"
                       f"theirs {want.stdout[max(0, at - 60):at + 60]}")
 
+    @random_cases(CASES)
     def test_random_options_and_lines(self):
-        for case in range(CASES):
-            rng = random.Random(SEED * 1_000_003 + case)
-            options, separator, left, right = random_options(rng)
-            end = b"\0" if "-z" in options else b"\n"
-            ours, theirs = [], []
-            for name, field in (("left", left), ("right", right)):
-                lines = [random_line(rng, separator or " ") for _ in range(rng.choice([0, 1, 3, 10, 60]))]
-                if rng.random() < 0.03:
-                    lines += [(separator or " ").join(["same"] * 4).encode()] * 2500
-                blank = "b" if separator is None else ""
-                order = ["sort", "-s", f"-k{blank and f'{field}b,{field}' or f'{field},{field}'}"]
-                order += ["-t", separator] if separator else []
-                order += ["-f"] if "-i" in options else []
-                if blank and "-i" in options:
-                    order[2] += "f"
-                order += ["-z"] if "-z" in options else []
-                head = lines[:1] if "--header" in options else []
-                body = subprocess.run(order, input=b"".join(line + end for line in lines[len(head):]), capture_output=True, env=C_LOCALE)
-                sorted_path = self.write(name + ".sorted", b"".join(line + end for line in head) + body.stdout)
-                whole = end.join(lines) + (b"" if lines and lines[-1] and rng.random() < 0.3 else end if lines else b"")
-                theirs.append(str(sorted_path))
-                ours.append(str(self.write(name, whole) if rng.random() < 0.7 else sorted_path))
-            stdin = None
-            if rng.random() < 0.2:  # one from a pipe
-                side = rng.randrange(2)
-                with open(ours[side], "rb") as file:
-                    stdin = file.read()
-                with open(theirs[side], "rb") as file:
-                    if ours[side] == theirs[side] or file.read() == stdin:
-                        ours[side] = theirs[side] = "-"
-                    else:
-                        stdin = None
-            with self.subTest(case=case):
-                self.compare(options, ours, theirs, stdin)
+        rng = self.random
+        options, separator, left, right = random_options(rng)
+        end = b"\0" if "-z" in options else b"\n"
+        ours, theirs = [], []
+        for name, field in (("left", left), ("right", right)):
+            lines = [random_line(rng, separator or " ") for _ in range(rng.choice([0, 1, 3, 10, 60]))]
+            if rng.random() < 0.03:
+                lines += [(separator or " ").join(["same"] * 4).encode()] * 2500
+            blank = "b" if separator is None else ""
+            order = ["sort", "-s", f"-k{blank and f'{field}b,{field}' or f'{field},{field}'}"]
+            order += ["-t", separator] if separator else []
+            order += ["-f"] if "-i" in options else []
+            if blank and "-i" in options:
+                order[2] += "f"
+            order += ["-z"] if "-z" in options else []
+            head = lines[:1] if "--header" in options else []
+            body = subprocess.run(order, input=b"".join(line + end for line in lines[len(head):]), capture_output=True, env=C_LOCALE)
+            sorted_path = self.write(name + ".sorted", b"".join(line + end for line in head) + body.stdout)
+            whole = end.join(lines) + (b"" if lines and lines[-1] and rng.random() < 0.3 else end if lines else b"")
+            theirs.append(str(sorted_path))
+            ours.append(str(self.write(name, whole) if rng.random() < 0.7 else sorted_path))
+        stdin = None
+        if rng.random() < 0.2:  # one from a pipe
+            side = rng.randrange(2)
+            with open(ours[side], "rb") as file:
+                stdin = file.read()
+            with open(theirs[side], "rb") as file:
+                if ours[side] == theirs[side] or file.read() == stdin:
+                    ours[side] = theirs[side] = "-"
+                else:
+                    stdin = None
+        self.compare(options, ours, theirs, stdin)
 
     def test_whole_lines_are_fields(self):
         self.write("a", b"a b\nc\n")

@@ -49,9 +49,7 @@ class BesideGnuSort(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def setUp(self):
-        version = subprocess.run(["sort", "--version"], capture_output=True, text=True)
-        if "GNU coreutils" not in version.stdout:
-            self.skipTest("GNU sort is not installed")
+        end_to_end.skip_without_gnu("sort")
         self.make_folder()
 
     def compare(self, options, files, stdin=None, beside=()):

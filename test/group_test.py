@@ -13,7 +13,7 @@ import statistics
 from fractions import Fraction
 
 import end_to_end
-from end_to_end import SEED, run
+from end_to_end import SEED, random_cases, run
 
 SANITIZED = "ASAN_OPTIONS" in os.environ
 SMALL_MEMORY = "1G" if SANITIZED else "32M"
@@ -128,48 +128,49 @@ class Group(end_to_end.Case):
     def words(self, columns):
         return [(self.random.choice(WORDS), self.random.choice(columns)) for _ in range(self.random.randrange(1, 6))]
 
+    @random_cases(CASES)
     def test_rows_beside_python(self):
         header = ["key", "other", "n,m", "text"]
-        for case in range(CASES):
-            some = self.random.choice([1, 3, 1000])
-            rows = [[self.text() + str(self.random.randrange(some)), str(self.random.randrange(3)), self.number(), self.text()]
-                    for _ in range(self.random.choice([0, 1, 2, 40, 400]))]
-            words = [(word, 3) if word in ("first", "last", "count-distinct") else (word, 2) for word, _ in self.words([2])]
-            keys, spelt = self.random.choice([((0,), ["--key", "key"]), ((1,), ["--key", "other:n"]), ((), []), ((0, 1), ["--key", "key", "--key", "2"]),
-                                              ((1, 0), ["--key", "other:n:desc", "--key", "key"])])
-            data = io.StringIO(newline="")
-            csv.writer(data, lineterminator=self.random.choice(["\n", "\r\n"])).writerows([header, *rows])
-            path = self.write("in.csv", data.getvalue().encode())
-            told = [*itertools.chain(*(word_of(word, header[column]) for word, column in words))]
-            with self.subTest(case=case, words=told, keys=spelt):
-                line = ["group", "--csv", "--header", *spelt, "--count", *told, "-S", SMALL_MEMORY]
-                done = run(*line, path)
-                got = [*csv.reader(io.StringIO(done.stdout.decode(), newline=""))]
-                names = [f"{word.replace('=', '_').replace('-', '_')}_{header[column]}" for word, column in words]
-                self.assertEqual(got[0], [header[key] for key in keys] + ["count", *names])
-                self.check(rows, keys, words, got[1:])
-                # Groups come in the order of a sort, whatever results there are.
-                if keys:
-                    plain = run("group", "--csv", "--header", *spelt, "--count", path).stdout.decode()
-                    self.assertEqual([row[:len(keys) + 1] for row in got], [*csv.reader(io.StringIO(plain, newline=""))])
-                    top = self.random.randrange(4)
-                    most = [*csv.reader(io.StringIO(run(*line, "--top", top, path).stdout.decode(), newline=""))]
-                    first = sorted(got[1:], key=lambda row: -int(row[len(keys)]))[:top]
-                    self.assertEqual(most[1:], first)
+        some = self.random.choice([1, 3, 1000])
+        rows = [[self.text() + str(self.random.randrange(some)), str(self.random.randrange(3)), self.number(), self.text()]
+                for _ in range(self.random.choice([0, 1, 2, 40, 400]))]
+        words = [(word, 3) if word in ("first", "last", "count-distinct") else (word, 2) for word, _ in self.words([2])]
+        keys, spelt = self.random.choice([((0,), ["--key", "key"]), ((1,), ["--key", "other:n"]), ((), []), ((0, 1), ["--key", "key", "--key", "2"]),
+                                          ((1, 0), ["--key", "other:n:desc", "--key", "key"])])
+        data = io.StringIO(newline="")
+        csv.writer(data, lineterminator=self.random.choice(["\n", "\r\n"])).writerows([header, *rows])
+        path = self.write("in.csv", data.getvalue().encode())
+        told = [*itertools.chain(*(word_of(word, header[column]) for word, column in words))]
+        with self.subTest(words=told, keys=spelt):
+            line = ["group", "--csv", "--header", *spelt, "--count", *told, "-S", SMALL_MEMORY]
+            done = run(*line, path)
+            got = [*csv.reader(io.StringIO(done.stdout.decode(), newline=""))]
+            names = [f"{word.replace('=', '_').replace('-', '_')}_{header[column]}" for word, column in words]
+            self.assertEqual(got[0], [header[key] for key in keys] + ["count", *names])
+            self.check(rows, keys, words, got[1:])
+            # Groups come in the order of a sort, whatever results there are.
+            if keys:
+                plain = run("group", "--csv", "--header", *spelt, "--count", path).stdout.decode()
+                self.assertEqual([row[:len(keys) + 1] for row in got], [*csv.reader(io.StringIO(plain, newline=""))])
+                top = self.random.randrange(4)
+                most = [*csv.reader(io.StringIO(run(*line, "--top", top, path).stdout.decode(), newline=""))]
+                first = sorted(got[1:], key=lambda row: -int(row[len(keys)]))[:top]
+                self.assertEqual(most[1:], first)
 
+    @random_cases(CASES // 2)
     def test_lines_beside_python(self):
-        for case in range(CASES // 2):
-            rows = [[self.random.choice("abc"), self.number().strip() or "0", str(self.random.randrange(5))]
-                    for _ in range(self.random.choice([1, 2, 300]))]
-            words = self.words([1, 2])
-            keys, spelt = self.random.choice([((0,), ["-k1,1"]), ((), []), ((2,), ["-k3,3n"])])
-            path = self.write("in", "".join(";".join(row) + "\n" for row in rows).encode())
-            with self.subTest(case=case, words=words, keys=spelt):
-                told = [*itertools.chain(*(word_of(word, column + 1) for word, column in words))]
-                got = [line.split(";") for line in run("group", "-t;", *spelt, "--count", *told, path).stdout.decode().splitlines()]
-                # A line has its count first.
-                self.check(rows, keys, words, [[*row[1:1 + len(keys)], row[0], *row[1 + len(keys):]] for row in got])
+        rows = [[self.random.choice("abc"), self.number().strip() or "0", str(self.random.randrange(5))]
+                for _ in range(self.random.choice([1, 2, 300]))]
+        words = self.words([1, 2])
+        keys, spelt = self.random.choice([((0,), ["-k1,1"]), ((), []), ((2,), ["-k3,3n"])])
+        path = self.write("in", "".join(";".join(row) + "\n" for row in rows).encode())
+        with self.subTest(words=words, keys=spelt):
+            told = [*itertools.chain(*(word_of(word, column + 1) for word, column in words))]
+            got = [line.split(";") for line in run("group", "-t;", *spelt, "--count", *told, path).stdout.decode().splitlines()]
+            # A line has its count first.
+            self.check(rows, keys, words, [[*row[1:1 + len(keys)], row[0], *row[1 + len(keys):]] for row in got])
 
+    @random_cases(CASES)
     def test_json_lines_beside_python(self):
         keys = ["1", "1.0", '"1"', '"a"', '"\\u0061"', "null", None]
         numbers = ["5", "-1.25", '"7.5"', "1e2", "12E-1", "0.0", '""', "null", None]
@@ -178,42 +179,41 @@ class Group(end_to_end.Case):
         read = lambda written: json.loads(written, parse_int=number, parse_float=number, object_pairs_hook=list)
         plain = lambda value: ("number", decimal.Decimal(value[1])) if isinstance(value, tuple) else repr(value)
         text = lambda value: "" if value is None else f"{decimal.Decimal(value[1]):f}" if isinstance(value, tuple) else str(value)
-        for case in range(CASES):
-            rows = [(self.random.choice(keys), self.random.choice(numbers), self.random.choice(values))
-                    for _ in range(self.random.choice([1, 2, 40, 400]))]
-            data = "".join("{%s}\n" % ", ".join(f'"{name}": {one}' for name, one in zip("knv", row) if one is not None) for row in rows)
-            words = [(word, "v" if word in ("first", "last", "count-distinct") else "n") for word, _ in self.words([1])]
-            keyed = self.random.random() < 0.7
-            groups = {}
-            for row in rows:
-                key = "missing" if row[0] is None else plain(read(row[0]))
-                groups.setdefault(key if keyed else None, []).append(row)
-            wanted = []
-            for some in groups.values():
-                one = [some[0][0] and read(some[0][0])] if keyed else []
-                one.append(number(str(len(some))))
-                for word, column in words:
-                    found = [read(row["knv".index(column)] or "null") for row in some]
-                    if column == "n":
-                        result = next(results_of([word], map(text, found)))
-                        one.append(number(result) if result else None)
-                        continue
-                    found = [value for value in found if value is not None and value != " "]
-                    one.append(number(str(len(set(map(plain, found))))) if word == "count-distinct" else
-                               None if not found else found[0 if word == "first" else -1])
-                wanted.append(one)
-            told = [*itertools.chain(*(word_of(word, "." + column) for word, column in words))]
-            with self.subTest(case=case, words=told, keyed=keyed):
-                line = ["group", "--jsonl", *["--key", ".k"][:2 * keyed], "--count", *told, "-S", SMALL_MEMORY]
-                names = ["count", *(f"{word.replace('=', '_').replace('-', '_')}_{column}" for word, column in words)]
-                got = []
-                for pairs in map(read, run(*line, stdin=data.encode()).stdout.decode().splitlines()):
-                    self.assertEqual([name for name, _ in pairs if name != "k"], names)
-                    values_of = [dict(pairs).get("k")] if keyed else []
-                    got.append(values_of + [value for name, value in pairs if name != "k"])
-                same = {keyed + 1 + i for i, (word, _) in enumerate(words) if word in ("min", "max")}
-                shown = lambda one: repr([plain(field) if i in same else field for i, field in enumerate(one)])
-                self.assertEqual(sorted(map(shown, got)), sorted(map(shown, wanted)))
+        rows = [(self.random.choice(keys), self.random.choice(numbers), self.random.choice(values))
+                for _ in range(self.random.choice([1, 2, 40, 400]))]
+        data = "".join("{%s}\n" % ", ".join(f'"{name}": {one}' for name, one in zip("knv", row) if one is not None) for row in rows)
+        words = [(word, "v" if word in ("first", "last", "count-distinct") else "n") for word, _ in self.words([1])]
+        keyed = self.random.random() < 0.7
+        groups = {}
+        for row in rows:
+            key = "missing" if row[0] is None else plain(read(row[0]))
+            groups.setdefault(key if keyed else None, []).append(row)
+        wanted = []
+        for some in groups.values():
+            one = [some[0][0] and read(some[0][0])] if keyed else []
+            one.append(number(str(len(some))))
+            for word, column in words:
+                found = [read(row["knv".index(column)] or "null") for row in some]
+                if column == "n":
+                    result = next(results_of([word], map(text, found)))
+                    one.append(number(result) if result else None)
+                    continue
+                found = [value for value in found if value is not None and value != " "]
+                one.append(number(str(len(set(map(plain, found))))) if word == "count-distinct" else
+                           None if not found else found[0 if word == "first" else -1])
+            wanted.append(one)
+        told = [*itertools.chain(*(word_of(word, "." + column) for word, column in words))]
+        with self.subTest(words=told, keyed=keyed):
+            line = ["group", "--jsonl", *["--key", ".k"][:2 * keyed], "--count", *told, "-S", SMALL_MEMORY]
+            names = ["count", *(f"{word.replace('=', '_').replace('-', '_')}_{column}" for word, column in words)]
+            got = []
+            for pairs in map(read, run(*line, stdin=data.encode()).stdout.decode().splitlines()):
+                self.assertEqual([name for name, _ in pairs if name != "k"], names)
+                values_of = [dict(pairs).get("k")] if keyed else []
+                got.append(values_of + [value for name, value in pairs if name != "k"])
+            same = {keyed + 1 + i for i, (word, _) in enumerate(words) if word in ("min", "max")}
+            shown = lambda one: repr([plain(field) if i in same else field for i, field in enumerate(one)])
+            self.assertEqual(sorted(map(shown, got)), sorted(map(shown, wanted)))
 
     def test_results_that_do_not_fit_in_memory(self):
         count = 20_000 if SANITIZED else 200_000

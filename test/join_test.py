@@ -14,7 +14,7 @@ import os
 import subprocess
 
 import end_to_end
-from end_to_end import SEED, run
+from end_to_end import SEED, random_cases, run, skip_without_gnu
 
 SANITIZED = "ASAN_OPTIONS" in os.environ
 MEMORY = "1G" if SANITIZED else "32M"
@@ -68,58 +68,58 @@ class Joins(end_to_end.Case):
         """Names of the inputs: files, or now and then the shell's pipe."""
         return [self.write(f"in{number}", data) for number, data in enumerate(datas)]
 
+    @random_cases(CASES)
     def test_rows_of_csv(self):
-        for case in range(CASES):
-            rng = self.random
-            files, keys = rng.choice([2, 2, 2, 3, 4, 5]), rng.choice([1, 1, 2, 3])
-            kind, words = self.kind(files)
-            numeric = [rng.random() < 0.3 for _ in range(keys)]
-            end = rng.choice(["\n", "\r\n"])
-            headers, tables, key_places = [], [], []
-            for number in range(files):
-                names = [f"k{i}" for i in range(keys)] + [f"v{number}{i}" for i in range(rng.randrange(3))]
-                rng.shuffle(names)
-                headers.append(names)
-                key_places.append([names.index(f"k{i}") for i in range(keys)])
-                table = []
-                for _ in range(rng.choice([0, 1, 4, 12, 30])):
-                    fields = [self.text() for _ in names]
-                    for i, place in enumerate(key_places[-1]):
-                        fields[place] = rng.choice(["1", "2", "10", "1.0", "02"] if numeric[i] else ["", "a", "b", "B", "é", 'q"q'])
-                    if len(fields) == 1 and not fields[0]:
-                        fields[0] = "a"  # a blank row is another thing
-                    table.append(Row(self.row_of(fields, end), fields))
-                tables.append(table)
-            datas = [self.row_of(header, end) + b"".join(row.raw for row in table) for header, table in zip(headers, tables)]
-            # A last row may lack its end.
-            datas = [data.removesuffix(end.encode()) if table and rng.random() < 0.2 else data for data, table in zip(datas, tables)]
-            if files == 2 and rng.random() < 0.3:  # other names on the right
-                datas[1] = datas[1].replace(b"k", b"r", keys)
-                named = [["-1", f"k{i}"] for i in range(keys)], [["-2", f"r{i}"] for i in range(keys)]
-                named = [[*left[:1], left[1] + ":n" * numeric[i], *right[:1], right[1] + ":n" * numeric[i]] for i, (left, right) in enumerate(zip(*named))]
-            else:
-                named = [["--key", f"k{i}" + ":n" * numeric[i]] for i in range(keys)]
+        rng = self.random
+        files, keys = rng.choice([2, 2, 2, 3, 4, 5]), rng.choice([1, 1, 2, 3])
+        kind, words = self.kind(files)
+        numeric = [rng.random() < 0.3 for _ in range(keys)]
+        end = rng.choice(["\n", "\r\n"])
+        headers, tables, key_places = [], [], []
+        for number in range(files):
+            names = [f"k{i}" for i in range(keys)] + [f"v{number}{i}" for i in range(rng.randrange(3))]
+            rng.shuffle(names)
+            headers.append(names)
+            key_places.append([names.index(f"k{i}") for i in range(keys)])
+            table = []
+            for _ in range(rng.choice([0, 1, 4, 12, 30])):
+                fields = [self.text() for _ in names]
+                for i, place in enumerate(key_places[-1]):
+                    fields[place] = rng.choice(["1", "2", "10", "1.0", "02"] if numeric[i] else ["", "a", "b", "B", "é", 'q"q'])
+                if len(fields) == 1 and not fields[0]:
+                    fields[0] = "a"  # a blank row is another thing
+                table.append(Row(self.row_of(fields, end), fields))
+            tables.append(table)
+        datas = [self.row_of(header, end) + b"".join(row.raw for row in table) for header, table in zip(headers, tables)]
+        # A last row may lack its end.
+        datas = [data.removesuffix(end.encode()) if table and rng.random() < 0.2 else data for data, table in zip(datas, tables)]
+        if files == 2 and rng.random() < 0.3:  # other names on the right
+            datas[1] = datas[1].replace(b"k", b"r", keys)
+            named = [["-1", f"k{i}"] for i in range(keys)], [["-2", f"r{i}"] for i in range(keys)]
+            named = [[*left[:1], left[1] + ":n" * numeric[i], *right[:1], right[1] + ":n" * numeric[i]] for i, (left, right) in enumerate(zip(*named))]
+        else:
+            named = [["--key", f"k{i}" + ":n" * numeric[i]] for i in range(keys)]
 
-            def key_of(row, number):
-                values = (row.fields[place] for place in key_places[number])
-                return tuple(decimal.Decimal(value) if numeric[i] else value.encode() for i, value in enumerate(values))
+        def key_of(row, number):
+            values = (row.fields[place] for place in key_places[number])
+            return tuple(decimal.Decimal(value) if numeric[i] else value.encode() for i, value in enumerate(values))
 
-            rows = joined(kind, tables, key_of)
-            with self.subTest(case=case, seed=SEED, kind=kind, datas=datas, named=named):
-                got = self.run_join(*words, "--csv", "--header", *itertools.chain(*named), *self.inputs(datas))
-                if kind in ("semi", "anti"):
-                    self.assertEqual(got, self.row_of_bytes(datas[0], headers[0], end) + b"".join(row[0].raw for row in rows))
-                    continue
-                others = [[place for place in range(len(header)) if place not in places] for header, places in zip(headers, key_places)]
-                wanted = [[f"k{i}" for i in range(keys)] + [header[place] for header, those in zip(headers, others) for place in those]]
-                for row in rows:
-                    first = next(number for number, item in enumerate(row) if item)
-                    values = [row[first].fields[place] for place in key_places[first]]
-                    for item, places in zip(row, others):
-                        values += [item.fields[place] if item else "" for place in places]
-                    wanted.append(values)
-                self.assertEqual(list(csv.reader(io.StringIO(got.decode(), newline=""), strict=True)), wanted)
-                self.assertEqual(got.count(b"\r\n"), got.count(b"\n") - got.count(b"two\nlines") if end == "\r\n" else 0)
+        rows = joined(kind, tables, key_of)
+        with self.subTest(kind=kind, datas=datas, named=named):
+            got = self.run_join(*words, "--csv", "--header", *itertools.chain(*named), *self.inputs(datas))
+            if kind in ("semi", "anti"):
+                self.assertEqual(got, self.row_of_bytes(datas[0], headers[0], end) + b"".join(row[0].raw for row in rows))
+                return
+            others = [[place for place in range(len(header)) if place not in places] for header, places in zip(headers, key_places)]
+            wanted = [[f"k{i}" for i in range(keys)] + [header[place] for header, those in zip(headers, others) for place in those]]
+            for row in rows:
+                first = next(number for number, item in enumerate(row) if item)
+                values = [row[first].fields[place] for place in key_places[first]]
+                for item, places in zip(row, others):
+                    values += [item.fields[place] if item else "" for place in places]
+                wanted.append(values)
+            self.assertEqual(list(csv.reader(io.StringIO(got.decode(), newline=""), strict=True)), wanted)
+            self.assertEqual(got.count(b"\r\n"), got.count(b"\n") - got.count(b"two\nlines") if end == "\r\n" else 0)
 
     def row_of_bytes(self, data, header, end):
         """The header as it is in the file."""
@@ -127,54 +127,54 @@ class Joins(end_to_end.Case):
         self.assertEqual(next(csv.reader([first.decode()])), header)
         return first + end.encode()
 
+    @random_cases(CASES)
     def test_lines(self):
-        for case in range(CASES):
-            rng = self.random
-            files, keys = rng.choice([2, 2, 3, 4]), rng.choice([1, 1, 2])
-            kind, words = self.kind(files)
-            places = [rng.sample(range(3), keys) for _ in range(2)]
-            places = [places[0], *[places[1]] * (files - 1)]
-            widths = [3 + rng.randrange(2) for _ in range(files)]
-            tables = [[[rng.choice(["", "a", "b", "ab", "A", "a b"]) for _ in range(width)] for _ in range(rng.choice([0, 1, 5, 20]))] for width in widths]
-            reverse = rng.random() < 0.2
-            for number, table in enumerate(tables):
-                if rng.random() < 0.3:
-                    table.sort(key=lambda fields: [fields[place].encode() for place in places[number]])
-            data = [b"".join(",".join(fields).encode() + b"\n" for fields in table) for table in tables]
-            rows = joined(kind, tables, lambda fields, number: tuple(fields[place].encode() for place in places[number]), reverse)
-            wanted = b""
-            for row in rows:
-                first = next(number for number, item in enumerate(row) if item)
-                values = [row[first][place] for place in places[first]]
-                for number, item in enumerate(row):
-                    # Lines without a partner have no fields for it, but in a join of many files, where other fields follow.
-                    missing = [""] * (widths[number] if files > 2 and tables[number] else 0)
-                    own = item or missing
-                    values += [value for place, value in enumerate(own) if place not in places[number]]
-                wanted += ",".join(row[0] if kind in ("semi", "anti") else values).encode() + b"\n"
-            named = [word for left, right in zip(*places[:2]) for word in ("-1", left + 1, "-2", right + 1)]
-            with self.subTest(case=case, seed=SEED, kind=kind, data=data, named=named):
-                self.assertEqual(self.run_join(*words, *["-r"] * reverse, "-t", ",", *named, *self.inputs(data)), wanted)
+        rng = self.random
+        files, keys = rng.choice([2, 2, 3, 4]), rng.choice([1, 1, 2])
+        kind, words = self.kind(files)
+        places = [rng.sample(range(3), keys) for _ in range(2)]
+        places = [places[0], *[places[1]] * (files - 1)]
+        widths = [3 + rng.randrange(2) for _ in range(files)]
+        tables = [[[rng.choice(["", "a", "b", "ab", "A", "a b"]) for _ in range(width)] for _ in range(rng.choice([0, 1, 5, 20]))] for width in widths]
+        reverse = rng.random() < 0.2
+        for number, table in enumerate(tables):
+            if rng.random() < 0.3:
+                table.sort(key=lambda fields: [fields[place].encode() for place in places[number]])
+        data = [b"".join(",".join(fields).encode() + b"\n" for fields in table) for table in tables]
+        rows = joined(kind, tables, lambda fields, number: tuple(fields[place].encode() for place in places[number]), reverse)
+        wanted = b""
+        for row in rows:
+            first = next(number for number, item in enumerate(row) if item)
+            values = [row[first][place] for place in places[first]]
+            for number, item in enumerate(row):
+                # Lines without a partner have no fields for it, but in a join of many files, where other fields follow.
+                missing = [""] * (widths[number] if files > 2 and tables[number] else 0)
+                own = item or missing
+                values += [value for place, value in enumerate(own) if place not in places[number]]
+            wanted += ",".join(row[0] if kind in ("semi", "anti") else values).encode() + b"\n"
+        named = [word for left, right in zip(*places[:2]) for word in ("-1", left + 1, "-2", right + 1)]
+        with self.subTest(kind=kind, data=data, named=named):
+            self.assertEqual(self.run_join(*words, *["-r"] * reverse, "-t", ",", *named, *self.inputs(data)), wanted)
 
+    @random_cases(CASES)
     def test_json_lines(self):
-        for case in range(CASES):
-            rng = self.random
-            files = rng.choice([2, 2, 3, 4])
-            kind, words = self.kind(files)
-            tables = []
-            for _ in range(files):
-                ids = [(rng.choice(['"a"', '"b"', '"\\u0061"', '"c"']), rng.randrange(3)) for _ in range(rng.choice([0, 1, 5, 20]))]
-                tables.append([Row(b'%s{"x":{"id": %s},"n":%d,"v":%d}%s\n' % (rng.choice([b"", b" "]), text.encode(), number, rng.randrange(9), rng.choice([b"", b" "])),
-                                   (json.loads(text), number)) for text, number in ids])
-            rows = joined(kind, tables, lambda row, _: row.fields)
-            names = ("left", "right") if files == 2 else "12345"
-            wanted = b""
-            for row in rows:
-                both = [b'"%s":%s' % (name.encode(), item.raw.strip()) for name, item in zip(names, row) if item]
-                wanted += row[0].raw if kind in ("semi", "anti") else b"{" + b",".join(both) + b"}\n"
-            data = [b"".join(row.raw for row in table) for table in tables]
-            with self.subTest(case=case, seed=SEED, kind=kind, data=data):
-                self.assertEqual(self.run_join(*words, "--jsonl", "--key", ".x.id", "--key", ".n", *self.inputs(data)), wanted)
+        rng = self.random
+        files = rng.choice([2, 2, 3, 4])
+        kind, words = self.kind(files)
+        tables = []
+        for _ in range(files):
+            ids = [(rng.choice(['"a"', '"b"', '"\\u0061"', '"c"']), rng.randrange(3)) for _ in range(rng.choice([0, 1, 5, 20]))]
+            tables.append([Row(b'%s{"x":{"id": %s},"n":%d,"v":%d}%s\n' % (rng.choice([b"", b" "]), text.encode(), number, rng.randrange(9), rng.choice([b"", b" "])),
+                               (json.loads(text), number)) for text, number in ids])
+        rows = joined(kind, tables, lambda row, _: row.fields)
+        names = ("left", "right") if files == 2 else "12345"
+        wanted = b""
+        for row in rows:
+            both = [b'"%s":%s' % (name.encode(), item.raw.strip()) for name, item in zip(names, row) if item]
+            wanted += row[0].raw if kind in ("semi", "anti") else b"{" + b",".join(both) + b"}\n"
+        data = [b"".join(row.raw for row in table) for table in tables]
+        with self.subTest(kind=kind, data=data):
+            self.assertEqual(self.run_join(*words, "--jsonl", "--key", ".x.id", "--key", ".n", *self.inputs(data)), wanted)
 
     def test_lists_of_fields(self):
         data = [b"k,a\n1,x\n1,y\n2,z\n", b"k,b\n1,p\n3,q\n", b'k,"c, d"\n1,r\n1,s\n']
@@ -220,24 +220,22 @@ class Joins(end_to_end.Case):
             if not SANITIZED:
                 self.assertLessEqual(told["peak_rss_bytes"], int(megabytes) << 20)
 
+    @random_cases(CASES // 4 + 1)
     def test_beside_a_chain_of_gnu_join(self):
-        version = subprocess.run(["join", "--version"], capture_output=True, text=True)
-        if "GNU coreutils" not in version.stdout:
-            self.skipTest("GNU join is not installed")
-        for case in range(CASES // 4 + 1):
-            files = self.random.choice([3, 4, 5])
-            paths = []
-            for number in range(files):
-                lines = sorted(b"%s %d%d\n" % (self.random.choice([b"a", b"b", b"c", b"dd"]), number, i) for i in range(self.random.choice([1, 3, 9])))
-                paths.append(self.write(f"in{number}", b"".join(lines)))
-            words = self.random.choice([[], ["-a1", "-e", "-", "-o", "auto"], ["-a1", "-a2", "-e", "-", "-o", "auto"]])
-            chain = paths[0].read_bytes()
-            for path in paths[1:]:
-                chain = subprocess.run(["join", *words, "-", path], input=chain, capture_output=True, check=True, env=dict(os.environ, LC_ALL="C")).stdout
-            kinds = {0: [], 5: ["--left"], 6: ["--full"]}[len(words)]
-            with self.subTest(case=case, seed=SEED, words=words):
-                got = self.run_join(*kinds, *words[-4:], *paths)
-                self.assertEqual(sorted(got.splitlines()), sorted(chain.splitlines()))
+        skip_without_gnu("join")
+        files = self.random.choice([3, 4, 5])
+        paths = []
+        for number in range(files):
+            lines = sorted(b"%s %d%d\n" % (self.random.choice([b"a", b"b", b"c", b"dd"]), number, i) for i in range(self.random.choice([1, 3, 9])))
+            paths.append(self.write(f"in{number}", b"".join(lines)))
+        words = self.random.choice([[], ["-a1", "-e", "-", "-o", "auto"], ["-a1", "-a2", "-e", "-", "-o", "auto"]])
+        chain = paths[0].read_bytes()
+        for path in paths[1:]:
+            chain = subprocess.run(["join", *words, "-", path], input=chain, capture_output=True, check=True, env=dict(os.environ, LC_ALL="C")).stdout
+        kinds = {0: [], 5: ["--left"], 6: ["--full"]}[len(words)]
+        with self.subTest(words=words):
+            got = self.run_join(*kinds, *words[-4:], *paths)
+            self.assertEqual(sorted(got.splitlines()), sorted(chain.splitlines()))
 
     def test_refusals(self):
         one, other = self.write("a", b"k,a\n1,2\n"), self.write("b", b"k,b\n1,3\n")

@@ -8,7 +8,7 @@ import os
 import sys
 
 import end_to_end
-from end_to_end import SEED, run
+from end_to_end import SEED, random_cases, run
 
 SANITIZED = "ASAN_OPTIONS" in os.environ
 SMALL_MEMORY = "1G" if SANITIZED else "40M"
@@ -133,80 +133,79 @@ class Jsonl(end_to_end.Case):
         ends = self.random.choice([["\n"], ["\r\n"], ["\n", "\r\n"]])
         return [bytes_of(self.line() + self.random.choice(ends)) for _ in range(count)]
 
+    @random_cases(CASES)
     def test_keys_are_members(self):
-        for case in range(CASES):
-            words, keys = self.random.choice(ORDERS)
-            lines = self.lines(self.random.choice([0, 1, 5, 200]))
-            data = b"".join(lines)
-            if lines and lines[-1] != b"\n" and self.random.random() < 0.3:
-                data = data[:-1]  # the last line gets its end
-            words = ["--jsonl", *(word for key in words for word in ("--key", key)), "-S", SMALL_MEMORY]
-            with self.subTest(case=case, words=words):
-                way = self.random.choice(["file", "pipe", "merge", "top", "unique", "stable", "partition", "group"])
-                wanted = in_order(lines, keys)
-                kinds = lambda line: [rank(value_at(line, path), how) for path, how in keys]
-                stable = in_order(lines, keys, stable=True)
-                firsts = [line for i, line in enumerate(stable) if i == 0 or kinds(line) != kinds(stable[i - 1])]
-                if way == "pipe":
-                    got = run("sort", *words, stdin=data).stdout
-                elif way == "merge":
-                    parts = [self.write(f"part{part}", run("sort", *words, stdin=b"".join(lines[part::2])).stdout) for part in range(2)]
-                    got = run(*self.random.choice([["merge"], ["sort", "-m"]]), *words, *parts).stdout
-                elif way == "top":
-                    count = self.random.randrange(len(lines) + 2)
-                    wanted = wanted[:count]
-                    got = run("sort", *words, "--top", count, self.write("in", data)).stdout
-                elif way == "unique":
-                    got = run("sort", *words, "-u", self.write("in", data)).stdout
-                    wanted = firsts
-                elif way == "stable":
-                    got = run("sort", *words, "-s", self.write("in", data)).stdout
-                    wanted = stable
-                elif way == "partition":
-                    run("partition", *words, "--by", "range", "--parts", 3, "-o", self.folder / "range-{}", self.write("in", data))
-                    parts = sorted(self.folder.glob("range-*"))
-                    got = b"".join(run("sort", *words, part).stdout for part in parts)
-                    for part in parts:
-                        part.unlink()
-                elif way == "group":
-                    got = run("group", *words, "--distinct", self.write("in", data)).stdout
-                    # One kind of line end: the first line's.
-                    self.assertEqual([line.rstrip(b"\r") for line in got.split(b"\n")[:-1]],
-                                     [line.removesuffix(b"\n").removesuffix(b"\r") for line in firsts])
-                    continue
-                else:
-                    got = run("sort", *words, self.write("in", data)).stdout
-                self.assertEqual(got, b"".join(wanted))
-                out = self.write("out", got)
-                run("sort", "-c", *words, *(["-s"] if way in ("stable", "unique") else []), out)
-                if way not in ("stable", "unique"):
-                    run("check", *words[:-2], out)
-                run("plan", *words, out)
+        words, keys = self.random.choice(ORDERS)
+        lines = self.lines(self.random.choice([0, 1, 5, 200]))
+        data = b"".join(lines)
+        if lines and lines[-1] != b"\n" and self.random.random() < 0.3:
+            data = data[:-1]  # the last line gets its end
+        words = ["--jsonl", *(word for key in words for word in ("--key", key)), "-S", SMALL_MEMORY]
+        with self.subTest(words=words):
+            way = self.random.choice(["file", "pipe", "merge", "top", "unique", "stable", "partition", "group"])
+            wanted = in_order(lines, keys)
+            kinds = lambda line: [rank(value_at(line, path), how) for path, how in keys]
+            stable = in_order(lines, keys, stable=True)
+            firsts = [line for i, line in enumerate(stable) if i == 0 or kinds(line) != kinds(stable[i - 1])]
+            if way == "pipe":
+                got = run("sort", *words, stdin=data).stdout
+            elif way == "merge":
+                parts = [self.write(f"part{part}", run("sort", *words, stdin=b"".join(lines[part::2])).stdout) for part in range(2)]
+                got = run(*self.random.choice([["merge"], ["sort", "-m"]]), *words, *parts).stdout
+            elif way == "top":
+                count = self.random.randrange(len(lines) + 2)
+                wanted = wanted[:count]
+                got = run("sort", *words, "--top", count, self.write("in", data)).stdout
+            elif way == "unique":
+                got = run("sort", *words, "-u", self.write("in", data)).stdout
+                wanted = firsts
+            elif way == "stable":
+                got = run("sort", *words, "-s", self.write("in", data)).stdout
+                wanted = stable
+            elif way == "partition":
+                run("partition", *words, "--by", "range", "--parts", 3, "-o", self.folder / "range-{}", self.write("in", data))
+                parts = sorted(self.folder.glob("range-*"))
+                got = b"".join(run("sort", *words, part).stdout for part in parts)
+                for part in parts:
+                    part.unlink()
+            elif way == "group":
+                got = run("group", *words, "--distinct", self.write("in", data)).stdout
+                # One kind of line end: the first line's.
+                self.assertEqual([line.rstrip(b"\r") for line in got.split(b"\n")[:-1]],
+                                 [line.removesuffix(b"\n").removesuffix(b"\r") for line in firsts])
+                return
+            else:
+                got = run("sort", *words, self.write("in", data)).stdout
+            self.assertEqual(got, b"".join(wanted))
+            out = self.write("out", got)
+            run("sort", "-c", *words, *(["-s"] if way in ("stable", "unique") else []), out)
+            if way not in ("stable", "unique"):
+                run("check", *words[:-2], out)
+            run("plan", *words, out)
 
+    @random_cases(CASES // 4 + 1)
     def test_groups_are_objects(self):
         rng = self.random
-        for case in range(CASES // 4 + 1):
-            rows = []
-            for _ in range(rng.choice([0, 3, 300])):
-                row = {"user": {"id": rng.choice([1, "1", None, True, "é\n", 2.5])}, "price": rng.choice([None, "", rng.randrange(-99, 99), str(rng.randrange(99)), 0.25])}
-                if rng.random() < 0.1:
-                    del row["user"]["id"]
-                rows.append(row)
-            data = "".join(json.dumps(row, ensure_ascii=rng.random() < 0.5) + "\n" for row in rows).encode()
-            got = run("group", "--jsonl", "--key", ".user.id", "--count", "--sum", "--min", "--max", "--value", ".price", "-S", SMALL_MEMORY, stdin=data)
-            groups = collections.defaultdict(list)
-            for row in rows:
-                groups[json.dumps(row["user"].get("id", "missing"))].append(row["price"])
-            with self.subTest(case=case):
-                found = [json.loads(line) for line in got.stdout.splitlines()]
-                self.assertEqual(len(found), len(groups))
-                for one in found:
-                    prices = groups[json.dumps(one.get("user.id", "missing"))]
-                    numbers = [float(price) for price in prices if price not in (None, "")]
-                    self.assertEqual(one["count"], len(prices))
-                    self.assertEqual(one["sum_price"], sum(numbers) if numbers else None)
-                    self.assertEqual(one["min_price"], min(numbers, default=None))
-                    self.assertEqual(one["max_price"], max(numbers, default=None))
+        rows = []
+        for _ in range(rng.choice([0, 3, 300])):
+            row = {"user": {"id": rng.choice([1, "1", None, True, "é\n", 2.5])}, "price": rng.choice([None, "", rng.randrange(-99, 99), str(rng.randrange(99)), 0.25])}
+            if rng.random() < 0.1:
+                del row["user"]["id"]
+            rows.append(row)
+        data = "".join(json.dumps(row, ensure_ascii=rng.random() < 0.5) + "\n" for row in rows).encode()
+        got = run("group", "--jsonl", "--key", ".user.id", "--count", "--sum", "--min", "--max", "--value", ".price", "-S", SMALL_MEMORY, stdin=data)
+        groups = collections.defaultdict(list)
+        for row in rows:
+            groups[json.dumps(row["user"].get("id", "missing"))].append(row["price"])
+        found = [json.loads(line) for line in got.stdout.splitlines()]
+        self.assertEqual(len(found), len(groups))
+        for one in found:
+            prices = groups[json.dumps(one.get("user.id", "missing"))]
+            numbers = [float(price) for price in prices if price not in (None, "")]
+            self.assertEqual(one["count"], len(prices))
+            self.assertEqual(one["sum_price"], sum(numbers) if numbers else None)
+            self.assertEqual(one["min_price"], min(numbers, default=None))
+            self.assertEqual(one["max_price"], max(numbers, default=None))
 
     def test_sums_are_exact(self):
         rows = b'{"k":1,"v":1e-2}\n{"k":1.0,"v":"12345678901234567890"}\n{"k":1e0,"v":1.5E+1}\n{"k":2,"v":[1]}\n'
@@ -215,27 +214,27 @@ class Jsonl(end_to_end.Case):
         self.assertEqual(got.stdout, b'{"k":1,"sum_v":12345678901234567905.01}\n')
         self.assertIn(b"in: line 4, member .v: '[1]' is no number", run(*words, ".v", "in", stdin=b"", code=2, cwd=self.write("in", rows).parent).stderr)
 
+    @random_cases(CASES // 4 + 1)
     def test_pairs_are_objects_of_both(self):
-        for case in range(CASES // 4 + 1):
-            words, path, how = self.random.choice([(["--key", ".id"], ("id",), ""), (["-1", "user.id:desc", "-2", ".user.id:desc"], ("user", "id"), "desc")])
-            sides = [self.lines(self.random.choice([0, 3, 60])) for _ in range(2)]
-            groups = [collections.defaultdict(list) for _ in sides]
-            for side, lines in zip(groups, sides):
-                for line in lines:
-                    side[rank(value_at(line, path), how)].append(line.strip(b" \t\r\n") or b"{}")
-            wanted = [b'{"left":%s,"right":%s}\n' % (left, right) for key, lines in groups[0].items() for left in lines for right in groups[1].get(key, [])]
-            alone = self.random.choice([[], ["-a", 1], ["-v", 2], ["-a", 1, "-a", 2]])
-            for number, name in ((1, b"left"), (2, b"right")):
-                if number in alone:
-                    wanted += [b'{"%s":%s}\n' % (name, line) for key, lines in groups[number - 1].items() if key not in groups[2 - number] for line in lines]
-            if "-v" in alone:
-                wanted = [line for line in wanted if line.startswith(b'{"right":')]
-            with self.subTest(case=case, words=words, alone=alone):
-                files = [self.write(name, b"".join(lines)) for name, lines in zip(("a", "b"), sides)]
-                got = run("join", "--jsonl", *words, *alone, *files, "-S", SMALL_MEMORY).stdout.splitlines(True)
-                self.assertEqual(sorted(got), sorted(wanted))
-                keys = [rank(value_at(line, (next(iter(read(line))), *path)), how) for line in got]
-                self.assertEqual(keys, sorted(keys, reverse=how == "desc"))
+        words, path, how = self.random.choice([(["--key", ".id"], ("id",), ""), (["-1", "user.id:desc", "-2", ".user.id:desc"], ("user", "id"), "desc")])
+        sides = [self.lines(self.random.choice([0, 3, 60])) for _ in range(2)]
+        groups = [collections.defaultdict(list) for _ in sides]
+        for side, lines in zip(groups, sides):
+            for line in lines:
+                side[rank(value_at(line, path), how)].append(line.strip(b" \t\r\n") or b"{}")
+        wanted = [b'{"left":%s,"right":%s}\n' % (left, right) for key, lines in groups[0].items() for left in lines for right in groups[1].get(key, [])]
+        alone = self.random.choice([[], ["-a", 1], ["-v", 2], ["-a", 1, "-a", 2]])
+        for number, name in ((1, b"left"), (2, b"right")):
+            if number in alone:
+                wanted += [b'{"%s":%s}\n' % (name, line) for key, lines in groups[number - 1].items() if key not in groups[2 - number] for line in lines]
+        if "-v" in alone:
+            wanted = [line for line in wanted if line.startswith(b'{"right":')]
+        with self.subTest(words=words, alone=alone):
+            files = [self.write(name, b"".join(lines)) for name, lines in zip(("a", "b"), sides)]
+            got = run("join", "--jsonl", *words, *alone, *files, "-S", SMALL_MEMORY).stdout.splitlines(True)
+            self.assertEqual(sorted(got), sorted(wanted))
+            keys = [rank(value_at(line, (next(iter(read(line))), *path)), how) for line in got]
+            self.assertEqual(keys, sorted(keys, reverse=how == "desc"))
 
     def test_more_lines_than_memory(self):
         rng = self.random
