@@ -9,7 +9,7 @@ build_packages=(g++ cmake ninja-build pkg-config ccache git python3 liburing-dev
   nlohmann-json3-dev zlib1g-dev libzstd-dev liblz4-dev liblzma-dev libbz2-dev libpcre2-dev)
 check_packages=(libbpf-dev libgtest-dev librapidcheck-dev clang-19 clang-format-19 clang-tidy-19 lld-19 llvm-19 libclang-rt-19-dev
   rapidjson-dev libsimdjson-dev libboost-dev python3-clang-19 locales zstd lz4 fio strace doxygen codespell rpm debootstrap)
-bench_packages=(libbpf-dev clang-19 libtbb-dev libhwy-dev libips4o-dev libboost-dev libstxxl-dev python3-pip python3-venv python3-dev fio)
+bench_packages=(libbpf-dev clang-19 libtbb-dev libhwy-dev libips4o-dev libboost-dev libstxxl-dev python3-pip python3-venv python3-dev fio jq)
 
 packages=("${build_packages[@]}")
 case "${1:-run}" in

@@ -1,33 +1,32 @@
 #pragma once
 
-// Other sorts of text, for the bench text: uutils' sort (a crate, built by cargo in the build
-// folder on first use), and for rows of CSV DuckDB and polars (external/csv_rows.py, in the virtual
-// environment that tools/setup.sh bench makes).
+// Other programs for text and tables, for the benches text and csv: uutils' sort and xan (crates,
+// built by cargo in the build folder on first use), and DuckDB and polars (external/tables.py, in
+// the virtual environment that tools/setup.sh bench makes).
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "bench/harness/text_race.h"
+
 namespace penstock::bench {
 
-struct TextRival {
-  std::string name;
-  std::vector<std::string> words = {};  // the program and its first arguments
-  std::string problem = {};             // the reason why it cannot run
-};
+// Programs without their arguments. `builds`: build it if necessary, which takes minutes. uutils'
+// sort has the options of GNU sort.
+Contender uutils_sort(bool builds);
+Contender xan(bool builds);
 
-// Has the options of GNU sort. `builds`: build it if necessary, which takes minutes.
-TextRival uutils_sort(bool builds);
-
-struct CsvJob {
+struct TableJob {
+  std::string word;  // a job of external/tables.py
   std::string input;
+  std::string other_input;
   std::string output;
   std::string folder;  // for temporaries
   uint64_t memory_bytes = 0;
   unsigned threads = 0;
 };
-// Sorts by the second column as a number, then by the first, third and fourth: the same as
-// comparing whole rows when numbers are equal.
-std::vector<TextRival> csv_rivals(const CsvJob& job);
+// DuckDB and polars, with the memory as their limit and without one.
+std::vector<Contender> table_rivals(const TableJob& job);
 
 }  // namespace penstock::bench
