@@ -333,6 +333,12 @@ def main():
     for name, count in ran.items():
         print(f"{count:8} {name}" + (f", skipped: {skipped[name]}" if name in skipped else ""))
     print(f"{ran.total():8} cases in {seconds:.1f} s, {ran.total() / seconds:.0f} a second")
+    bodies = {}
+    for name, count in ran.items():
+        problem = f"case {failed[name][1]} of seed {OPTIONS.seed} differs" if name in failed else ""
+        bodies[f"{name}, {count} cases"] = end_to_end.element("failure", problem) if problem else \
+            end_to_end.element("skipped", skipped[name]) if name in skipped else ""
+    end_to_end.write_report("differential", bodies)
     for name, (_, number) in failed.items():
         print(f"\n{name}: case {number} of seed {OPTIONS.seed} differs")
         if name != "sort-gnu":

@@ -121,8 +121,21 @@ def random_cases(count):
     return repeated
 
 
+def element(tag, message):
+    """An element of a JUnit file: a failure, or a test that was skipped."""
+    return f"<{tag} message={xml.sax.saxutils.quoteattr(message)}/>"
+
+
+def write_report(name, bodies):
+    """Writes the cases of a test, with an element or nothing for each, if ctest's run asks for them."""
+    kind, _, folder = os.environ.get("GTEST_OUTPUT", "").partition(":")
+    if kind == "xml" and folder:
+        cases = (f'<testcase classname="cli" name="{case.removeprefix("__main__.")}">{body}</testcase>' for case, body in bodies.items())
+        (pathlib.Path(folder) / f"{name}.xml").write_text(f"<testsuite>{''.join(cases)}</testsuite>")
+
+
 class JUnitResult(unittest.TextTestResult):
-    """Keeps the result of each test, and writes them in GoogleTest's form."""
+    """Keeps the result of each test for write_report()."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -133,7 +146,7 @@ class JUnitResult(unittest.TextTestResult):
         self.bodies[test.id()] = ""
 
     def keep(self, test, tag, message):
-        self.bodies[test.id()] = f"<{tag} message={xml.sax.saxutils.quoteattr(message)}/>"
+        self.bodies[test.id()] = element(tag, message)
 
     def addError(self, test, problem):
         super().addError(test, problem)
@@ -154,10 +167,6 @@ class JUnitResult(unittest.TextTestResult):
         if "failure" not in self.bodies[test.id()]:
             self.keep(test, "skipped", reason)
 
-    def write(self, path):
-        cases = (f'<testcase classname="cli" name="{name.removeprefix("__main__.")}">{body}</testcase>'
-                 for name, body in self.bodies.items())
-        pathlib.Path(path).write_text(f"<testsuite>{''.join(cases)}</testsuite>")
 
 
 def wait_until_it_catches(child, number, seconds_max=60):
@@ -189,7 +198,5 @@ def main(name):
     module = sys.modules["__main__"]
     suite = loader.loadTestsFromNames(sys.argv[2:], module) if sys.argv[2:] else loader.loadTestsFromModule(module)
     result = unittest.TextTestRunner(verbosity=2, resultclass=JUnitResult).run(suite)
-    kind, _, folder = os.environ.get("GTEST_OUTPUT", "").partition(":")
-    if kind == "xml" and folder:
-        result.write(pathlib.Path(folder) / f"{name}.xml")
+    write_report(name, result.bodies)
     sys.exit(0 if result.wasSuccessful() else 1)
