@@ -8,6 +8,7 @@ import csv
 import datetime
 import decimal
 import functools
+import gzip
 import io
 import ipaddress
 import json
@@ -231,12 +232,109 @@ class Values(end_to_end.Case):
         data = b"t,ip\n2024-01-01,1.2.3.4\nsoon,::1\n,\n1/2/2024,1.2.3\n"
         path = self.write("in.csv", data)
         says = lambda *words: run("sort", *words, path).stderr.decode()
-        self.assertIn("row 3, column t: 'soon' is no time and comes first; 2 of the first 4 rows have such a value", says("--key", "t:time"))
+        self.assertIn("row 3, column t: 'soon' is no time and comes first; 2 rows have such a value", says("--key", "t:time"))
         self.assertIn("row 5, column ip: '1.2.3' is no address and comes last", says("--key", "ip:ip:desc"))
         self.assertEqual(says("-q", "--key", "t:time"), "")
         self.assertEqual(says("--key", "t:natural"), "")
         lines = run("sort", "-k1,1:ip", stdin=b"1.2.3.4 a\nhost b\n")
         self.assertIn(b"line 2, field 1: 'host' is no address and comes first", lines.stderr)
+
+    # Texts, and whether :n reads them; written as values of JSON.
+    NUMBERS = [("12", True), ("-3.50", True), ("", True), (" 7 ", True), (".5", True), ("1.", True), ("0", True),
+               ("n/a", False), ("$30", False), ("5x", False), ("-", False), (".", False), ("1 2", False)]
+    TIMES = [("2024-01-02", True), ("", True), (" ", True), ("12", True), ("soon", False), ("1/2/2024", False)]
+
+    def odd_table(self, form, rows, share):
+        """The bytes of a table in order, and the numbers of the rows whose value is odd; the second member is the order's word."""
+        word = self.pick("n", "n", "time")
+        values = self.NUMBERS if word == "n" else self.TIMES
+        good, odd = [text for text, reads in values if reads], [text for text, reads in values if not reads]
+        return word, [self.random.choice(odd if self.random.random() < share else good) for _ in range(rows)], set(odd)
+
+    def table_bytes(self, form, texts):
+        if form == "jsonl":
+            return "".join(json.dumps({"k": number, "v": text}) + "\n" for number, text in enumerate(texts)).encode()
+        return ("k,v\n" + "".join(f'{number},"{text}"\n' if self.random.random() < 0.3 else f"{number},{text}\n"
+                                  for number, text in enumerate(texts))).encode()
+
+    def check_odd(self, done, names, tables, form, odd, hint=""):
+        """Checks the notice at the end of a run over files of these names and texts."""
+        counts = [(name, number + (1 if form == "jsonl" else 2)) for name, texts in zip(names, tables) for number, text in enumerate(texts) if text in odd]
+        said = [line for line in done.stderr.decode().splitlines() if "such a value" in line]
+        if not counts:
+            return self.assertEqual(said, [], hint)
+        self.assertEqual(len(said), 1, (hint, done.stderr))
+        name, row = counts[0]
+        noun, place = ("line", "member .v") if form == "jsonl" else ("row", "column v")
+        text = dict(zip(names, tables))[name][row - (1 if form == "jsonl" else 2)]
+        self.assertIn(f": {name}: {noun} {row}, {place}: '{text}' is ", said[0], hint)
+        self.assertIn(f"; {len(counts):,} {noun}{'' if len(counts) == 1 else 's'} ha{'s' if len(counts) == 1 else 've'} such a value (try: ", said[0], hint)
+
+    def test_odd_values_are_counted_over_all_inputs(self):
+        for case in range(max(CASES // 4, 4)):
+            form = self.pick("csv", "jsonl")
+            share = self.pick(0, 0.01, 0.3, 1)
+            word, first, odd = self.odd_table(form, self.pick(0, 1, 30, 3000), share)
+            values = self.NUMBERS if word == "n" else self.TIMES
+            second = [self.random.choice(values)[0] for _ in range(self.pick(0, 5, 500))]
+            name = lambda column: f".{column}" if form == "jsonl" else column
+            common = ["--jsonl"] if form == "jsonl" else ["--csv", "--header"]
+            common += ["--parallel", str(self.pick(1, 2, 3))]
+            gz = self.pick("", ".gz")
+            names = ["a." + form + gz, "b." + form + gz]
+            for file, texts in zip(names, (first, second)):
+                data = self.table_bytes(form, texts)
+                self.write(file, gzip.compress(data) if gz else data)
+            key = f"{name('v')}:{word}"
+            with self.subTest(case=case, form=form, word=word, names=names):
+                for words in ([], ["-u"], ["--top", "3"], ["-s", "--desc"], ["--keep", "last"]):
+                    done = run("sort", *common, "--key", key, *words, *names, "-o", "out", cwd=self.folder)
+                    self.check_odd(done, names, (first, second), form, odd, words)
+                done = run("group", *common, "--key", key, "--count", *self.pick([], ["--sorted"], ["--in-order"]), *names, "-o", "out", cwd=self.folder)
+                self.check_odd(done, names, (first, second), form, odd, "group")
+                # The input of merge is sorted; so is that of a sort which reads a pipe.
+                sorted_names = []
+                for file in names:
+                    sorted_names.append("sorted-" + file.removesuffix(".gz"))
+                    run("sort", "-q", *common, "--key", key, file, "-o", sorted_names[-1], cwd=self.folder)
+                tables = [self.texts_of(form, self.folder / file) for file in sorted_names]
+                merging = [word for word in common if word != "--parallel" and not word.isdigit()]
+                done = run("merge", *merging, "--key", key, *sorted_names, "-o", "out", cwd=self.folder)
+                self.check_odd(done, sorted_names, tables, form, odd, "merge")
+                done = run("sort", *common, "--key", key, *sorted_names, "-o", "out", cwd=self.folder)
+                self.check_odd(done, sorted_names, tables, form, odd, "sorted")
+                data = self.table_bytes(form, first)
+                done = run("sort", *common, "--key", key, "-o", "out", stdin=data, cwd=self.folder)
+                self.check_odd(done, ["standard input"], [first], form, odd, "pipe")
+                for files, texts in ((names, (first, second)), (sorted_names, tables), ([names[0], sorted_names[1]], (first, tables[1]))):
+                    done = run("join", *merging, "--key", key, "--full", *files, "-o", "out", cwd=self.folder)
+                    self.check_odd(done, files, texts, form, odd, "join")
+                self.assertNotIn(b"such a value", run("sort", "-q", *common, "--key", key, *names, "-o", "out", cwd=self.folder).stderr)
+
+    def texts_of(self, form, path):
+        if form == "jsonl":
+            return [json.loads(line)["v"] for line in path.read_text().splitlines()]
+        with path.open(newline="") as file:
+            return [row["v"] for row in csv.DictReader(file)]
+
+    def test_odd_values_of_many_files_and_more_than_memory(self):
+        rng = self.random
+        rows = 20000 if SANITIZED else 400000
+        texts = [rng.choice(("n/a", "x")) if rng.random() < 0.001 else str(rng.randrange(10**6)) for _ in range(rows)]
+        self.write("big.csv", ("v,pad\n" + "".join(f"{text},{'x' * 90}\n" for text in texts)).encode())
+        for words in ([], ["--top", str(rows // 2)]):
+            done = run("sort", "--csv", "--header", "--key", "v:n", "-S", "1G" if SANITIZED else "32M", *words, "big.csv", "-o", "out.csv", cwd=self.folder)
+            self.check_odd(done, ["big.csv"], [texts], "csv", {"n/a", "x"}, words)
+            said = done.stderr.decode().splitlines()
+            early = any(text in ("n/a", "x") for text in texts[:1000])
+            self.assertEqual(len([line for line in said if "is no number" in line]), 2 if early else len(said), said)
+        names = [f"{number}.csv" for number in range(300)]
+        tables = [sorted(("n/a", "5", "7")[:rng.randrange(4)]) for _ in names]
+        tables = [[text for text in ("n/a", "5", "7") if text in table] for table in tables]
+        for name, table in zip(names, tables):
+            self.write(name, ("v\n" + "".join(text + "\n" for text in table)).encode())
+        done = run("merge", "--csv", "--header", "--key", "v:n", "-S", "1G" if SANITIZED else "32M", *names, "-o", "out.csv", cwd=self.folder)
+        self.check_odd(done, names, tables, "csv", {"n/a"}, "merge")
 
     def number(self, group, point):
         """A number as people write it, and its value; None for text that is none."""

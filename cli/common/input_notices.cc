@@ -61,6 +61,12 @@ std::vector<std::string> input_notices(const FilesOptions& files, Beginnings& be
   // The notice about a number mentions a header, too.
   if (wanted.header && notices[1].empty())
     notices.push_back(header_notice(files, beginnings, wanted.keys));
+  const auto is_short = [&](const std::string& input) {
+    return beginnings.of(input, files.source).is_all;
+  };
+  if (wanted.counts_odd_values && files.inputs.size() <= seen_inputs_max &&
+      std::ranges::all_of(files.inputs, is_short))
+    notices[1].clear();
   if (wanted.groups) notices.push_back(open_key_notice(files, beginnings));
   if (::isatty(STDERR_FILENO) != 0) {
     notices.push_back(table_notice(files, beginnings));

@@ -18,6 +18,9 @@ struct InputNotices {
   bool groups = false;  // keys of lines that go on to the line's end, if the run groups
   bool header = true;   // a header that counts as data, and does not stay in front
   bool keys = true;     // the command has --key
+  // The run counts values that keys cannot read, and gives a notice at its end. Only a long run has
+  // one at its beginning, too, so that it can be stopped early.
+  bool counts_odd_values = false;
 };
 // Returns the notices, without empty ones: bytes that are no text, a table that was recognized and
 // the usual length of records (on a terminal), standard input that is a terminal, values that are no numbers in numeric columns,
@@ -29,9 +32,7 @@ std::vector<std::string> input_notices(const FilesOptions& files, Beginnings& be
 // Prints them on stderr, for commands without a progress line.
 void print_notices(std::string_view command, const std::vector<std::string>& notices);
 
-// The first input whose beginning has a value such as "$30" or "n/a" in a column of CSV of a key
-// with n, g or h: the first one, how many there are, and what place in the order it gets. (Empty
-// values are usual, and cause no notice.)
+// The first value such as "$30" or "n/a" that its key cannot read, at the beginning of an input.
 std::string number_notice(const FilesOptions& files, Beginnings& beginnings);
 
 // An input whose first line has no such field, because blanks separate fields, but has it with a

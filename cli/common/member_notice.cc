@@ -16,23 +16,13 @@
 namespace penstock::cli {
 namespace {
 
-// Returns a path as --key takes it.
-std::string shown_path(const items::JsonPath& path) {
-  std::string text;
-  for (const std::string& name : path) {
-    const auto plain = items::json_path_of(name, "");
-    text += "." + (plain && *plain == items::JsonPath{name} ? name : items::json_string(name));
-  }
-  return text;
-}
-
 // Adds the paths of the values in an object that can be keys.
 void add_paths(const nlohmann::json& object, items::JsonPath& path, std::vector<std::string>& to) {
   constexpr size_t depth_max = 8;
   if (!object.is_object() || path.size() == depth_max) return;
   for (const auto& [name, value] : object.items()) {
     path.push_back(name);
-    if (value.is_primitive()) to.push_back(shown_path(path));
+    if (value.is_primitive()) to.push_back(items::shown_path(path));
     add_paths(value, path, to);
     path.pop_back();
   }
@@ -98,7 +88,7 @@ std::string member_notice(const FilesOptions& files, Beginnings& beginnings,
     if (looked.lines == 0) continue;
     if (looked.missing.empty()) return {};
     if (notice.empty() || looked.missing.size() < missing.size()) {
-      const std::string name = shown_path(looked.missing.front());
+      const std::string name = items::shown_path(looked.missing.front());
       const std::string input_name = io::shown_input(input);
       const std::string lack = beginning.is_all ? fmt::format("no line of {} has", input_name)
                                : looked.lines == 1

@@ -296,7 +296,8 @@ std::vector<std::string> notices_of(const RunWords& words, const FilesOptions& o
                             {.orders = words.orders,
                              .groups = words.groups,
                              .header = words.looks_for_header && !words.format.text.no_header,
-                             .keys = words.takes_keys});
+                             .keys = words.takes_keys,
+                             .counts_odd_values = words.counts_odd_values});
     for (const NamedColumns& named : words.named_columns) {
       const auto inputs = named.input ? std::vector{options.inputs[*named.input]} : options.inputs;
       std::string notice =

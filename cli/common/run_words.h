@@ -36,12 +36,13 @@ struct RunWords {
   bool takes_any_memory = false;  // raises a too small -S to the least that works
   std::string device;
   std::string compressed;
-  bool can_compress = true;       // the command has -Z
-  bool orders = false;            // the output is in the order of the keys
-  bool takes_keys = true;         // the command has --key
-  bool groups = false;            // items with equal keys belong together
-  bool looks_for_header = true;   // a header that counts as data causes a notice
-  bool recognizes_tables = true;  // a column that is named suffices (table_guess.h)
+  bool can_compress = true;        // the command has -Z
+  bool orders = false;             // the output is in the order of the keys
+  bool takes_keys = true;          // the command has --key
+  bool groups = false;             // items with equal keys belong together
+  bool looks_for_header = true;    // a header that counts as data causes a notice
+  bool counts_odd_values = false;  // the run counts values that keys cannot read
+  bool recognizes_tables = true;   // a column that is named suffices (table_guess.h)
   OutputRules output_rules;
   SourceOptions source;
   std::string columns = "equal";  // --columns

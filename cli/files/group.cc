@@ -162,6 +162,7 @@ int run_group(GroupArguments& arguments, const Parser& parser) {
     if (!one.is_of_value) arguments.named_columns.push_back({one.option, {one.column}});
     arguments.group.results.push_back(one.word);
   }
+  arguments.counts_odd_values = true;
   arguments.groups = aggregates.count || aggregates.distinct || !words->empty();
   return run_files("group", arguments, [&](const FilesOptions& files) -> Result<FilesDone> {
     GroupFilesOptions options = arguments.group;

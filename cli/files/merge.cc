@@ -13,7 +13,7 @@ namespace {
 struct MergeArguments : RunWords {
   MergeFilesOptions merge;
   std::string keep;
-  MergeArguments() { orders = true; }
+  MergeArguments() { orders = counts_odd_values = true; }
 };
 
 int run_merge(const MergeArguments& arguments) {

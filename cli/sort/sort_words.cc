@@ -24,7 +24,7 @@ const char* const note_on_sizes =
     "Without a suffix, -S counts KiB, as in GNU sort; all other sizes count bytes.";
 
 SortWords::SortWords() : sort{.threads = std::clamp(os::cores_usable(), 1u, default_threads_max)} {
-  orders = true;
+  orders = counts_odd_values = true;
 }
 
 void add_sort_words(Parser& parser, SortWords& words) {

@@ -105,12 +105,17 @@ std::string_view ItemOrder::make_key(std::string_view item, std::string& room) c
   return room;
 }
 
-void ItemOrder::append_key(std::string_view item, std::string& to) const {
-  if (format_.keys == nullptr) {
-    to.append(key_of(format_, item));
-  } else {
-    format_.keys->append(without_line_end(format_, item), to);
-  }
+bool ItemOrder::append_key(std::string_view item, std::string& to) const {
+  if (format_.keys != nullptr) return format_.keys->append(without_line_end(format_, item), to);
+  to.append(key_of(format_, item));
+  return true;
+}
+
+uint64_t ItemOrder::prefix(std::string_view item, bool& is_read) const {
+  is_read = true;
+  if (format_.keys == nullptr) return prefix(item);
+  static constinit thread_local ThreadObject<std::string> room_of_thread;
+  return prefix_of_bytes(key(item, room_of_thread.get(), is_read));
 }
 
 std::string_view ItemOrder::made_key(std::string_view item) const {

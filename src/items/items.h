@@ -143,6 +143,8 @@ class ItemOrder {
     if (format_.numeric()) return number(item);
     return prefix_of_bytes(format_.keys == nullptr ? key_of(format_, item) : made_key(item));
   }
+  // Returns the prefix, and whether the item may have an odd value.
+  uint64_t prefix(std::string_view item, bool& is_read) const;
   // Returns the prefix of a key, or of the part of a key behind a common prefix.
   uint64_t prefix_of_bytes(std::string_view bytes) const {
     const uint64_t prefix = prefix_of(bytes);
@@ -174,8 +176,16 @@ class ItemOrder {
     if (key.prefix != prefix) return key.prefix < prefix ? -1 : 1;
     return format_.numeric() ? 0 : compare_keys(key.bytes, this->key(item, room));
   }
-  // Appends the item's key.
-  void append_key(std::string_view item, std::string& to) const;
+  // Appends the item's key. Returns false if it may have an odd value (KeyOrder::append()).
+  bool append_key(std::string_view item, std::string& to) const;
+  // Returns the item's key, and whether it may have an odd value.
+  std::string_view key(std::string_view item, std::string& room, bool& is_read) const {
+    is_read = true;
+    if (format_.keys == nullptr) return key_of(format_, item);
+    room.clear();
+    is_read = append_key(item, room);
+    return room;
+  }
   // Returns a name of the order and its items, which is the same in all versions: a resumed sort
   // compares it.
   std::string name() const;

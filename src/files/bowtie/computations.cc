@@ -276,9 +276,9 @@ ToOutput by_key_bits(const items::Format& format, unsigned skip_bits, unsigned b
   };
 }
 
-ToOutput by_range(items::Cuts cuts) {
-  return [cuts = std::move(cuts), position = uint64_t{0}, room = std::string()](
-             const Items& items, uint32_t* to) mutable {
+ToOutput by_range(items::Cuts cuts, std::function<void(size_t number, std::string_view item)> odd) {
+  return [cuts = std::move(cuts), odd = std::move(odd), position = uint64_t{0},
+          room = std::string()](const Items& items, uint32_t* to) mutable {
     const items::Format& format = cuts.order().format();
     if (format.numeric()) {
       cuts.parts_of(items.data(), items.size(), position, to);
@@ -287,7 +287,9 @@ ToOutput by_range(items::Cuts cuts) {
     }
     for (size_t i = 0; i < items.size(); ++i) {
       const std::string_view item = items[i];
-      to[i] = cuts.part_of(cuts.order().key(item, room), position);
+      bool is_read = true;
+      to[i] = cuts.part_of(cuts.order().key(item, room, is_read), position);
+      if (!is_read && odd) odd(i, item);
       position += format.framing().counts_positions
                       ? 1
                       : item.size() + (items::lacks_line_end(format, item) ? 1 : 0);

@@ -98,6 +98,7 @@ class ItemReader {
   bool done() const { return done_; }
   Status status() const;
   std::string_view item() const { return item_; }
+  uint64_t lines() const { return lines_; }  // up to the present one, without the header
   // Bytes of the window from the item's beginning on.
   size_t readable_bytes() const { return item_.size() + static_cast<size_t>(end_ - at_); }
 
@@ -158,6 +159,9 @@ struct MergeOptions {
   bool unique = false;                // keeps only the first of items with equal keys
   uint64_t items_max = ~uint64_t{0};  // ends after this many items of the output
   uint64_t* items = nullptr;          // receives the output's item count (of each pass)
+  // Receives each item, the `number`th of its input, that may have an odd value
+  // (items::KeyOrder::append()).
+  std::function<void(uint32_t input, uint64_t number, std::string_view item)> odd = {};
 };
 Computation merge(const items::Format& format, const MergeOptions& options = {});
 // Memory of a merge beside the blocks of its streams.
@@ -175,7 +179,9 @@ Computation distribute(const items::Format& format, ToOutput to_output);
 // bits <= 31.
 ToOutput by_key_bits(const items::Format& format, unsigned skip_bits, unsigned bits);
 // Distributes by ranges of keys; the cuts make as many outputs as there are parts. Positions count
-// from the first item: bytes with line ends, or rows for CSV.
-ToOutput by_range(items::Cuts cuts);
+// from the first item: bytes with line ends, or rows for CSV. `odd`: receives items that may have an
+// odd value (items::KeyOrder::append()).
+ToOutput by_range(items::Cuts cuts,
+                  std::function<void(size_t number, std::string_view item)> odd = {});
 
 }  // namespace penstock::bowtie

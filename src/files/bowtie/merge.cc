@@ -33,7 +33,7 @@ struct LastKey {
 
 Status merge_items(Streams& streams, const items::Format& format, const MergeOptions& options) {
   OutputStream& output = streams.output(0);
-  MergeTree tree(streams, format, options.descending);
+  MergeTree tree(streams, format, options.descending, options.odd);
   if (auto status = tree.start(); !status) return status;
   LastKey last;
   uint64_t items = 0;

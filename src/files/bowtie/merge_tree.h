@@ -23,8 +23,12 @@ namespace penstock::bowtie {
 // nodes. Keys that have to be computed from an item are computed once for each, and kept.
 class MergeTree {
  public:
-  MergeTree(Streams& streams, const items::Format& format, bool descending)
-      : order_(format, descending), makes_keys_(format.keys != nullptr), losers_(streams.inputs()) {
+  using Odd = decltype(MergeOptions::odd);
+  MergeTree(Streams& streams, const items::Format& format, bool descending, Odd odd = {})
+      : order_(format, descending),
+        makes_keys_(format.keys != nullptr),
+        odd_(std::move(odd)),
+        losers_(streams.inputs()) {
     for (uint32_t i = 0; i < streams.inputs(); ++i)
       leaves_.push_back({ItemReader(streams.input(i), format, streams.window_bytes_max())});
   }
@@ -73,7 +77,10 @@ class MergeTree {
       leaf.prefix = ~uint64_t{0};
     } else if (makes_keys_) {
       leaf.key.clear();
-      order_.append_key(leaf.reader.item(), leaf.key);
+      const bool is_read = order_.append_key(leaf.reader.item(), leaf.key);
+      if (!is_read && odd_)
+        odd_(static_cast<uint32_t>(&leaf - leaves_.data()), leaf.reader.lines(),
+             leaf.reader.item());
       leaf.prefix = order_.prefix_of_bytes(leaf.key);
     } else {
       leaf.prefix = order_.prefix(leaf.reader.item());
@@ -155,6 +162,7 @@ class MergeTree {
 
   items::ItemOrder order_;
   const bool makes_keys_;
+  const Odd odd_;
   std::vector<Leaf> leaves_;
   std::vector<Player> losers_;
   uint32_t winner_ = 0;

@@ -162,6 +162,9 @@ struct PlanRunOptions {
   // Makes a file for the data between two passes. It is deleted when it is closed, as soon as the
   // merge that reads it has ended.
   std::function<Result<std::unique_ptr<io::File>>()> temporary;
+  // Called before each merge with the number of its first input among those of the plan; nullopt if
+  // its inputs are temporaries.
+  std::function<void(std::optional<uint64_t> first)> begins = {};
 };
 
 struct PlanRunResult {

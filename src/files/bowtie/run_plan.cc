@@ -71,6 +71,8 @@ class PlanRun {
       const uint64_t from = before(data_.size(), pass.files_out, b);
       const uint64_t to = before(data_.size(), pass.files_out, b + 1);
       const std::span<Data> ours(data_.data() + from, to - from);
+      const bool is_first = &pass == &plan_.passes.front();
+      if (options_.begins) options_.begins(is_first ? std::optional(from) : std::nullopt);
       if (auto status = run_merge(pass, ours, made); !status) return status;
       for (Data& used : ours) used.temporary.reset();
     }

@@ -43,7 +43,7 @@ bool Cursor::next() {
   ++items_;
   line_ = lines_ + 1;
   lines_ += lines_of_item(order_.format(), item_);
-  prefix_ = order_.prefix(item_);
+  prefix_ = order_.prefix(item_, is_read_);
   return true;
 }
 

@@ -401,7 +401,8 @@ Status FileRun::plan(const bowtie::Plan& plan, const std::vector<bowtie::Input>&
   for (const bowtie::Pass& pass : plan.passes)
     streams = std::max(streams, pass.fan_in + pass.fan_out);
   const bowtie::PlanRunOptions run{.run = run_options(options, streams),
-                                   .temporary = [this] { return temporary(); }};
+                                   .temporary = [this] { return temporary(); },
+                                   .begins = options.merge_begins};
   const auto result = bowtie::run_plan(plan, inputs, output, merge, run);
   // Input numbers in its errors belong to one merge of many, so they name no file.
   if (!result) return std::unexpected(named(result.error(), {}));

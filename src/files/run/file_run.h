@@ -3,6 +3,7 @@
 // The base of merge, partition, group and join: options, memory, passes of the executor
 // (files/bowtie/run.h), temporaries, messages, figures.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -90,6 +91,7 @@ class FileRun {
     bool inputs_in_turn = false;
     const char* phase = "";
     uint64_t total_bytes = 0;  // traffic of this pass and the later ones, for progress; 0: unknown
+    std::function<void(std::optional<uint64_t>)> merge_begins = {};  // PlanRunOptions::begins
   };
   // Runs one pass. Errors name files instead of numbers.
   Status pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie::Output> outputs,

@@ -26,6 +26,7 @@ struct Piece {
   std::vector<stream::Extent> extents = {};
   size_t extent_bytes = 0;  // size of all extents but the last, and the block size to read with
   bool in_order = false;
+  bool is_given = false;  // a part of the user's input, which was not read before
   // If the piece is an in-order input without a reader: whether it begins with a head; the head of
   // the first input and its file, once these are known.
   bool has_header = false;

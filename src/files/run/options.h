@@ -15,6 +15,7 @@
 
 namespace penstock::files {
 
+class OddValues;
 using Progress = FilesProgress;
 using penstock::RunStats;
 using penstock::Staircase;
@@ -22,7 +23,8 @@ using penstock::Staircase;
 // The options of a run. If there is a sink, `output` is "-".
 struct FilesOptions : penstock::FilesOptions {
   items::Format format;
-  bool descending = false;  // the items' order is the reverse of the format's
+  bool descending = false;                     // the items' order is the reverse of the format's
+  std::shared_ptr<OddValues> odd_values = {};  // nullptr: not counted
   items::ItemOrder order() const { return items::ItemOrder(format, descending); }
 };
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "files/run/odd_values.h"
 #include "files/run/space.h"
 #include "files/sort/external_sort.h"
 #include "files/sort/ways/way.h"
@@ -24,6 +25,11 @@ SortWay way_of_rest(const SortDecision& decision) {
 }
 
 Result<Outcome> sort_by(SortWay way, SortTask& task, const Target& target) {
+  // A way that gives up leaves its input to another one.
+  files::OddValues* const odd_values = task.options().odd_values.get();
+  for (const files::Piece& piece : task.input.pieces) {
+    if (piece.is_given && odd_values != nullptr) odd_values->forget(piece.file->path());
+  }
   switch (way) {
     case SortWay::nothing:
       return Outcome{};

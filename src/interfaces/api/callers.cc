@@ -36,6 +36,12 @@ Status finish_bad_rows(files::BadRows& rows, const FilesOptions& options) {
   return {};
 }
 
+void note_odd_values(files::OddValues& values, const FilesOptions& options) {
+  const std::string notice = values.notice(options.inputs);
+  const NoRunScope callers;
+  if (!notice.empty()) options.notice(notice);
+}
+
 namespace {
 
 constexpr std::chrono::milliseconds poll_every{20};

@@ -57,6 +57,17 @@ Result<files::FilesOptions> files_options(const FilesOptions& given, const api::
   return made;
 }
 
+// Runs work(options) and gives a notice about key values that the order cannot read. Without
+// FilesOptions::notice they are not counted.
+template <class Options, class Work>
+auto counting_odd_values(Options& options, Work work) -> decltype(work()) {
+  files::FilesOptions& all = options;
+  if (all.notice) all.odd_values = std::make_shared<files::OddValues>();
+  auto done = work();
+  if (done && all.odd_values != nullptr) api::note_odd_values(*all.odd_values, all);
+  return done;
+}
+
 // Options of operations that open all inputs at once.
 Result<files::FilesOptions> options_at_once(const FilesOptions& given,
                                             const api::ItemRules& rules) {
@@ -179,10 +190,12 @@ Result<SortStats> sort_files(const FilesOptions& given, const SortFilesOptions& 
             [&](const FilesOptions& each) -> Result<SortStats> {
               auto sort = api::sort_options(each, options);
               if (!sort) return std::unexpected(sort.error());
-              return keeping(options.keep, options.top, *sort,
-                             [](const external::SortOptions& keeps) {
-                               return placed(external::sort_files(keeps), keeps);
-                             });
+              return counting_odd_values(*sort, [&] {
+                return keeping(options.keep, options.top, *sort,
+                               [](const external::SortOptions& keeps) {
+                                 return placed(external::sort_files(keeps), keeps);
+                               });
+              });
             },
             filters);
       });
@@ -237,10 +250,12 @@ Result<MergeFilesStats> merge_files(const FilesOptions& given, const MergeFilesO
               auto made =
                   options_at_once(each, {.stable = options.stable || filters, .unique = unique});
               if (!made) return std::unexpected(made.error());
-              return keeping(options.keep, {}, files::MergeFilesOptions{std::move(*made), unique},
-                             [](const files::MergeFilesOptions& merge) {
-                               return placed(files::merge_files(merge), merge);
-                             });
+              files::MergeFilesOptions all{std::move(*made), unique};
+              return counting_odd_values(all, [&] {
+                return keeping(options.keep, {}, all, [](const files::MergeFilesOptions& merge) {
+                  return placed(files::merge_files(merge), merge);
+                });
+              });
             },
             filters);
       });
@@ -370,7 +385,8 @@ Result<GroupFilesStats> group_files(const FilesOptions& given, const GroupFilesO
             return misuse("find the highest counts", "--top", "--top without --sorted");
           }
           group.lines.positions = group.in_order;
-          return placed(files::group_files(group), group.files);
+          return counting_odd_values(
+              group.files, [&] { return placed(files::group_files(group), group.files); });
         });
       });
 }
@@ -439,7 +455,8 @@ Result<JoinLinesStats> join_lines(const FilesOptions& given, const JoinLinesOpti
               return sorted_copy(files::with_input(join.files, side), format);
             };
           }
-          return placed(files::join_lines(join), join.files);
+          return counting_odd_values(join.files,
+                                     [&] { return placed(files::join_lines(join), join.files); });
         });
       });
 }

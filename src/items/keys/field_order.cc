@@ -105,8 +105,9 @@ class FieldOrder final : public KeyOrder {
   FieldOrder(std::string name, std::vector<Key> keys)
       : KeyOrder(std::move(name), false), keys_(std::move(keys)) {}
 
-  void append(std::string_view record, std::string& to) const override {
+  bool append(std::string_view record, std::string& to) const override {
     for (const Key& key : keys_) append_field(key, record, to);
+    return true;
   }
 
  private:

@@ -67,6 +67,15 @@ Result<JsonPath> json_path_of(std::string_view text, const std::string& option) 
   return path;
 }
 
+std::string shown_path(const JsonPath& path) {
+  std::string text;
+  for (const std::string& name : path) {
+    const bool plain = !name.empty() && std::ranges::all_of(name, is_plain);
+    text += "." + (plain ? name : json_string(name));
+  }
+  return text;
+}
+
 JsonOrder::JsonOrder(const TextOptions& options, ValueFormats formats, bool reverse)
     : KeyOrder("members " + name_of(options),
                !options.stable && !options.unique &&
@@ -111,7 +120,7 @@ Result<std::shared_ptr<const JsonOrder>> JsonOrder::make(const TextOptions& opti
   return order;
 }
 
-void JsonOrder::append_value(size_t number, const JsonValue& value, bool is_last,
+bool JsonOrder::append_value(size_t number, const JsonValue& value, bool is_last,
                              std::string& to) const {
   static constinit thread_local ThreadObject<std::string> room_of_thread;
   TextKey key = keys_[number];
@@ -119,6 +128,7 @@ void JsonOrder::append_value(size_t number, const JsonValue& value, bool is_last
   const size_t from = to.size();
   const bool by_type = key.compare == TextCompare::bytes;
   if (by_type) to.push_back(static_cast<char>(value.type));
+  bool is_read = true;
   const bool may_be_text = key.compare == TextCompare::number;
   if (value.type == JsonType::number &&
       (by_type || key.compare == TextCompare::numeric || may_be_text)) {
@@ -126,26 +136,47 @@ void JsonOrder::append_value(size_t number, const JsonValue& value, bool is_last
     if (may_be_text) to.push_back(1);
     append_number(value.number().value_or(Number()), to);
   } else if (value.type == JsonType::string || !by_type) {
-    append_key(key, value.text(room_of_thread.get()),
-               {.last = is_last && !reverse,
-                .random_seed = random_seed_,
-                .locale = locale_.get(),
-                .formats = &formats_},
-               to);
+    is_read = append_key(key, value.text(room_of_thread.get()),
+                         {.last = is_last && !reverse,
+                          .random_seed = random_seed_,
+                          .locale = locale_.get(),
+                          .formats = &formats_},
+                         to);
   }
   if (reverse) complement(to, from);
+  return is_read;
 }
 
-void JsonOrder::append(std::string_view line, std::string& to) const {
+bool JsonOrder::append(std::string_view line, std::string& to) const {
   static constinit thread_local ThreadObject<std::vector<JsonValue>> values_of_thread;
   std::vector<JsonValue>& values = values_of_thread.get();
   (void)find_members(line, paths_, values);
+  bool is_read = true;
   for (size_t i = 0; i < values.size(); ++i)
-    append_value(i, values[i], !has_last_resort_ && i + 1 == values.size(), to);
-  if (!has_last_resort_) return;
+    is_read &= append_value(i, values[i], !has_last_resort_ && i + 1 == values.size(), to);
+  if (!has_last_resort_) return is_read;
   const size_t from = to.size();
   append_text(line, locale_.get(), !reverse_, to);
   if (reverse_) complement(to, from);
+  return is_read;
+}
+
+std::optional<OddValue> JsonOrder::find_odd_value(std::string_view line, bool described) const {
+  std::vector<JsonValue> values;
+  std::string room;
+  (void)find_members(line, paths_, values);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const TextKey& key = keys_[i];
+    const bool is_read_by_value =
+        values[i].type == JsonType::number &&
+        (key.compare == TextCompare::numeric || key.compare == TextCompare::number);
+    if (is_read_by_value || !is_asked(key, false)) continue;
+    auto odd = odd_value_of(key, values[i].text(room), locale_.get(), formats_);
+    if (!odd) continue;
+    if (described) describe(*odd, key, "member", shown_path(paths_[i]), locale_.get(), formats_);
+    return odd;
+  }
+  return {};
 }
 
 std::optional<ItemFault> JsonOrder::fault_of(std::string_view line) const {

@@ -33,7 +33,8 @@ class JsonOrder final : public KeyOrder {
   // Errors: invalid_argument, with what is wrong.
   static Result<std::shared_ptr<const JsonOrder>> make(const TextOptions& options);
 
-  void append(std::string_view line, std::string& to) const override;
+  bool append(std::string_view line, std::string& to) const override;
+  std::optional<OddValue> find_odd_value(std::string_view line, bool described) const override;
   // Finds the first fault of a line, or a value that is no key.
   std::optional<ItemFault> fault_of(std::string_view line) const;
   const std::vector<JsonPath>& paths() const { return paths_; }
@@ -41,7 +42,7 @@ class JsonOrder final : public KeyOrder {
 
  private:
   JsonOrder(const TextOptions& options, ValueFormats formats, bool reverse);
-  void append_value(size_t number, const JsonValue& value, bool is_last, std::string& to) const;
+  bool append_value(size_t number, const JsonValue& value, bool is_last, std::string& to) const;
 
   std::vector<TextKey> keys_;    // how values compare
   std::vector<JsonPath> paths_;  // and where they are
@@ -52,6 +53,8 @@ class JsonOrder final : public KeyOrder {
   ValueFormats formats_;
 };
 
+// Returns a path as --key takes it.
+std::string shown_path(const JsonPath& path);
 // Reads one path, such as ".user.id", without letters. `option`: for messages.
 Result<JsonPath> json_path_of(std::string_view text, const std::string& option);
 

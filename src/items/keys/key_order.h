@@ -6,9 +6,12 @@
 // So everything that sorts strings sorts such items: eight bytes of a key travel with an item,
 // common prefixes are skipped, and no comparison looks at fields or digits.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "items/keys/text/odd_value.h"
 
 namespace penstock::items {
 
@@ -17,8 +20,15 @@ class KeyOrder {
  public:
   virtual ~KeyOrder() = default;
 
-  // Appends the item's key. `item` lacks its line end.
-  virtual void append(std::string_view item, std::string& to) const = 0;
+  // Appends the item's key. `item` lacks its line end. Returns false if the item may have an odd
+  // value, which find_odd_value() finds out.
+  virtual bool append(std::string_view item, std::string& to) const = 0;
+  // Finds the first value that its key cannot read, if such values cause a notice. Only a
+  // `described` one has more than its text.
+  virtual std::optional<OddValue> find_odd_value(std::string_view /*item*/,
+                                                 bool /*described*/) const {
+    return {};
+  }
   // Returns a name of the order, which a resumed sort compares.
   const std::string& name() const { return name_; }
   // Returns whether items of equal keys are equal, byte by byte.

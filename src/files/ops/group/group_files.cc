@@ -248,7 +248,8 @@ Status Group::read_source(const Source& source, const GroupFill::Spill& spill) {
          source.inputs.begin() + static_cast<ptrdiff_t>(end)},
         std::move(outputs), [&](Streams& streams) -> Status {
           for (uint32_t i = 0; i < streams.inputs() && !fill_.overflowed(); ++i) {
-            if (auto added = fill_.add(streams, i, source.kind); !added) return added;
+            auto added = fill_.add(streams, i, source.kind, source.inputs[at + i].name);
+            if (!added) return added;
           }
           return end == source.inputs.size() && fill_.spilled() ? fill_.spill(streams) : Status{};
         });
@@ -369,7 +370,8 @@ Status Group::open() {
   return fill_.open({.memory_bytes = table_bytes,
                      .sorted = options_.sorted,
                      .threads = threads(),
-                     .round_items = options_.round_items});
+                     .round_items = options_.round_items,
+                     .odd_values = options_.files.odd_values.get()});
 }
 
 Status Group::group_inputs() {

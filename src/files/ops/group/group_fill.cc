@@ -24,6 +24,7 @@ Status GroupFill::open(const Options& options) {
   const size_t pieces = 2 * threads;
   uint64_t table_bytes = options.memory_bytes;
   sorted_ = options.sorted;
+  odd_values_ = options.odd_values;
   if (threads > 1) {
     rounds_charge_.set(RoundReader::memory_bytes(layout_, pieces, threads, options.round_items));
     table_bytes -= std::min(table_bytes, rounds_charge_.bytes());
@@ -122,6 +123,16 @@ void GroupFill::note_items(size_t count, const bowtie::Items& items) {
     table_->share(i).layout().lines()->note_first(items[0]);
 }
 
+void GroupFill::count_odd_values(const KeyedBatch& batch) {
+  if (odd_values_ == nullptr || batch.odd().empty()) return;
+  const items::Format& format = layout_.lines()->format();
+  for (const uint32_t number : batch.odd()) {
+    const std::string_view item = batch.items()[number];
+    if (has_odd_value(format, item))
+      odd_values_->add(input_, format.header_lines + rows_ + number + 1, format, item);
+  }
+}
+
 // Adds the items of a round that belong to a share, until the table is full or an item has an
 // error.
 void GroupFill::add_share(Round round, size_t share) {
@@ -192,7 +203,10 @@ Status GroupFill::settle_share(Round round, size_t share, Streams& streams) {
   return {};
 }
 
-Status GroupFill::add(Streams& streams, uint32_t input, Kind kind) {
+Status GroupFill::add(Streams& streams, uint32_t input, Kind kind, const std::string& name) {
+  input_ = name;
+  rows_ = 0;
+  if (kind == Kind::item && odd_values_ != nullptr) odd_values_->forget(input_);
   if (rounds_ && kind == Kind::item) return add_in_rounds(streams, input);
   const items::Format& format =
       kind == Kind::item ? layout_.item_format() : layout_.partial_format();
@@ -210,10 +224,12 @@ Status GroupFill::add_batch(const bowtie::Items& items, Kind kind, Streams& stre
   RoundPiece& piece = *batch_.front();
   for (size_t first = 0; first < items.size(); first += piece.items()) {
     piece.assign(layout_, items, first, kind);
+    count_odd_values(piece.batch());
     begin_round();
     auto status = settle(batch_, streams);
     if (!status || overflowed_) return status;
   }
+  rows_ += items.size();
   return {};
 }
 
@@ -226,7 +242,11 @@ Status GroupFill::add_in_rounds(Streams& streams, uint32_t number) {
       .begin =
           [this](Round round) {
             begin_round();
-            for (const auto& piece : round) note_items(piece->items(), piece->batch().items());
+            for (const auto& piece : round) {
+              note_items(piece->items(), piece->batch().items());
+              count_odd_values(piece->batch());
+              rows_ += piece->items();
+            }
           },
       .add = [this](Round round, size_t share) { return add_share(round, share); },
       .settle = [&](Round round) -> Result<bool> {

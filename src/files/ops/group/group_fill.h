@@ -13,6 +13,7 @@
 #include "files/ops/group/group_merge.h"
 #include "files/ops/group/group_rounds.h"
 #include "files/ops/group/group_table.h"
+#include "files/run/odd_values.h"
 
 namespace penstock::files {
 
@@ -25,6 +26,7 @@ class GroupFill {
     bool sorted = false;        // a full table is spilled as an extent of the merge
     unsigned threads = 1;
     size_t round_items = 0;
+    OddValues* odd_values = nullptr;  // nullptr: they are not counted
   };
   // A table that may be spilled, and to which buckets. (No buckets if it becomes an extent.)
   struct Spill {
@@ -43,8 +45,8 @@ class GroupFill {
 
   // Begins a new source with an empty table.
   void begin(const Spill& spill);
-  // Adds an input; ends early with overflowed().
-  Status add(bowtie::Streams& streams, uint32_t input, Kind kind);
+  // Adds an input; ends early with overflowed(). `name`: that of an input of items.
+  Status add(bowtie::Streams& streams, uint32_t input, Kind kind, const std::string& name = {});
   // Writes the whole table to the buckets, or as a sorted extent.
   Status spill(bowtie::Streams& streams);
 
@@ -66,6 +68,7 @@ class GroupFill {
   Status add_in_rounds(bowtie::Streams& streams, uint32_t input);
   Status add_batch(const bowtie::Items& items, Kind kind, bowtie::Streams& streams);
   void note_items(size_t count, const bowtie::Items& items);
+  void count_odd_values(const KeyedBatch& batch);
   void begin_round() { progress_.assign(table_->shares(), {}); }
   void count_added();
   void add_share(Round round, size_t share);
@@ -96,6 +99,9 @@ class GroupFill {
   Spill spill_;
   bool spilled_ = false;
   bool overflowed_ = false;
+  OddValues* odd_values_ = nullptr;
+  std::string input_;  // name of the present input
+  uint64_t rows_ = 0;  // its items before the present batch
   uint64_t items_ = 0;
   uint64_t empty_values_ = 0;  // the number in the table that was closed
   uint64_t added_ = 0;         // items added to the table since it was empty

@@ -152,20 +152,20 @@ std::string_view GroupLines::text_of(const bowtie::Items& items, size_t i, size_
   return number < fields.texts.size() ? fields.texts[number] : std::string_view();
 }
 
-std::string_view GroupLines::plain_key(const bowtie::Items& items, size_t i,
-                                       std::string& room) const {
+std::string_view GroupLines::plain_key(const bowtie::Items& items, size_t i, std::string& room,
+                                       bool& is_read) const {
   if (options_.total) return {};
   if (key_column_) return items.field(i, *key_column_, room);
   return text_key_ ? items::place_of(*text_key_, without_end(items[i]), text_separator_)
-                   : order_.key(items[i], room);
+                   : order_.key(items[i], room, is_read);
 }
 
 std::optional<std::string_view> GroupLines::key_of_item(const bowtie::Items& items, size_t i,
                                                         size_t entry, KeyScratch& scratch) const {
-  if (!has_values()) return plain_key(items, i, scratch.key);
+  if (!has_values()) return plain_key(items, i, scratch.key, scratch.is_read);
   if (entry == 0) {
     scratch.key.clear();
-    append_group_key(plain_key(items, i, scratch.value), scratch.key);
+    append_group_key(plain_key(items, i, scratch.value, scratch.is_read), scratch.key);
     scratch.group_bytes = scratch.key.size();
     find_fields(without_end(items[i]), scratch.fields);
   }

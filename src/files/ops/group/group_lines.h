@@ -59,6 +59,7 @@ struct KeyScratch {
   std::string value;
   LineFields fields;
   size_t group_bytes = 0;  // those of the key that its values share
+  bool is_read = true;     // the key has no odd value
 };
 
 // Thread safety: one thread.
@@ -74,6 +75,8 @@ class GroupLines {
   // The header in front of the results.
   const std::string& head() const { return head_; }
 
+  // The format of items, with the keys that the header names.
+  const items::Format& format() const { return order_.format(); }
   // The columns that rows of CSV need to be indexed by (bowtie::BatchReader).
   const std::vector<size_t>& columns() const { return indexed_; }
   // The partials that an item becomes: its group's, and a value's for each list.
@@ -143,7 +146,8 @@ class GroupLines {
   // The text of a column; of a member, a number without its exponent.
   std::string_view text_of(const bowtie::Items& items, size_t i, size_t column,
                            const LineFields& fields, std::string& room) const;
-  std::string_view plain_key(const bowtie::Items& items, size_t i, std::string& room) const;
+  std::string_view plain_key(const bowtie::Items& items, size_t i, std::string& room,
+                             bool& is_read) const;
   Result<bool> add(char* partial, uint64_t count);
   void set_order(const items::Format& format);
   void find_columns();

@@ -310,6 +310,7 @@ void KeyedBatch::clear() {
   items_ = bowtie::Items({});
   for (auto& share : shares_) share.clear();
   room_.clear();
+  odd_.clear();
 }
 
 size_t KeyedBatch::assign(const GroupLayout& layout, const bowtie::Items& items, size_t first,
@@ -332,6 +333,7 @@ size_t KeyedBatch::assign(const GroupLayout& layout, const bowtie::Items& items,
       one.hash = mix64(number_of(one.key) ^ table_salt);
       shares_[share_of(one.hash, shares_.size())].push_back(one);
     }
+    if (!scratch_.is_read) odd_.push_back(static_cast<uint32_t>(i));
   }
   return i - first;
 }

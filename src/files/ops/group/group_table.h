@@ -166,6 +166,8 @@ class KeyedBatch {
   size_t shares() const { return shares_.size(); }
   std::span<const KeyedItem> share(size_t number) const { return shares_[number]; }
   const bowtie::Items& items() const { return items_; }
+  // The numbers of the items whose keys may have an odd value.
+  std::span<const uint32_t> odd() const { return odd_; }
   Kind kind() const { return kind_; }
   // The partial of an item, made in `room` or a part of the batch.
   Result<std::string_view> partial_of(const GroupLayout& layout, const KeyedItem& item,
@@ -178,6 +180,7 @@ class KeyedBatch {
   uint64_t key_bytes_max_;
   KeyScratch scratch_;
   KeyRoom room_;
+  std::vector<uint32_t> odd_;
 };
 
 // Open addressing: a slot holds 32 bits of the hash and the place of a partial; partials lie one

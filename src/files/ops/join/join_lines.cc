@@ -189,7 +189,8 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
           sides.reserve(count);
           for (size_t side = 0; side < count; ++side) {
             sides.emplace_back(streams, run.places()[side], formats[side], false,
-                               run.headers()[side], input_name(files, side));
+                               run.headers()[side], input_name(files, side),
+                               instead[side] ? nullptr : files.odd_values.get());
             if (auto started = sides.back().start(); !started) return started;
           }
           if (auto fine = check_keys(sides); !fine) return fine;

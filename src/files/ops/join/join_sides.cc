@@ -205,10 +205,12 @@ class Join {
 
 JoinSide::JoinSide(bowtie::Streams& streams, std::optional<uint32_t> input,
                    const items::Format& format, bool descending, std::string header,
-                   std::string name)
+                   std::string name, OddValues* odd_values)
     : streams_(streams),
       input_(input),
-      subject_(std::move(name)),
+      name_(std::move(name)),
+      subject_(name_),
+      odd_values_(odd_values),
       order_(format, descending),
       header_(std::move(header)),
       done_(!input) {
@@ -242,7 +244,9 @@ Status JoinSide::next() {
     key_.prefix = order_.prefix(item());
   } else {
     key_.bytes.clear();
-    order_.append_key(item(), key_.bytes);
+    const bool is_read = order_.append_key(item(), key_.bytes);
+    if (!is_read && odd_values_ != nullptr && has_odd_value(format(), item()))
+      odd_values_->add(name_, format().header_lines + items_ + 1, format(), item());
     key_.prefix = order_.prefix_of_bytes(key_.bytes);
   }
   if (items_++ == 0 || key_before_.prefix < key_.prefix) return {};

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "files/bowtie/computations.h"
+#include "files/run/odd_values.h"
 #include "items/items.h"
 
 namespace penstock::files {
@@ -30,9 +31,10 @@ namespace penstock::files {
 class JoinSide {
  public:
   // Without an `input` the side is empty but for `header`, the head that was removed from it.
-  // `name`: for messages about a side without an input.
+  // `name`: for messages. `odd_values`: count the side's; nullptr: they are not counted.
   JoinSide(bowtie::Streams& streams, std::optional<uint32_t> input, const items::Format& format,
-           bool descending, std::string header = {}, std::string name = {});
+           bool descending, std::string header = {}, std::string name = {},
+           OddValues* odd_values = nullptr);
 
   // Moves to the first item.
   Status start();
@@ -53,7 +55,9 @@ class JoinSide {
   bowtie::Streams& streams_;
   std::optional<uint32_t> input_;
   std::optional<bowtie::ItemReader> reader_;  // from start() on, if there is an input
-  std::string subject_;                       // for messages
+  const std::string name_;
+  std::string subject_;  // for messages
+  OddValues* odd_values_;
   items::ItemOrder order_;
   std::string header_;
   bool done_ = false;

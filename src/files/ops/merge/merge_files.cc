@@ -7,6 +7,7 @@
 #include "files/bowtie/computations.h"
 #include "files/bowtie/planner.h"
 #include "files/run/file_run.h"
+#include "files/run/odd_values.h"
 #include "files/run/space.h"
 #include "io/temporaries.h"
 
@@ -129,14 +130,23 @@ Status Merge::choose() {
 Result<uint64_t> Merge::go(const bowtie::Output& output) {
   uint64_t items = 0;
   const items::Format& format = run_.format();
-  const bowtie::MergeOptions merging{.descending = options_.descending,
-                                     .unique = options_.unique,
-                                     .items_max = options_.top.value_or(~uint64_t{0}),
-                                     .items = &items};
+  std::optional<uint64_t> first_input = 0;  // the first of a merge; nullopt: temporaries
+  bowtie::MergeOptions merging{.descending = options_.descending,
+                               .unique = options_.unique,
+                               .items_max = options_.top.value_or(~uint64_t{0}),
+                               .items = &items};
+  if (OddValues* const odd_values = options_.odd_values.get(); odd_values != nullptr) {
+    merging.odd = [&, odd_values](uint32_t input, uint64_t number, std::string_view item) {
+      if (first_input && has_odd_value(format, item))
+        odd_values->add(run_.inputs()[*first_input + input].name, format.header_lines + number,
+                        format, item);
+    };
+  }
   const FileRun::PassOptions pass{.format = format,
                                   .memory_bytes = memory_bytes(),
                                   .phase = "merge",
-                                  .total_bytes = planned_.bytes_read + planned_.bytes_written};
+                                  .total_bytes = planned_.bytes_read + planned_.bytes_written,
+                                  .merge_begins = [&](auto first) { first_input = first; }};
   if (planned_.passes == 0) return items;
   const bowtie::Computation merge = bowtie::merge(format, merging);
   const Status merged = planned_.passes == 1 ? run_.pass(run_.inputs(), {output}, merge, pass)

@@ -299,7 +299,8 @@ Result<SortInput> open_sort_input(const SortOptions& options, TakeHeader take) {
     if (arrival->in_order) {
       input.known = false;
       input.decoding_bytes = std::max(input.decoding_bytes, arrival->decoding_bytes);
-      input.pieces.push_back({.file = &opened, .in_order = true, .has_header = has_header});
+      input.pieces.push_back(
+          {.file = &opened, .in_order = true, .is_given = true, .has_header = has_header});
       continue;
     }
     auto size = opened.size();
@@ -307,7 +308,7 @@ Result<SortInput> open_sort_input(const SortOptions& options, TakeHeader take) {
     if (auto whole = check_size(options.format, *size, path); !whole)
       return std::unexpected(whole.error());
     if (*size == 0) continue;
-    files::Piece piece{.file = &opened, .bytes = *size};
+    files::Piece piece{.file = &opened, .bytes = *size, .is_given = true};
     if (has_header) {
       if (auto status = take_header(options, input, piece); !status)
         return std::unexpected(status.error());

@@ -27,6 +27,14 @@ struct ItemWindow {
   // The keeper's number of the fill, if the window is filled after its turn.
   std::optional<uint64_t> fill_number;
 
+  // Items with odd values, set by look(), and the number of the first.
+  uint32_t odd_items = 0;
+  size_t first_odd = 0;
+
+  std::string_view item(size_t number) const {
+    const size_t from = number == 0 ? 0 : ends[number - 1];
+    return items::text_at(begin + from, ends[number] - from);
+  }
   const std::byte* end() const { return ends.empty() ? begin : begin + ends.back(); }
 };
 

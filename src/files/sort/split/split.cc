@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "files/run/cursor.h"
+#include "files/run/odd_values.h"
 #include "files/sort/split/distributor.h"
 
 // The frame of a distribution: it passes the input to a distributor window by window. That
@@ -133,6 +134,13 @@ class PieceSplit {
 
   void put(ItemWindow& window, uint64_t turn) EXCLUDES_LOCK(mutex_) {
     if (!wait_for_turn(turn)) return;
+    if (window.odd_items > 0) {
+      const items::Format& format = context_.options.format;
+      context_.options.odd_values->add(
+          name_,
+          format.header_lines + distributor_.read.items - items_before_ + window.first_odd + 1,
+          format, window.item(window.first_odd), window.odd_items);
+    }
     distributor_.put(window);
     Status status = distributor_.keeper.status();
     if (status && window.fault) {

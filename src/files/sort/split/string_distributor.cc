@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "files/run/odd_values.h"
 #include "files/sort/split/bucket_ends.h"
 #include "files/sort/split/distributor.h"
 #include "files/sort/split/splitters.h"
@@ -31,6 +32,7 @@ class StringDistributor final : public Distributor {
         order_(context.options.order()),
         unique_(context.options.unique),
         alone_(input.plan.split_threads == 1),
+        counts_odd_(context.options.odd_values != nullptr && input.pieces.front().is_given),
         cuts_(std::move(cuts)),
         ends_(keeper, cuts_.parts(), input.arena.block_bytes()),
         items_(cuts_.parts()),
@@ -64,7 +66,11 @@ class StringDistributor final : public Distributor {
       const std::string_view item = texts.item(i);
       texts.fault = fault_of(format_, item);
       if (texts.fault) return texts.ends.resize(i);
-      const uint32_t number = cuts_.part_of(order_.key(item, texts.key));
+      bool is_read = true;
+      const uint32_t number = cuts_.part_of(order_.key(item, texts.key, is_read));
+      if (!is_read && counts_odd_ && files::has_odd_value(format_, item)) {
+        if (texts.odd_items++ == 0) texts.first_odd = i;
+      }
       texts.add(in_output(number), sum_of_item(format_, item));
     }
   }
@@ -138,7 +144,8 @@ class StringDistributor final : public Distributor {
   const items::Format& format_;
   const items::ItemOrder order_;
   const bool unique_;
-  const bool alone_;  // no other thread distributes
+  const bool alone_;       // no other thread distributes
+  const bool counts_odd_;  // ItemWindow::odd_items
   const items::Cuts cuts_;
   BucketEnds ends_;
   std::vector<uint64_t> items_;  // number of items in each bucket

@@ -41,11 +41,6 @@ class TextWindow final : public ItemWindow {
 
   std::string key;  // scratch buffer for a key
 
-  std::string_view item(size_t number) const {
-    const size_t from = number == 0 ? 0 : ends[number - 1];
-    return items::text_at(begin + from, ends[number] - from);
-  }
-
   void clear() {
     for (const uint32_t bucket : buckets_) shares_[bucket] = {};
     bucket_of_.clear();
@@ -53,6 +48,7 @@ class TextWindow final : public ItemWindow {
     pieces_.clear();
     sum = {};
     fault.reset();
+    odd_items = 0;
   }
   // Adds the next item.
   void add(uint32_t bucket, const ItemSum& sum_of_item) {

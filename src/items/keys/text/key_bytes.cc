@@ -148,6 +148,8 @@ Number number_in(std::string_view text, const Locale* locale) {
     number.fraction = text.substr(fraction, at - fraction);
     while (number.fraction.ends_with('0')) number.fraction.remove_suffix(1);
   }
+  // Separators of groups may have hidden the rest.
+  number.is_all = at == text.size() && (locale == nullptr || locale->group() == '\0');
   return number;
 }
 
@@ -201,7 +203,7 @@ int power_at(std::string_view text, size_t at) {
   return found == suffixes.npos ? 0 : static_cast<int>(found) + 1;
 }
 
-void append_human(std::string_view text, const Locale* locale, std::string& to) {
+bool append_human(std::string_view text, const Locale* locale, std::string& to) {
   const Number number = number_in(text, locale);
   int power = 0;
   if (!number.is_zero()) {
@@ -212,13 +214,15 @@ void append_human(std::string_view text, const Locale* locale, std::string& to) 
   }
   put(to, static_cast<unsigned>(0x80 + (number.negative ? -power : power)));
   append_number(number, to);
+  return number.is_all;
 }
 
 long double read_general(const char* text, const Locale* locale, char** end) {
   return locale == nullptr ? std::strtold(text, end) : locale->number(text, end);
 }
 
-void append_general(std::string_view text, const Locale* locale, std::string& to) {
+// Returns whether the number is all of the text.
+bool append_general(std::string_view text, const Locale* locale, std::string& to) {
   constexpr unsigned none = 0;
   constexpr unsigned nan = 1;
   constexpr unsigned real = 2;
@@ -227,14 +231,18 @@ void append_general(std::string_view text, const Locale* locale, std::string& to
   copy.assign(text);
   char* end = nullptr;
   long double value = read_general(copy.c_str(), locale, &end);
-  if (end == copy.c_str()) return put(to, none);
+  if (end == copy.c_str()) {
+    put(to, none);
+    return false;
+  }
+  const bool is_all = end == copy.c_str() + copy.size();
   if (std::isnan(value)) {
     // NaNs are ordered by the bytes of their memory; ten of the sixteen that x86 uses have a
     // meaning.
     constexpr size_t bytes = std::numeric_limits<long double>::digits == 64 ? 10 : sizeof value;
     put(to, nan);
     to.append(reinterpret_cast<const char*>(&value), bytes);
-    return;
+    return is_all;
   }
   put(to, real);
   if (value == 0) value = 0;  // no -0
@@ -253,6 +261,7 @@ void append_general(std::string_view text, const Locale* locale, std::string& to
   put(to, static_cast<unsigned>(place) & 0xff);
   for (int shift = 56; shift >= 0; shift -= 8) put(to, static_cast<unsigned>(bits >> shift) & 0xff);
   if (negative) complement(to, from);
+  return is_all;
 }
 
 // A month and the end of its name in the text.
@@ -402,7 +411,7 @@ void append_text(std::string_view text, const Locale* locale, bool last, std::st
   append_bytes(collated, to);
 }
 
-void append_key(const TextKey& key, std::string_view text, const KeyBytes& how, std::string& to) {
+bool append_key(const TextKey& key, std::string_view text, const KeyBytes& how, std::string& to) {
   static constinit thread_local ThreadObject<std::string> changed_of_thread;
   std::string& changed = changed_of_thread.get();
   if (key.only_letters || key.only_printable || key.ignores_case) {
@@ -417,18 +426,22 @@ void append_key(const TextKey& key, std::string_view text, const KeyBytes& how, 
     text = changed;
   }
   const size_t from = to.size();
+  bool is_read = true;
   switch (key.compare) {
     case TextCompare::bytes:
       append_text(text, how.locale, how.last && !key.reverse, to);
       break;
-    case TextCompare::numeric:
-      append_number(number_in(text, how.locale), to);
+    case TextCompare::numeric: {
+      const Number number = number_in(text, how.locale);
+      append_number(number, to);
+      is_read = text.empty() || (number.is_all && is_digit(text.back()));
       break;
+    }
     case TextCompare::general:
-      append_general(text, how.locale, to);
+      is_read = append_general(text, how.locale, to) || text.empty();
       break;
     case TextCompare::human:
-      append_human(text, how.locale, to);
+      is_read = append_human(text, how.locale, to) && (text.empty() || is_digit(text.back()));
       break;
     case TextCompare::month:
       put(to, month_in(text, how.locale).month);
@@ -444,8 +457,10 @@ void append_key(const TextKey& key, std::string_view text, const KeyBytes& how, 
       if (append_value(key.compare, text, how, to)) break;
       to.back() = '\0';
       append_bytes(text, to);
+      is_read = text.empty();
   }
   if (key.reverse) complement(to, from);
+  return is_read;
 }
 
 bool is_value(const TextKey& key, std::string_view text, const KeyBytes& how) {

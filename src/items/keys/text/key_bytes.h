@@ -27,6 +27,7 @@ struct Number {
   std::string_view whole = {};     // digits before the point, without zeros in front
   std::string_view fraction = {};  // digits behind it, without zeros at the end
   int64_t exponent = 0;            // the power of ten beside them
+  bool is_all = false;             // the text goes on to its end with nothing but digits
 
   bool is_zero() const { return whole.empty() && fraction.empty(); }
 };
@@ -42,8 +43,9 @@ void append_length(size_t length, unsigned first, unsigned short_max, std::strin
 // Appends digits, two to a byte.
 void append_pairs(std::string_view digits, std::string& to);
 
-// Appends the bytes of a key, which stands in its line as `text`.
-void append_key(const TextKey& key, std::string_view text, const KeyBytes& how, std::string& to);
+// Appends the bytes of a key, which stands in its line as `text`. Returns false if the key may not
+// have read all of the text: a cheap test, which a blank behind a number fails, too.
+bool append_key(const TextKey& key, std::string_view text, const KeyBytes& how, std::string& to);
 
 // Returns whether a text is a value of the key's order. REQUIRES: may_be_none(key.compare).
 bool is_value(const TextKey& key, std::string_view text, const KeyBytes& how);

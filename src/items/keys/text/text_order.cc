@@ -37,6 +37,7 @@ std::string name_of(const TextOptions& options) {
 TextOrder::TextOrder(const TextOptions& options, ValueFormats formats, bool reverse)
     : KeyOrder(name_of(options), !options.stable && !options.unique &&
                                      (options.locale == nullptr || !options.locale->collates())),
+      header_(options.header),
       separator_(options.separator),
       csv_(options.csv),
       has_last_resort_(!options.stable && !options.unique),
@@ -51,21 +52,39 @@ std::string_view TextOrder::text_of(const TextKey& key, std::string_view line,
   return place_of(key, line, separator_);
 }
 
-void TextOrder::append(std::string_view line, std::string& to) const {
+bool TextOrder::append(std::string_view line, std::string& to) const {
+  bool is_read = true;
   const bool whole_line = keys_.empty() || has_last_resort_;
   static constinit thread_local ThreadObject<std::string> unquoted_of_thread;
   std::string& unquoted = unquoted_of_thread.get();
   for (const TextKey& key : keys_) {
     const bool last = !whole_line && &key == &keys_.back();
-    append_key(
+    const bool all = append_key(
         key, text_of(key, line, unquoted),
         {.last = last, .random_seed = random_seed_, .locale = locale_.get(), .formats = &formats_},
         to);
+    is_read &= all || !is_asked(key, !csv_);
   }
-  if (!whole_line) return;
+  if (!whole_line) return is_read;
   const size_t from = to.size();
   append_text(line, locale_.get(), !reverse_, to);
   if (reverse_) complement(to, from);
+  return is_read;
+}
+
+std::optional<OddValue> TextOrder::find_odd_value(std::string_view line, bool described) const {
+  std::string unquoted;
+  for (const TextKey& key : keys_) {
+    if (!is_asked(key, !csv_)) continue;
+    auto odd = odd_value_of(key, text_of(key, line, unquoted), locale_.get(), formats_);
+    if (!odd) continue;
+    const size_t column = key.start_field;
+    const std::string name =
+        csv_ && column < header_.size() ? header_[column] : std::to_string(column + 1);
+    if (described) describe(*odd, key, csv_ ? "column" : "field", name, locale_.get(), formats_);
+    return odd;
+  }
+  return {};
 }
 
 std::vector<std::string> TextOrder::texts(std::string_view line) const {

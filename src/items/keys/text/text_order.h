@@ -61,7 +61,8 @@ class TextOrder final : public KeyOrder {
   // Makes an order. Errors: invalid_argument, with what is wrong.
   static Result<std::shared_ptr<const TextOrder>> make(const TextOptions& options);
 
-  void append(std::string_view line, std::string& to) const override;
+  bool append(std::string_view line, std::string& to) const override;
+  std::optional<OddValue> find_odd_value(std::string_view line, bool described) const override;
   // Returns the text of each key: its part of the line, or the value of its column. Without keys it
   // is the line.
   std::vector<std::string> texts(std::string_view line) const;
@@ -74,10 +75,6 @@ class TextOrder final : public KeyOrder {
   bool has_last_resort() const { return has_last_resort_; }
   std::optional<char> separator() const { return separator_; }
   const Locale* locale() const { return locale_.get(); }
-  // Returns whether a text is a value of the key's order. REQUIRES: may_be_none(key.compare).
-  bool is_value(const TextKey& key, std::string_view text) const {
-    return items::is_value(key, text, {.locale = locale_.get(), .formats = &formats_});
-  }
   // Returns the 0-based field or column in which each key begins.
   std::vector<size_t> fields() const;
 
@@ -85,7 +82,8 @@ class TextOrder final : public KeyOrder {
   TextOrder(const TextOptions& options, ValueFormats formats, bool reverse);
   std::string_view text_of(const TextKey& key, std::string_view line, std::string& room) const;
 
-  std::vector<TextKey> keys_;  // the first counts most; empty means the whole line
+  std::vector<TextKey> keys_;        // the first counts most; empty means the whole line
+  std::vector<std::string> header_;  // names of the columns, if they are known
   std::optional<char> separator_;
   std::optional<Dialect> csv_;
   bool has_last_resort_;
