@@ -396,6 +396,19 @@ class Values(end_to_end.Case):
                     if values:
                         self.assertAlmostEqual(decimal.Decimal(str(found[key]["median_v"])), statistics.median(values), delta=decimal.Decimal("1e-6"))
 
+    def test_forms_without_a_key_that_has_them_are_refused(self):
+        path = self.write("in.csv", b"t,v\n1,2\n")
+        for words in (["sort", "--key", "t"], ["sort", "--key", "v:n"], ["sort"], ["merge", "--key", "t:ip"], ["group", "--key", "t", "--count"], ["join", "--key", "t", path]):
+            self.assertIn(b"--time-format %d: cannot read times without a key of times (try: --key COLUMN:time)", run(*words, path, "--time-format", "%d", code=2).stderr)
+        for words in (["sort", "--key", "t"], ["sort", "--key", "t:time"], ["sort"], ["merge", "--key", "t:desc"], ["group", "--key", "t", "--count"], ["join", "--key", "t", path]):
+            self.assertIn(b"--number-format 1,234.5: cannot read numbers without a key of numbers (try: --key COLUMN:n)",
+                          run(*words, path, "--number-format", "1,234.5", code=2).stderr)
+        for words in (["sort", "--key", "v:n"], ["sort", "-n"], ["sort", "-k1,1nr"], ["sort", "--key", "t,v:nr"], ["group", "--key", "t", "--sum", "v"], ["join", "--key", "v:n", path],
+                      ["group", "--count", "--key", "v:n"], ["merge", "--key", "v:desc:n"]):
+            run(*words, path, "--number-format", "1,234.5")
+        for words in (["sort", "--key", "t:time"], ["sort", "--sort", "time"], ["sort", "-k1,1:time"], ["join", "--key", "t:time", path], ["group", "--count", "--key", "t:time:desc"]):
+            run(*words, path, "--time-format", "%d")
+
     def test_formats_that_are_none(self):
         for form in ("%q", "%", "no part", "%I", "%Z"):
             self.assertIn(b"--time-format", run("sort", "-k1,1:time", "--time-format", form, code=2).stderr)

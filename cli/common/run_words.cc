@@ -147,6 +147,40 @@ Status check_temp_directories(const RunWords& words) {
   return {};
 }
 
+// Returns whether a key, or the letters of all keys, may name the order n. (A column's name may look
+// like it.)
+bool may_have_n(std::string_view key) {
+  constexpr std::string_view letters = "bdfghiMnRrV";
+  while (!key.empty()) {
+    const size_t end = std::min(key.find_first_of(":,"), key.size());
+    std::string_view part = key.substr(0, end);
+    key.remove_prefix(std::min(end + 1, key.size()));
+    part.remove_prefix(std::min(part.find_first_not_of("0123456789."), part.size()));
+    part = part.substr(0, part.find_first_of("0123456789."));
+    if (part.contains('n') && part.find_first_not_of(letters) == part.npos) return true;
+  }
+  return false;
+}
+
+// Refuses the form of times or numbers if the command has none to read.
+Status check_value_forms(const ItemFormat& items, const std::vector<NamedColumns>& named) {
+  std::vector<std::string> keys = {items.letters};
+  bool adds_up = false;
+  for (const NamedColumns& one : named) {
+    const bool are_keys = one.option == "--key";
+    if (are_keys) keys.insert(keys.end(), one.columns.begin(), one.columns.end());
+    adds_up |= !are_keys && one.option != "--select" && !one.columns.empty();
+  }
+  const auto is_of_times = [](const std::string& key) { return key.contains(":time"); };
+  if (!items.time_format.empty() && std::ranges::none_of(keys, is_of_times))
+    return misuse("read times without a key of times", "--time-format " + items.time_format,
+                  "--key COLUMN:time");
+  if (!items.number_format.empty() && !adds_up && std::ranges::none_of(keys, may_have_n))
+    return misuse("read numbers without a key of numbers", "--number-format " + items.number_format,
+                  "--key COLUMN:n");
+  return {};
+}
+
 }  // namespace
 
 void add_memory_words(Parser& parser, RunWords& words) {
@@ -212,6 +246,8 @@ Result<FilesOptions> files_options(const RunWords& words) {
   std::vector<NamedColumns> named = words.named_columns;
   named.insert(named.begin(), {"--key", items->keys});
   named.push_back({"--select", words.select});
+  if (Status forms = check_value_forms(*items, named); !forms)
+    return std::unexpected(forms.error());
   for (const auto& [option, columns, input] : named) {
     const auto those = input ? std::vector{inputs[*input]} : inputs;
     Status there =
