@@ -40,10 +40,10 @@ KINDS = {
 }
 REFUSED = {
     "carriage returns": (lambda head, rows: (head + rows).replace(b"\n", b"\r"), b"carriage returns alone", b"tr "),
-    "UTF-16 LE": (lambda head, rows: b"\xff\xfe" + (head + rows).decode().encode("utf-16-le"), b"UTF-16", b"iconv -f UTF-16 "),
-    "UTF-16 BE": (lambda head, rows: b"\xfe\xff" + (head + rows).decode().encode("utf-16-be"), b"UTF-16", b"iconv -f UTF-16 "),
-    "UTF-16 LE without a mark": (lambda head, rows: (head + rows).decode().encode("utf-16-le"), b"UTF-16LE", b"iconv -f UTF-16LE "),
-    "UTF-16 BE without a mark": (lambda head, rows: (head + rows).decode().encode("utf-16-be"), b"UTF-16BE", b"iconv -f UTF-16BE "),
+    "UTF-16 LE": (lambda head, rows: b"\xff\xfe" + (head + rows).decode().encode("utf-16-le"), b"UTF-16", b"--encoding UTF-16)"),
+    "UTF-16 BE": (lambda head, rows: b"\xfe\xff" + (head + rows).decode().encode("utf-16-be"), b"UTF-16", b"--encoding UTF-16)"),
+    "UTF-16 LE without a mark": (lambda head, rows: (head + rows).decode().encode("utf-16-le"), b"UTF-16LE", b"--encoding UTF-16LE)"),
+    "UTF-16 BE without a mark": (lambda head, rows: (head + rows).decode().encode("utf-16-be"), b"UTF-16BE", b"--encoding UTF-16BE)"),
 }
 LONG = lambda head, rows: head + rows.replace(b"3\",,s\n", b"3\",,s,more\n")
 

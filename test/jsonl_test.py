@@ -295,7 +295,7 @@ class Jsonl(end_to_end.Case):
     def test_a_mark_stays_in_front_and_other_text_is_named(self):
         data = b'\xef\xbb\xbf{"a":2}\n{"a":1}\n'
         self.assertEqual(run("sort", "--jsonl", "--key", "a", stdin=data).stdout, b'\xef\xbb\xbf{"a":1}\n{"a":2}\n')
-        self.assertIn(b"iconv -f UTF-16", run("sort", "--jsonl", "--key", "a", stdin='{"a":2}\n'.encode("utf-16"), code=2).stderr)
+        self.assertIn(b"--encoding UTF-16", run("sort", "--jsonl", "--key", "a", stdin='{"a":2}\n'.encode("utf-16"), code=2).stderr)
 
     def test_lines_may_end_with_nul(self):
         self.assertEqual(run("sort", "--jsonl", "-z", "--key", "a", stdin=b'{"a":\n2}\0{"a":1}').stdout, b'{"a":1}\0{"a":\n2}\0')

@@ -9,6 +9,7 @@
 
 #include "cli/common/command.h"
 #include "cli/common/stop_signals.h"
+#include "files/source/encoding.h"
 #include "interfaces/api/binary_input.h"
 #include "items/items.h"
 #include "items/rows.h"
@@ -23,7 +24,10 @@ constexpr size_t head_bytes = 4 * KiB;
 Beginning decompressed(const io::Peek& seen, const std::string& input,
                        const SourceOptions& source) {
   Beginning made;
-  const auto text = decompress(stretches_source({}, seen.bytes), input, source);
+  const auto decoded = source::decoded(decompress(stretches_source({}, seen.bytes), input, source),
+                                       input, source.encoding);
+  if (!decoded) return {.is_damaged = true};
+  const std::unique_ptr<Source>& text = *decoded;
   constexpr size_t piece_bytes = 64 * KiB;
   const auto piece = std::make_unique_for_overwrite<char[]>(piece_bytes);
   while (made.text.size() < text_bytes ||

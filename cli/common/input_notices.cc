@@ -7,6 +7,7 @@
 #include <ranges>
 
 #include "base/printable.h"
+#include "base/shell_word.h"
 #include "cli/common/command.h"
 #include "cli/common/print.h"
 #include "cli/common/table_guess.h"
@@ -45,6 +46,22 @@ std::string record_notice(const ItemFormat& items) {
                      items.keys.empty() ? ", in the order of the first 10" : "");
 }
 
+// The first input of lines that has carriage returns at its beginning, and no line end.
+std::string return_notice(const FilesOptions& files, Beginnings& beginnings) {
+  if (files.items.name != "lines" || files.items.csv || files.items.zero_terminated) return {};
+  for (const std::string& input : files.inputs | std::views::take(seen_inputs_max)) {
+    const Beginning& beginning = beginnings.of(input, files.source);
+    const std::string& text = beginning.text;
+    if (!text.contains('\r') || text.contains('\n') || text.contains('\0')) continue;
+    if (!beginning.head.is_file && !beginning.is_all) continue;  // a line end may follow
+    return fmt::format(
+        "{}: its lines end with carriage returns alone, and are read as one (try: tr '\\r' '\\n' "
+        "<{} | penstock ...)",
+        io::shown_input(input), input == "-" ? "FILE" : typed_word(input));
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<std::string> input_notices(const FilesOptions& files, Beginnings& beginnings,
@@ -55,7 +72,8 @@ std::vector<std::string> input_notices(const FilesOptions& files, Beginnings& be
   std::vector<std::string> notices = {
       binary_notice(files, beginnings), number_notice(files, beginnings),
       field_notice(files, beginnings, files.inputs.front(), files.items.keys, !wanted.orders),
-      member_notice(files, beginnings, files.inputs, "--key", files.items.keys)};
+      member_notice(files, beginnings, files.inputs, "--key", files.items.keys),
+      return_notice(files, beginnings)};
   if (std::ranges::find(files.inputs, "-") != files.inputs.end() && ::isatty(STDIN_FILENO) == 1)
     notices.emplace_back("reading standard input, the keyboard (Ctrl-D ends it)");
   // The notice about a number mentions a header, too.

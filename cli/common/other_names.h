@@ -95,7 +95,6 @@ inline constexpr std::pair<std::string_view, std::string_view> other_ways[] = {
     {"--yes", "it without this option, since an output is replaced"},
     {"--in-place", "-o with the name of the input"},
     {"--inplace", "-o with the name of the input"},
-    {"--encoding", "iconv -f ENCODING -t UTF-8 FILE | penstock ..."},
     {"--skip", "tail -n +2 FILE | penstock ..., without the first line"},
     {"--comment", "grep -v '^#' FILE | penstock ..."},
     {"--input", "the name of the file alone"},

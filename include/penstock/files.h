@@ -144,7 +144,7 @@ struct FilesOptions {
   std::vector<std::string> inputs = {};
   // More inputs, behind the paths. A thread of its own reads each source once, from front to back,
   // into the run's blocks, as soon as the run comes to it (possibly after all inputs before it).
-  // Data of sources are not decompressed. Sources are cancelled when the run ends.
+  // Data of sources are not decompressed, and are UTF-8. Sources are cancelled when the run ends.
   std::vector<std::shared_ptr<Source>> sources = {};
   // "-" is stdout, "/dev/fd/N" writes at the current position of N. A file appears under its name
   // when it is complete; it may be an input. For partition_files(), the pattern of names.

@@ -71,6 +71,11 @@ struct SourceOptions {
   // Decompression uses what the frame's window and the data need; gzip 64 KiB, bzip2 4 MiB, lz4 8
   // MiB.
   uint64_t window_bytes_max = 2 * GiB;
+  // Encoding of text, which becomes UTF-8 without a byte order mark: UTF-16 (as its mark says),
+  // UTF-16LE, UTF-16BE, latin1, windows-1252 or UTF-8, in any case; empty: bytes stay as they are.
+  // Bytes that are no characters are an error (corrupt), with their place. Such inputs are read in
+  // order.
+  std::string encoding = {};
   std::shared_ptr<SourceFilter> filter = {};  // its inputs are read in order, like pipes
 };
 

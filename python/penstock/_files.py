@@ -57,6 +57,7 @@ class FileOptions(TypedDict, total=False):
     sync: bool  # the finished output is on the disk
     overwrite_device: bool
     decompress: bool
+    encoding: str  # the encoding of text, which becomes UTF-8: "utf-16", "utf-16le", "utf-16be", "latin1", "windows-1252"
     bad_rows: str  # CSV: "skip", or the name of a file for blank and faulty rows
     progress: Progress  # True: a bar; or called as progress(phase, done_bytes, total_bytes), with 0 for an unknown total
 

@@ -30,7 +30,8 @@ const char* wide_encoding(std::string_view data) {
 }
 
 std::string hint_of_encoding(const char* encoding) {
-  return fmt::format("iconv -f {} -t UTF-8 FILE", encoding);
+  return encoding == std::string_view("UTF-32") ? "iconv -f UTF-32 -t UTF-8 FILE"
+                                                : fmt::format("--encoding {}", encoding);
 }
 
 namespace {

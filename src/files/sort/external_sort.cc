@@ -146,6 +146,9 @@ Status Run::check_resumable() const {
       return refuse("resume a sort of an input without a name", input->path(), "a file");
   }
   for (const files::Piece& piece : input_.pieces) {
+    if (piece.in_order && !options_.source.encoding.empty())
+      return refuse("resume a sort of text in another encoding", piece.file->path(),
+                    "penstock cat --encoding to a file and a sort of that");
     if (piece.in_order)
       return refuse("resume a sort of compressed data", piece.file->path(),
                     "penstock cat to a file and a sort of that; or --no-decompress");

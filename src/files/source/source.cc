@@ -15,6 +15,7 @@
 #include "base/run_scope.h"
 #include "files/source/checked_read.h"
 #include "files/source/codec.h"
+#include "files/source/encoding.h"
 #include "files/source/in_order.h"
 #include "io/descriptor.h"
 #include "io/engine.h"
@@ -165,7 +166,8 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, const Sourc
 }
 
 Result<source::Arrival> source::arrival_of(const io::File& file, const SourceOptions& options) {
-  const uint64_t filter_bytes = options.filter != nullptr ? options.filter->memory_bytes() : 0;
+  const uint64_t filter_bytes = (options.filter != nullptr ? options.filter->memory_bytes() : 0) +
+                                (options.encoding.empty() ? 0 : decoder_bytes);
   if (!file.seekable()) return Arrival{.in_order = true, .decoding_bytes = filter_bytes};
   const auto bytes = file.size();
   if (!bytes) return std::unexpected(bytes.error());
@@ -190,11 +192,16 @@ SourceOptions source::within_memory(SourceOptions options, uint64_t memory_bytes
 Result<std::unique_ptr<Source>> source::source_of(const io::File& file,
                                                   const SourceOptions& options,
                                                   const std::atomic<bool>* cancel) {
-  const auto filtered = [&](std::unique_ptr<Source> text) {
-    return options.filter != nullptr ? options.filter->filtered(std::move(text), file.path())
-                                     : std::move(text);
+  const auto filtered = [&](std::unique_ptr<Source> bytes) -> Result<std::unique_ptr<Source>> {
+    auto text = decoded(std::move(bytes), file.path(), options.encoding);
+    if (!text || options.filter == nullptr) return text;
+    return options.filter->filtered(std::move(*text), file.path());
   };
-  if (file.source() != nullptr) return filtered(std::make_unique<CallersSource>(file.source()));
+  if (file.source() != nullptr) {
+    auto text = std::make_unique<CallersSource>(file.source());
+    if (options.filter == nullptr) return text;
+    return options.filter->filtered(std::move(text), file.path());
+  }
   const auto begin = file.seekable() ? std::optional<uint64_t>(0) : std::nullopt;
   auto descriptor = io::Descriptor::duplicate(file.buffered_descriptor(), file.path(), begin);
   if (!descriptor) return std::unexpected(descriptor.error());

@@ -50,6 +50,10 @@ Result<files::FilesOptions> files_options(const FilesOptions& given, const api::
   auto format = api::format_of(given.items, rules);
   if (!format) return std::unexpected(format.error());
   if (Status fine = api::refuse_binary(given); !fine) return std::unexpected(fine.error());
+  if (!given.source.encoding.empty() && format->framing().check_text == nullptr &&
+      !format->has_line_ends())
+    return misuse("read items that are no text in an encoding",
+                  "--encoding " + given.source.encoding, "a format of text");
   const bool descending = api::is_reversed(given.items, *format);
   files::FilesOptions made{given, std::move(*format), descending};
   made.progress = outside(given.progress);
