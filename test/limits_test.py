@@ -71,16 +71,19 @@ class Items(Case):
 
     def test_the_longest_line_of_a_merge_and_of_a_check(self):
         # A merge divides the memory that the program itself does not take, which differs from run to run.
-        for longest in (MIB * 3 // 4, MIB, MIB + 1):
+        for longest in (MIB * 9 // 2, 6 * MIB, 6 * MIB + 1, 8 * MIB, 16 * MIB):
             line = self.write("line", b"x" * (longest - 1) + b"\n")
-            merge = ["merge", line, self.write("other", b"y\n"), "-S", "32M", "-o", self.out]
-            if longest < MIB:
+            check = ["sort", "-c", line, "-S", "32M"]
+            if longest <= 6 * MIB:
+                run(*check)
+            else:
+                self.refused(*check, says="cannot read a line of more than 6291456 bytes")
+            other = self.write("other", b"x" * (longest - 2) + b"\n") if longest < 6 * MIB else self.write("other", b"y\n")
+            merge = ["merge", line, other, "-S", "32M", "-o", self.out]
+            if longest < 16 * MIB:
                 run(*merge)
-            elif longest == MIB:
-                run("sort", "-c", line, "-S", "32M")
             else:
                 self.refused(*merge, says="cannot read a line of more than ")
-                self.refused("sort", "-c", line, "-S", "32M", says="cannot read a line of more than 1048576 bytes")
 
     def test_the_longest_record_and_its_key(self):
         for longest in (256 << 10, (256 << 10) + 1):

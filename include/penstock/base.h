@@ -84,6 +84,10 @@ struct Error {
   int system_errno = 0;      // 0 if the system reported nothing
   std::string hint = {};     // advice
   bool is_fault = false;     // `attempted` is no action, but a place in data and its fault
+  // The longest item that fits, of an error of a longer one, and the longer one's number in its
+  // input if known, 1-based; 0 otherwise.
+  uint64_t item_bytes_max = 0;
+  uint64_t item = 0;
 
   // Returns "FILE: cannot open: No such file or directory (try: ...)", or "FILE: row 3: a quote that
   // nothing closes (try: ...)".

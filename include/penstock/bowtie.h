@@ -60,6 +60,7 @@ inline constexpr uint64_t unknown_bytes = ~uint64_t{0};
 namespace internal {
 class Execution;
 }
+class Loan;
 
 // An input of the computation. Thread safety: the computation's thread only.
 class InputStream {
@@ -99,6 +100,9 @@ class InputStream {
   // REQUIRES: bytes() is known.
   const std::byte* end() const { return begin_ + bytes(); }
 
+  // Returns whether the last window is short because the memory has no room for more of it. Only a
+  // run of penstock/files.h shows windows of more than window_bytes_max().
+  bool is_full() const { return is_full_; }
   // Returns the run's first error so far, which explains a short window.
   Status status() const;
   uint32_t index() const { return index_; }
@@ -114,6 +118,7 @@ class InputStream {
   std::atomic<const std::byte*> position_{nullptr};
   const std::byte* visible_end_ = nullptr;  // end of the mapped bytes that belong to the input
   const std::byte* release_at_ = nullptr;   // end of the first block that is held
+  bool is_full_ = false;
 };
 
 // An output of the computation. Thread safety: the computation's thread only.
@@ -153,6 +158,7 @@ class OutputStream {
 
  private:
   friend class internal::Execution;
+  friend class Loan;
   bool make_room(size_t bytes_min);
   void release();
 
@@ -175,17 +181,21 @@ class Streams {
   // The largest window or room: comeback_blocks whole blocks; if that is 0, one item of a size that
   // divides the block.
   size_t window_bytes_max() const { return window_bytes_max_; }
+  // No item of an input is longer: window_bytes_max(), or all blocks if the run shows wider windows.
+  size_t item_bytes_max() const { return item_bytes_max_; }
   // Returns ok, the first error of any stream, or `cancelled`. A computation that runs for long
   // without a window or room should check it.
   Status status() const;
 
  private:
   friend class internal::Execution;
+  friend class Loan;
   internal::Execution* execution_ = nullptr;
   std::vector<InputStream> inputs_;
   std::vector<OutputStream> outputs_;
   size_t block_bytes_ = 0;
   size_t window_bytes_max_ = 0;
+  size_t item_bytes_max_ = 0;
 };
 
 // The user's function, called once. Its result ends the run: an error is the run's (unless a stream

@@ -66,9 +66,11 @@ std::unexpected<Error> too_long(const Format& format, uint64_t bytes_max, std::s
                                 std::string item) {
   const std::string_view noun = format.framing().noun;
   if (item.empty()) item = fmt::format("{} {}", noun.starts_with('i') ? "an" : "a", noun);
-  return failure(ErrorCode::out_of_memory,
-                 fmt::format("read {} of more than {} bytes", item, bytes_max), std::move(subject),
-                 "a larger -S");
+  auto error = failure(ErrorCode::out_of_memory,
+                       fmt::format("read {} of more than {} bytes", item, bytes_max),
+                       std::move(subject), "a larger -S");
+  error.error().item_bytes_max = bytes_max;
+  return error;
 }
 
 std::string Place::text(const Format& format) const {

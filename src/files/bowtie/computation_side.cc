@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -108,6 +109,33 @@ void Execution::wait_for_device(Wait wait) {
   wait_ = {};
 }
 
+// ---- Loans.
+
+bool Execution::lend(uint64_t blocks) {
+  {
+    MutexLock lock(mutex_);
+    loan_wanted_ = blocks;
+    loan_refused_ = false;
+    // (Only the device's thread lends: it may be about to submit a read for which it found room.)
+    while (loan_wanted_ > 0 && !failed()) wait_for_device({.what = Wait::For::loan});
+    ++steps_;
+    if (std::exchange(loan_wanted_, 0) > 0 || loan_refused_) return false;
+  }
+  of_loans_.set(of_loans_.bytes() + blocks * block_bytes_);
+  pool_->trim();
+  return true;
+}
+
+void Execution::take_back(uint64_t blocks) noexcept {
+  of_loans_.set(of_loans_.bytes() - blocks * block_bytes_);
+  MutexLock lock(mutex_);
+  const uint64_t to_outputs = std::min(blocks, outputs_lent_);
+  outputs_lent_ -= to_outputs;
+  inputs_lent_ -= blocks - to_outputs;
+  ++steps_;
+  for_device_.announce();
+}
+
 // ---- Inputs.
 
 // Maps the input's next block. Returns false if the input has ended or the run has failed.
@@ -182,6 +210,7 @@ void Execution::refresh(InputStream& stream) noexcept {
 void Execution::fetch(InputStream& stream, size_t bytes_min) {
   const uint32_t input = stream.index_;
   const InputPlace& place = input_places_[input];
+  if (gathered_[input] != nullptr) return fetch_gathered(stream, bytes_min);
   if (place.in_order) return fetch_in_order(stream, bytes_min);
   const auto at = static_cast<uint64_t>(stream.position() - place.blocks);
   uint64_t last = (at + std::max<size_t>(1, bytes_min) - 1) / block_bytes_;
@@ -192,7 +221,10 @@ void Execution::fetch(InputStream& stream, size_t bytes_min) {
     if (blocks > 0) last = std::min(last, blocks - 1);
     mapped = in_[input].mapped;
   }
-  if (last > at / block_bytes_ + options_.comeback_blocks) fail_in_place(too_wide(place.name));
+  if (last > at / block_bytes_ + options_.comeback_blocks) {
+    if (options_.wide_windows) return gather(stream, at, bytes_min);
+    fail_in_place(too_wide(place.name));
+  }
   while (mapped <= last && map_next(input)) ++mapped;
   refresh(stream);
 }
@@ -205,8 +237,10 @@ void Execution::fetch_in_order(InputStream& stream, size_t bytes_min) {
   if (source == nullptr) return;
   const auto at = static_cast<uint64_t>(stream.position() - stream.begin_);
   const uint64_t wanted = at + std::max<size_t>(1, bytes_min);
-  if ((wanted - 1) / block_bytes_ > at / block_bytes_ + options_.comeback_blocks)
+  if ((wanted - 1) / block_bytes_ > at / block_bytes_ + options_.comeback_blocks) {
+    if (options_.wide_windows) return gather(stream, at, bytes_min);
     return fail_in_place(too_wide(input_places_[stream.index_].name));
+  }
   const Result<uint64_t> ready = source->wait_ready(wanted - 1);
   if (!ready) return fail(ready.error());
   const uint64_t visible = std::min(*ready, round_up(wanted, source->block_bytes()));
@@ -219,6 +253,110 @@ void Execution::fetch_in_order(InputStream& stream, size_t bytes_min) {
   // The input has ended: close the stream and free its memory.
   MutexLock lock(mutex_);
   in_order_[stream.index_] = {.stream = std::nullopt, .end_bytes = at};
+}
+
+// Shows a window of more blocks than the comeback as a copy in borrowed memory, from the offset `at`
+// on. It is shorter than `bytes_min` if no more can be borrowed.
+void Execution::gather(InputStream& stream, uint64_t at, size_t bytes_min) {
+  std::unique_ptr<Gathered>& held = gathered_[stream.index_];
+  if (held == nullptr) {
+    auto room = os::Reservation::reserve(streams_.item_bytes_max_ + block_bytes_);
+    if (!room) return fail(room.error());
+    held = std::make_unique<Gathered>(Gathered{Loan(*this), std::move(*room), at});
+    MutexLock lock(mutex_);
+    in_[stream.index_].is_gathered = true;
+  }
+  Gathered& gathered = *held;
+  std::byte* const begin = gathered.room.begin();
+  if (at > gathered.begin) {
+    gathered.bytes = gathered.end() - at;
+    std::memmove(begin, begin + (at - gathered.begin), gathered.bytes);
+    gathered.begin = at;
+  }
+  stream.is_full_ = false;
+  while (gathered.bytes < bytes_min) {
+    const auto piece = next_piece(stream, gathered.end());
+    if (piece.empty()) break;
+    const uint64_t bytes = gathered.bytes + piece.size();
+    if (const uint64_t lent = gathered.loan.bytes(); bytes > lent) {
+      // A little more than is needed, so that not every piece needs a loan.
+      const bool granted = gathered.loan.set(bytes + bytes / 8) || gathered.loan.set(bytes);
+      stream.is_full_ = !granted;
+      if (!granted) break;
+      const int error = os::commit(begin + lent, gathered.loan.bytes() - lent);
+      if (error != 0) {
+        (void)fail_to("get memory for an item", input_places_[stream.index_].name, error);
+        break;
+      }
+    }
+    std::memcpy(begin + gathered.bytes, piece.data(), piece.size());
+    gathered.bytes = bytes;
+  }
+  stream.visible_end_ = begin + (failed() ? 0 : gathered.bytes);
+  stream.release_at_ = never_reached();
+  stream.position_.store(begin, std::memory_order_relaxed);
+}
+
+// Shows the input's blocks again if the position is in the last one that was copied.
+void Execution::fetch_gathered(InputStream& stream, size_t bytes_min) {
+  std::unique_ptr<Gathered>& gathered = gathered_[stream.index_];
+  if (failed()) {
+    stream.visible_end_ = stream.position();
+    return;
+  }
+  const uint64_t at =
+      gathered->begin + static_cast<uint64_t>(stream.position() - gathered->room.begin());
+  SourceStream* const source =
+      input_places_[stream.index_].in_order ? open_in_order(stream) : nullptr;
+  const size_t block_bytes = source != nullptr ? source->block_bytes() : block_bytes_;
+  if (at < round_down(gathered->end() - 1, block_bytes)) return gather(stream, at, bytes_min);
+  const std::byte* const position = linear_begin(stream) + at;
+  stream.position_.store(position, std::memory_order_relaxed);
+  stream.visible_end_ = position;
+  stream.is_full_ = false;
+  gathered.reset();
+  {
+    MutexLock lock(mutex_);
+    in_[stream.index_].is_gathered = false;
+  }
+  if (!input_places_[stream.index_].in_order) release(stream);
+  fetch(stream, bytes_min);
+}
+
+// The address of offset 0 in an input's own addresses.
+const std::byte* Execution::linear_begin(const InputStream& stream) const {
+  const InputPlace& place = input_places_[stream.index_];
+  return place.in_order ? stream.begin_ : place.blocks;
+}
+
+// Returns the bytes from the offset `at` to the end of its block, and releases the blocks before the
+// one in front of it; empty at the end of the input, or after an error.
+std::span<const std::byte> Execution::next_piece(InputStream& stream, uint64_t at) {
+  const uint32_t input = stream.index_;
+  uint64_t end = 0;
+  if (input_places_[input].in_order) {
+    SourceStream* const source = open_in_order(stream);
+    if (source == nullptr) return {};
+    const Result<uint64_t> ready = source->wait_ready(at);
+    if (!ready) return fail(ready.error()), std::span<const std::byte>();
+    end = std::min(*ready, round_up(at + 1, source->block_bytes()));
+    if (end <= at) return {};
+    auto prepared = source->prepare_read(stream.begin_ + at, end - at);
+    if (!prepared) return fail(prepared.error()), std::span<const std::byte>();
+  } else {
+    const uint64_t block = at / block_bytes_;
+    uint64_t mapped = 0;
+    {
+      MutexLock lock(mutex_);
+      end = std::min((block + 1) * block_bytes_, in_[input].end_bytes);
+      mapped = in_[input].mapped;
+    }
+    if (end <= at) return {};
+    release_below(input, block - std::min<uint64_t>(block, 1));
+    while (mapped <= block && map_next(input)) ++mapped;
+    if (mapped <= block) return {};
+  }
+  return {linear_begin(stream) + at, end - at};
 }
 
 // Returns nullptr if the input has ended or the run has failed.
@@ -306,7 +444,7 @@ bool Execution::open_next(uint32_t output) noexcept {
     too_long = number >= place.blocks_max;
     for (bool has_waited = false; !too_long; has_waited = true) {
       if (failed()) return false;
-      if (output_held_ < division_.output_blocks && may_go_on(has_waited)) break;
+      if (output_held_ < division_.output_blocks - outputs_lent_ && may_go_on(has_waited)) break;
       wait_for_device({Wait::For::output, output});
     }
     if (!too_long) {
@@ -562,6 +700,18 @@ bool OutputStream::append(const void* data, size_t bytes) {
 
 Status Streams::status() const {
   return execution_->status();
+}
+
+bool Loan::set(uint64_t bytes) {
+  const uint64_t blocks = ceil_div(bytes, uint64_t{execution_->block_bytes()});
+  if (blocks > blocks_ && !execution_->lend(blocks - blocks_)) return false;
+  if (blocks < blocks_) execution_->take_back(blocks_ - blocks);
+  blocks_ = blocks;
+  return true;
+}
+
+uint64_t Loan::bytes() const {
+  return blocks_ * execution_->block_bytes();
 }
 
 }  // namespace penstock::bowtie

@@ -12,14 +12,25 @@
 namespace penstock::bowtie {
 namespace {
 
-// The error for a fixed item cut off by the end, or for a line or row longer than `item_bytes_max`.
-std::unexpected<Error> bad_item(const items::Format& format, uint32_t input,
-                                size_t item_bytes_max) {
+// The error for a fixed item cut off by the end, or for a line or row longer than `item_bytes_max`,
+// number `item` of the input.
+std::unexpected<Error> bad_item(const items::Format& format, uint32_t input, size_t item_bytes_max,
+                                uint64_t item) {
   if (format.fixed()) {
     return failure(ErrorCode::corrupt, "read whole items of its size",
                    fmt::format("input {}", input), "another --format or --record");
   }
-  return items::too_long(format, item_bytes_max, fmt::format("input {}", input));
+  auto error = items::too_long(format, item_bytes_max, fmt::format("input {}", input));
+  error.error().item = item;
+  return error;
+}
+
+// The next size of a window that holds no whole item: one byte more, but an eighth of a large one
+// that has to be searched from its beginning again.
+size_t wider(const items::Format& format, size_t window_bytes, size_t item_bytes_max) {
+  constexpr size_t large_bytes = 256 * KiB;
+  const bool from_begin = !format.framing().is_by_line() && window_bytes >= large_bytes;
+  return std::min(window_bytes + (from_begin ? window_bytes / 8 : 1), item_bytes_max);
 }
 
 // `lines`: lines up to the bad row, not counting the header.
@@ -34,7 +45,11 @@ std::unexpected<Error> bad_row(const items::Format& format, uint32_t input, uint
 
 // ---- Items of one input.
 
+// Longer items are written in pieces, because the room of an output may be no larger.
+constexpr size_t piece_bytes_max = 4 * KiB;
+
 bool append(OutputStream& output, std::string_view bytes) {
+  if (bytes.size() > piece_bytes_max) return output.append(bytes.data(), bytes.size());
   const std::span<std::byte> room = output.room(bytes.size());
   if (room.empty()) return false;
   std::memcpy(room.data(), bytes.data(), bytes.size());
@@ -45,6 +60,11 @@ bool append(OutputStream& output, std::string_view bytes) {
 bool append_item(OutputStream& output, const items::Format& format, std::string_view item) {
   return append(output, item) &&
          (!items::lacks_line_end(format, item) || append(output, {&format.line_end, 1}));
+}
+
+void LongText::free() {
+  std::string().swap(text_);  // (An assignment would keep the memory.)
+  (void)loan_.set(0);
 }
 
 bool ItemReader::next() {
@@ -87,9 +107,10 @@ bool ItemReader::next_line() {
       break;
     }
     searched = window.size();
+    if (input_->is_full()) item_bytes_max_ = searched;
     if (searched >= item_bytes_max_) return malformed();
-    window = input_->window(searched + 1);
-    if (window.size() > searched) continue;
+    window = input_->window(wider(format_, searched, item_bytes_max_));
+    if (window.size() > searched || input_->is_full()) continue;
     // An empty window: the end, or an error.
     done_ = window.empty() || !input_->status();
     if (done_) return false;
@@ -106,8 +127,13 @@ bool ItemReader::next_line() {
 Status ItemReader::status() const {
   if (auto status = input_->status(); !status) return status;
   if (fault_) return bad_row(format_, input_->index(), lines_, *fault_);
-  if (malformed_) return bad_item(format_, input_->index(), item_bytes_max_);
+  if (malformed_) return bad_item(format_, input_->index(), item_bytes_max_, lines_ + 1);
   return {};
+}
+
+Status ItemReader::no_room() const {
+  if (auto status = input_->status(); !status) return status;
+  return bad_item(format_, input_->index(), item_.size() - 1, lines_);
 }
 
 BatchReader::BatchReader(InputStream& input, const items::Format& format, size_t item_bytes_max,
@@ -117,6 +143,11 @@ BatchReader::BatchReader(InputStream& input, const items::Format& format, size_t
       item_bytes_max_(item_bytes_max),
       rows_(items::RowIndex::of(format, columns)),
       passed_(passed) {}
+
+Status BatchReader::no_room(size_t item_bytes) const {
+  if (auto status = input_.status(); !status) return status;
+  return bad_item(format_, input_.index(), item_bytes - 1, passed_ + 1);
+}
 
 bool BatchReader::next() {
   if (bytes_ > 0) input_.advance(std::exchange(bytes_, 0));
@@ -133,7 +164,8 @@ bool BatchReader::next_fixed() {
   bytes_ = items * format_.record_bytes;
   if (items > 0) return true;
   status_ = input_.status();
-  if (status_ && !window.empty()) status_ = bad_item(format_, input_.index(), item_bytes_max_);
+  if (status_ && !window.empty())
+    status_ = bad_item(format_, input_.index(), item_bytes_max_, passed_ + 1);
   return false;
 }
 
@@ -143,7 +175,8 @@ bool BatchReader::next_lines() {
     const auto window = input_.window(wanted);
     status_ = input_.status();
     if (!status_ || window.empty()) return false;
-    const bool is_last = window.size() < wanted;
+    const bool is_last = window.size() < wanted && !input_.is_full();
+    const size_t item_bytes_max = input_.is_full() ? window.size() : item_bytes_max_;
     const std::byte* at = window.data();
     const std::byte* const end = at + window.size();
     while (at < end && lines_.size() < batch_items_max) {
@@ -153,10 +186,10 @@ bool BatchReader::next_lines() {
       at += bytes;
     }
     bytes_ = static_cast<size_t>(at - window.data());
-    if (lines_.empty() && status_ && window.size() >= item_bytes_max_)
-      status_ = bad_item(format_, input_.index(), item_bytes_max_);
+    if (lines_.empty() && status_ && window.size() >= item_bytes_max)
+      status_ = bad_item(format_, input_.index(), item_bytes_max, passed_ + 1);
     if (lines_.empty() && !status_) return false;
-    wanted = window.size() + 1;
+    wanted = wider(format_, window.size(), item_bytes_max);
   }
   items_ = Items(lines_, rows_ ? &*rows_ : nullptr);
   return true;
@@ -178,7 +211,7 @@ size_t BatchReader::item_bytes_at(const std::byte* at, const std::byte* end, boo
   if (fault) {
     status_ = bad_row(format_, input_.index(), passed_ + lines_.size() + 1, *fault);
   } else if (bytes > item_bytes_max_) {
-    status_ = bad_item(format_, input_.index(), item_bytes_max_);
+    status_ = bad_item(format_, input_.index(), item_bytes_max_, passed_ + lines_.size() + 1);
   }
   return status_ ? bytes : 0;
 }
@@ -251,7 +284,7 @@ Computation distribute(const items::Format& format, ToOutput to_output) {
       return {};
     };
     for (uint32_t i = 0; i < streams.inputs(); ++i) {
-      BatchReader reader(streams.input(i), format, streams.window_bytes_max());
+      BatchReader reader(streams.input(i), format, streams.item_bytes_max());
       while (reader.next()) {
         if (auto status = put(reader.items()); !status) return status;
       }

@@ -3,8 +3,8 @@
 // Ready-made computations for run(): merge (also for run_plan()) and distribute.
 //
 // All read windows of items of a items::Format. The last line of a file may lack its newline; the
-// output gets one. An item must be no longer than Streams::window_bytes_max() (else: out_of_memory); a
-// file of fixed items must hold whole ones (else: corrupt).
+// output gets one. An item must be no longer than the widest window (else: out_of_memory); a file of
+// fixed items must hold whole ones (else: corrupt).
 //
 // For another computation over items (groups, joins), ItemReader walks over an input and
 // items::ItemOrder compares two items.
@@ -73,6 +73,43 @@ Items items_at(const items::Format& format, const std::byte* begin, const std::b
 bool append(OutputStream& output, std::string_view bytes);
 bool append_item(OutputStream& output, const items::Format& format, std::string_view item);
 
+// Bytes that are kept or made of an item. Those of a long item are in borrowed memory.
+//
+// Thread safety: the computation's thread.
+class LongText {
+ public:
+  explicit LongText(Streams& streams)
+      : loan_(streams), usual_bytes_max_(streams.window_bytes_max()) {}
+
+  // Clears the text and has `make(std::string&)` append to it what it makes of `item_bytes` bytes.
+  // Returns false if there is no room for as many, or after an error of the run.
+  template <class Make>
+  bool make(size_t item_bytes, Make make) {
+    text_.clear();
+    if (item_bytes <= usual_bytes_max_) [[likely]] {
+      make(text_);
+      return true;
+    }
+    if (!loan_.set(std::max<uint64_t>(item_bytes, loan_.bytes()))) return false;
+    make(text_);
+    text_.shrink_to_fit();
+    return loan_.set(text_.size() > usual_bytes_max_ ? text_.size() : 0);
+  }
+  std::string_view view() const { return text_; }
+  // Frees the memory of a long text.
+  void leave() {
+    if (text_.capacity() > usual_bytes_max_ || loan_.bytes() > 0) [[unlikely]]
+      free();
+  }
+
+ private:
+  void free();
+
+  Loan loan_;
+  std::string text_;
+  size_t usual_bytes_max_;
+};
+
 // Walks over the items of one input.
 //
 // Thread safety: the computation's thread. Invariant: item() is whole and readable until next().
@@ -91,6 +128,7 @@ class ItemReader {
     if (bytes == 0 || bytes > item_bytes_max_) return false;
     item_ = items::text_at(at_, bytes);
     at_ += bytes;
+    ++lines_;
     __builtin_prefetch(at_ + prefetched_bytes);
     return true;
   }
@@ -99,6 +137,8 @@ class ItemReader {
   Status status() const;
   std::string_view item() const { return item_; }
   uint64_t lines() const { return lines_; }  // up to the present one, without the header
+  // The error of an item whose key has no room in memory, or the run's first error.
+  Status no_room() const;
   // Bytes of the window from the item's beginning on.
   size_t readable_bytes() const { return item_.size() + static_cast<size_t>(end_ - at_); }
 
@@ -135,6 +175,9 @@ class BatchReader {
   bool next();
   const Items& items() const { return items_; }
   const Status& status() const { return status_; }
+  // The error of an item of so many bytes among them, for which memory has no room, or the run's
+  // first error.
+  Status no_room(size_t item_bytes) const;
 
  private:
   bool next_fixed();

@@ -60,6 +60,7 @@ void Execution::act_until_all_is_done() {
   };
   int idle = 0;
   while (!failed()) {
+    if (serve_loan()) continue;
     const Action action = scheduler_->next(look());
     if (options_.observe) options_.observe(view_, action);
     if (options_.record_staircases) stairs_.note(view_, action, in_steady_state());
@@ -80,7 +81,8 @@ void Execution::act_until_all_is_done() {
     perform(action);
     ++result_.actions;
     idle = progress() != before ? 0 : idle + 1;
-    if (idle >= idle_actions_max) {
+    // (While memory is lent, reads of inputs for which it has no room move nothing.)
+    if (idle >= idle_actions_max + static_cast<int>(inputs_.size())) {
       fail({ErrorCode::invalid_argument, "get on under this policy, which moves nothing",
             "scheduler"});
     }
@@ -90,13 +92,15 @@ void Execution::act_until_all_is_done() {
 // Returns the reason why the computation waits, unless a request in flight will end the wait.
 Execution::Stalled Execution::stalled() const {
   if (computed_) return {Stall::finished};
+  if (wait_.what == Wait::For::loan) return {.for_loan = loan_wanted_ > 0};
   if (wait_.what == Wait::For::input) {
     const InputLevel& level = in_[wait_.stream];
     const bool comes = level.submitted > level.mapped || level.mapped >= blocks_of(level);
     return comes ? Stalled{} : Stalled{Stall::input, wait_.stream};
   }
   if (wait_.what == Wait::For::output) {
-    const bool comes = writes_in_flight_ > 0 || output_held_ < division_.output_blocks;
+    const bool comes =
+        writes_in_flight_ > 0 || output_held_ < division_.output_blocks - outputs_lent_;
     return comes ? Stalled{} : Stalled{Stall::outputs};
   }
   return {};
@@ -110,10 +114,8 @@ const View& Execution::look() {
   view_.stalled_input = now.input;
   for (uint32_t i = 0; i < in_.size(); ++i) {
     const InputLevel& level = in_[i];
-    const auto position =
-        static_cast<uint64_t>(streams_.inputs_[i].position() - input_places_[i].blocks);
     const uint64_t here = std::min(level.submitted * block_bytes_, level.end_bytes);
-    uint64_t consumed = std::min(std::max(position, level.touched_bytes), here);
+    uint64_t consumed = std::min(std::max(position_of(i), level.touched_bytes), here);
     // A stalled computation cannot go on with the piece of an item: count it as consumed.
     if (now.stall == Stall::input && now.input == i) consumed = here;
     // Never less than before, because such a piece may have been counted.
@@ -195,13 +197,12 @@ void Execution::stream_in(const Action& action) {
       MutexLock lock(mutex_);
       const Stalled now = stalled();
       const bool waited_for = now.stall == Stall::input && now.input == input;
-      if (now.stall != Stall::none && !waited_for) return;
+      if (now.waits() && !waited_for) return;
       const InputLevel& level = in_[input];
       if (level.submitted >= blocks_of(level)) return;
-      const auto position =
-          static_cast<uint64_t>(streams_.inputs_[input].position() - input_places_[input].blocks);
       const uint64_t here = level.submitted * block_bytes_;
-      const uint64_t bucket = here - std::min(here, std::max(position, level.touched_bytes));
+      const uint64_t bucket =
+          here - std::min(here, std::max(position_of(input), level.touched_bytes));
       read_on =
           room_blocks(input) > 0 && (waited_for || bucket + block_bytes_ <= action.bytes + ahead);
     }
@@ -227,8 +228,8 @@ void Execution::stream_out(const Action& action) {
   while (!failed()) {
     {
       MutexLock lock(mutex_);
-      const Stall now = stalled().stall;
-      if (now == Stall::input || now == Stall::finished) return;
+      const Stalled now = stalled();
+      if (now.stall == Stall::input || now.stall == Stall::finished || now.for_loan) return;
     }
     if (submit_write(action.stream)) continue;
     if (!action.stay) return;
@@ -245,7 +246,7 @@ void Execution::run_computation() {
   while (!failed()) {
     {
       MutexLock lock(mutex_);
-      if (stalled().stall != Stall::none) return;
+      if (stalled().waits()) return;
     }
     if (in_flight_ > 0) {
       finish_one();
@@ -259,7 +260,7 @@ void Execution::run_computation() {
 void Execution::wait_for_computation() {
   MutexLock lock(mutex_);
   const uint64_t seen = steps_;
-  while (stalled().stall == Stall::none && steps_ == seen && !failed()) for_device_.wait(mutex_);
+  while (!stalled().waits() && steps_ == seen && !failed()) for_device_.wait(mutex_);
 }
 
 // ---- Requests.
@@ -267,7 +268,74 @@ void Execution::wait_for_computation() {
 // Blocks that may still be submitted for an input without breaking the invariant of the reserves.
 uint64_t Execution::room_blocks(uint32_t input) const {
   const uint64_t others = inputs_reserved_ - reserve(input);
-  return division_.input_blocks - others - held(input);
+  return division_.input_blocks - inputs_lent_ - others - held(input);
+}
+
+// ---- Loans.
+
+// Finds memory for the loan that the computation waits for, or refuses it. Returns false if it waits
+// for none.
+bool Execution::serve_loan() {
+  for (;;) {
+    {
+      MutexLock lock(mutex_);
+      if (wait_.what != Wait::For::loan || loan_wanted_ == 0 || failed()) return false;
+      if (try_to_lend()) {
+        for_computation_.announce();
+        return true;
+      }
+    }
+    bool writes = false;
+    for (uint32_t j = 0; j < outputs_.size(); ++j) {
+      while (submit_write(j)) writes = true;
+    }
+    if (writes) continue;
+    if (in_flight_ > 0) {
+      finish_one();
+    } else if (!drop_read_ahead()) {
+      MutexLock lock(mutex_);
+      loan_refused_ = true;
+      loan_wanted_ = 0;
+      for_computation_.announce();
+      return true;
+    }
+  }
+}
+
+// Drops blocks from the end of the input that has most of them before it needs them, up to half of
+// those. Returns false if there are none. REQUIRES: nothing is in flight.
+bool Execution::drop_read_ahead() {
+  std::vector<pool::BlockId> dropped;
+  {
+    MutexLock lock(mutex_);
+    uint64_t most = 0;
+    uint32_t input = 0;
+    for (uint32_t i = 0; i < in_.size(); ++i) {
+      const InputLevel& level = in_[i];
+      const uint64_t kept =
+          std::max<uint64_t>(uint64_t{options_.comeback_blocks} + 1, level.mapped - level.released);
+      const uint64_t spare = held(i) - std::min(held(i), kept);
+      if (spare > most) {
+        most = spare;
+        input = i;
+      }
+    }
+    if (most == 0) return false;
+    InputLevel& level = in_[input];
+    const uint64_t before = reserve(input);
+    const uint64_t count = ceil_div(most, uint64_t{2});
+    BlockQueue kept;
+    for (uint64_t left = held(input) - count; left > 0; --left)
+      kept.push_back(links_, level.held.pop_front(links_));
+    for (uint64_t k = 0; k < count; ++k) dropped.push_back(level.held.pop_front(links_));
+    level.held = kept;
+    level.submitted -= count;
+    level.arrived = level.submitted;
+    input_held_ -= count;
+    inputs_reserved_ -= before - reserve(input);
+  }
+  for (const pool::BlockId block : dropped) pool_->give(block);
+  return true;
 }
 
 Execution::Transfer& Execution::free_transfer() {

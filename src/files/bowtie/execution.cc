@@ -30,6 +30,12 @@
 // switch costs nothing, the rest would only lose time, so the gate stays open (never_rests): the
 // rest of a group is then read while the computation runs, which only lowers the levels.
 //
+// *Loans.* An item of more blocks than the comeback is shown as a copy, in memory that the run's
+// blocks give up for as long (Loan). The device's thread finds it: it writes the full blocks of
+// outputs, and then drops blocks that were read ahead, the last ones of the input that has most, to
+// read them again later. Each side keeps what it needs at least, so the argument below holds for
+// the blocks that are left.
+//
 // *In flight.* Several requests of a run are in flight, and a run does not wait for those of the
 // run before it: the device always has its next request. Levels count what is submitted, so the
 // scheduler's picture is ahead of the device by at most `depth` blocks.
@@ -70,6 +76,7 @@
 #include <cerrno>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -210,6 +217,7 @@ Execution::Execution(std::vector<Input> inputs, std::vector<Output> outputs,
 
 // The pool releases blocks that are still mapped.
 Execution::~Execution() {
+  gathered_.clear();  // gives back loans
   registration_ = {};
   io_.reset();
   engine_.reset();
@@ -360,9 +368,12 @@ Status Execution::open(Division division) {
   out_.resize(outputs_.size());
   input_tables_freed_.resize(inputs_.size());
   output_tables_freed_.resize(outputs_.size());
+  gathered_.resize(inputs_.size());
   streams_.execution_ = this;
   streams_.block_bytes_ = block_bytes_;
   streams_.window_bytes_max_ = block_bytes_ * std::max(1u, options_.comeback_blocks);
+  streams_.item_bytes_max_ =
+      options_.wide_windows ? blocks * block_bytes_ : streams_.window_bytes_max_;
   streams_.inputs_ = std::vector<InputStream>(inputs_.size());
   streams_.outputs_ = std::vector<OutputStream>(outputs_.size());
   const auto place_stream = [this](auto& stream, const auto& place, uint32_t index) {
@@ -398,6 +409,29 @@ uint64_t Execution::reserve(uint32_t input) const {
   const uint64_t left = blocks_of(level) - level.submitted;
   return std::max(held(input),
                   std::min<uint64_t>(uint64_t{options_.comeback_blocks} + 1, held(input) + left));
+}
+
+// The offset of an input's position, for estimates of its level.
+uint64_t Execution::position_of(uint32_t input) const {
+  const InputLevel& level = in_[input];
+  if (level.is_gathered) return level.released * block_bytes_;
+  return static_cast<uint64_t>(streams_.inputs_[input].position() - input_places_[input].blocks);
+}
+
+// Grants the loan that is asked for, if both sides can spare its blocks.
+bool Execution::try_to_lend() {
+  // (Outputs get pieces of items, of a block at most.)
+  const uint64_t outputs_least =
+      outputs_.empty() ? 0 : outputs_.size() * (std::min(options_.comeback_blocks, 1u) + 1) + 1;
+  const uint64_t of_inputs = division_.input_blocks - inputs_lent_ - inputs_reserved_;
+  const uint64_t outputs_used = outputs_lent_ + std::max(output_held_, outputs_least);
+  const uint64_t of_outputs =
+      division_.output_blocks - std::min<uint64_t>(division_.output_blocks, outputs_used);
+  if (of_inputs + of_outputs < loan_wanted_) return false;
+  const uint64_t from_inputs = std::min(of_inputs, loan_wanted_);
+  inputs_lent_ += from_inputs;
+  outputs_lent_ += std::exchange(loan_wanted_, 0) - from_inputs;
+  return true;
 }
 
 void Execution::fail(Error error) {

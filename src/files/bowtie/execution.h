@@ -87,6 +87,10 @@ class Execution final : public stream::StreamHandler {
   void release(OutputStream& stream);
   uint64_t bytes_of(const InputStream& stream) EXCLUDES_LOCK(mutex_);
   Status status() EXCLUDES_LOCK(mutex_);
+  size_t block_bytes() const { return block_bytes_; }
+  // Lends memory of so many blocks; false if there is none. (Loan)
+  bool lend(uint64_t blocks) EXCLUDES_LOCK(mutex_);
+  void take_back(uint64_t blocks) noexcept EXCLUDES_LOCK(mutex_);
 
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
 
@@ -116,6 +120,17 @@ class Execution final : public stream::StreamHandler {
     BlockQueue held;
     pool::BlockId next_to_arrive = pool::no_block;
     uint64_t touched_bytes = 0;  // offset of the last block touched through a plain pointer
+    bool is_gathered = false;    // its stream shows a Gathered window
+  };
+  // A window of more blocks than the comeback, copied to borrowed memory. Invariant: the block of
+  // its last byte is not released.
+  struct Gathered {
+    Loan loan;
+    os::Reservation room;
+    uint64_t begin = 0;  // offset of its first byte, from the beginning of block 0
+    uint64_t bytes = 0;
+
+    uint64_t end() const { return begin + bytes; }
   };
   struct OutputLevel {
     uint64_t submitted = 0, handed = 0, opened = 0;  // blocks
@@ -124,13 +139,16 @@ class Execution final : public stream::StreamHandler {
     pool::BlockId next_to_hand = pool::no_block;
   };
   struct Wait {
-    enum class For { nothing, input, output } what = For::nothing;
+    enum class For { nothing, input, output, loan } what = For::nothing;
     uint32_t stream = 0;
   };
   // A stall, as the scheduler sees it.
   struct Stalled {
     Stall stall = Stall::none;
     uint32_t input = 0;
+    bool for_loan = false;
+
+    bool waits() const { return stall != Stall::none || for_loan; }
   };
   // An error found on the fault path.
   struct Failed {
@@ -179,6 +197,8 @@ class Execution final : public stream::StreamHandler {
   uint64_t blocks_of(const InputLevel& level) const;
   uint64_t reserve(uint32_t input) const REQUIRES_LOCK(mutex_);
   uint64_t held(uint32_t input) const REQUIRES_LOCK(mutex_);
+  uint64_t position_of(uint32_t input) const REQUIRES_LOCK(mutex_);
+  bool try_to_lend() REQUIRES_LOCK(mutex_);
 
   // ---- computation_side.cc: the computation's thread
   Status compute(const Computation& computation);
@@ -186,6 +206,10 @@ class Execution final : public stream::StreamHandler {
   bool is_cancelled() noexcept;
   void fetch_in_order(InputStream& stream, size_t bytes_min) EXCLUDES_LOCK(mutex_);
   SourceStream* open_in_order(InputStream& stream) EXCLUDES_LOCK(mutex_);
+  void gather(InputStream& stream, uint64_t at, size_t bytes_min);
+  void fetch_gathered(InputStream& stream, size_t bytes_min);
+  std::span<const std::byte> next_piece(InputStream& stream, uint64_t at);
+  const std::byte* linear_begin(const InputStream& stream) const;
   bool may_go_on(bool has_waited) REQUIRES_LOCK(mutex_);
   void wait_for_device(Wait wait) REQUIRES_LOCK(mutex_);
   bool map_next(uint32_t input) noexcept;
@@ -207,6 +231,8 @@ class Execution final : public stream::StreamHandler {
   const View& look() EXCLUDES_LOCK(mutex_);
   bool in_steady_state() const;
   Stalled stalled() const REQUIRES_LOCK(mutex_);
+  bool serve_loan();
+  bool drop_read_ahead();
   void perform(const Action& action);
   void open_gate(bool open) EXCLUDES_LOCK(mutex_);
   void read(const Action& action);
@@ -260,6 +286,12 @@ class Execution final : public stream::StreamHandler {
   uint64_t held_peak_ GUARDED_BY(mutex_) = 0;
   uint64_t steps_ GUARDED_BY(mutex_) = 0;  // progress of the computation, for the device's thread
   Wait wait_ GUARDED_BY(mutex_);
+  // Blocks of each side that do not exist for now because their memory is lent, and a loan that is
+  // asked for: 0 if it was granted or refused.
+  uint64_t inputs_lent_ GUARDED_BY(mutex_) = 0;
+  uint64_t outputs_lent_ GUARDED_BY(mutex_) = 0;
+  uint64_t loan_wanted_ GUARDED_BY(mutex_) = 0;
+  bool loan_refused_ GUARDED_BY(mutex_) = false;
   bool gate_open_ GUARDED_BY(mutex_) = false;
   bool computed_ GUARDED_BY(mutex_) = false;
   bool device_ended_ GUARDED_BY(mutex_) = false;
@@ -270,6 +302,8 @@ class Execution final : public stream::StreamHandler {
 
   // The computation's thread.
   std::vector<uint64_t> input_tables_freed_, output_tables_freed_;
+  std::vector<std::unique_ptr<Gathered>> gathered_;  // nullptr: the input's window is its blocks
+  MemoryCharge of_loans_;
   std::array<std::byte*, 16> zeros_{};  // after an error: the last blocks of zeros
   uint32_t zeros_shown_ = 0;
 

@@ -28,25 +28,29 @@ bool append_short(OutputStream& output, std::string_view item, size_t readable_b
 struct LastKey {
   bool any = false;
   uint64_t prefix = 0;
-  std::string bytes = {};
+  LongText bytes;
 };
 
 Status merge_items(Streams& streams, const items::Format& format, const MergeOptions& options) {
   OutputStream& output = streams.output(0);
   MergeTree tree(streams, format, options.descending, options.odd);
   if (auto status = tree.start(); !status) return status;
-  LastKey last;
+  LastKey last{.bytes = LongText(streams)};
   uint64_t items = 0;
   while (!tree.done() && items < options.items_max) {
     const std::string_view item = tree.winner().item();
     bool repeat = false;
     if (options.unique) {
       repeat = last.any && last.prefix == tree.prefix() &&
-               (format.numeric() || last.bytes == tree.key());
+               (format.numeric() || last.bytes.view() == tree.key());
       if (!repeat) {
         last.any = true;
         last.prefix = tree.prefix();
-        if (!format.numeric()) last.bytes = tree.key();
+        if (!format.numeric()) {
+          const std::string_view key = tree.key();
+          if (!last.bytes.make(key.size(), [&](std::string& to) { to = key; }))
+            return tree.winner().no_room();
+        }
       }
     }
     if (!repeat) {

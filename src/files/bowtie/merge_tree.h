@@ -29,8 +29,11 @@ class MergeTree {
         makes_keys_(format.keys != nullptr),
         odd_(std::move(odd)),
         losers_(streams.inputs()) {
-    for (uint32_t i = 0; i < streams.inputs(); ++i)
-      leaves_.push_back({ItemReader(streams.input(i), format, streams.window_bytes_max())});
+    for (uint32_t i = 0; i < streams.inputs(); ++i) {
+      leaves_.push_back({.reader = ItemReader(streams.input(i), format, streams.item_bytes_max()),
+                         .key = LongText(streams),
+                         .key_before = LongText(streams)});
+    }
   }
 
   Status start() {
@@ -38,7 +41,7 @@ class MergeTree {
       if (!leaf.reader.next()) {
         if (auto status = leaf.reader.status(); !status) return status;
       }
-      seat(leaf);
+      if (auto status = seat(leaf); !status) return status;
     }
     winner_ = build(1).leaf;
     return {};
@@ -52,7 +55,9 @@ class MergeTree {
   // Advances past the winner, which has been written. Errors: unsorted, or those of reading.
   Status next() {
     Leaf& leaf = leaves_[winner_];
-    if (!advance(leaf)) {
+    const auto ascends = advance(leaf);
+    if (!ascends) return std::unexpected(ascends.error());
+    if (!*ascends) {
       if (auto status = leaf.reader.status(); !status) return status;
       return failure(ErrorCode::unsorted, "merge: it is not sorted",
                      fmt::format("input {}", winner_), "sort it first");
@@ -64,60 +69,67 @@ class MergeTree {
  private:
   struct Leaf {
     ItemReader reader;
-    uint64_t prefix = 0;                    // ~0 at the end
-    std::string key = {}, key_before = {};  // `key` only if makes_keys_
+    uint64_t prefix = 0;       // ~0 at the end
+    LongText key, key_before;  // `key` only if makes_keys_
   };
   struct Player {
     uint64_t prefix;
     uint32_t leaf;
   };
 
-  void seat(Leaf& leaf) const {
+  Status seat(Leaf& leaf) const {
     if (leaf.reader.done()) {
       leaf.prefix = ~uint64_t{0};
     } else if (makes_keys_) {
-      leaf.key.clear();
-      const bool is_read = order_.append_key(leaf.reader.item(), leaf.key);
+      const std::string_view item = leaf.reader.item();
+      bool is_read = true;
+      const bool made = leaf.key.make(
+          item.size(), [&](std::string& key) { is_read = order_.append_key(item, key); });
+      if (!made) return leaf.reader.no_room();
       if (!is_read && odd_)
-        odd_(static_cast<uint32_t>(&leaf - leaves_.data()), leaf.reader.lines(),
-             leaf.reader.item());
-      leaf.prefix = order_.prefix_of_bytes(leaf.key);
+        odd_(static_cast<uint32_t>(&leaf - leaves_.data()), leaf.reader.lines(), item);
+      leaf.prefix = order_.prefix_of_bytes(leaf.key.view());
     } else {
       leaf.prefix = order_.prefix(leaf.reader.item());
     }
+    return {};
   }
 
   // REQUIRES: the keys are not numbers.
   std::string_view key_of(const Leaf& leaf) const {
-    return makes_keys_ ? std::string_view(leaf.key)
-                       : items::key_of(order_.format(), leaf.reader.item());
+    return makes_keys_ ? leaf.key.view() : items::key_of(order_.format(), leaf.reader.item());
   }
   int compare_keys(std::string_view a, std::string_view b) const {
     return order_.format().numeric() ? 0 : order_.compare_keys(a, b);
   }
 
   // Moves to the next item, or the end. Returns false if it is out of order, or after an error.
-  bool advance(Leaf& leaf) const {
+  Result<bool> advance(Leaf& leaf) const {
     const uint64_t before = leaf.prefix;
     if (!makes_keys_) {
       const std::string_view item = leaf.reader.item();
       if (leaf.reader.next_at_hand()) {
-        seat(leaf);
+        leaf.prefix = order_.prefix(leaf.reader.item());
         const bool ascends =
             leaf.prefix > before ||
             (leaf.prefix == before && order_.compare_ties(item, leaf.reader.item()) <= 0);
         leaf.reader.leave_last();
         return ascends;
       }
-      leaf.key_before = items::key_of(order_.format(), item);
+      const std::string_view key = items::key_of(order_.format(), item);
+      const bool kept = leaf.key_before.make(key.size(), [&](std::string& to) { to = key; });
+      if (!kept) return std::unexpected(leaf.reader.no_room().error());
     } else {
       std::swap(leaf.key, leaf.key_before);
     }
     leaf.reader.next();
-    seat(leaf);
+    if (auto status = seat(leaf); !status) return std::unexpected(status.error());
     if (leaf.reader.done()) return leaf.reader.status().has_value();
-    return leaf.prefix > before ||
-           (leaf.prefix == before && compare_keys(leaf.key_before, key_of(leaf)) <= 0);
+    const bool ascends =
+        leaf.prefix > before ||
+        (leaf.prefix == before && compare_keys(leaf.key_before.view(), key_of(leaf)) <= 0);
+    leaf.key_before.leave();
+    return ascends;
   }
 
   void replay() {

@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "files/bowtie/model.h"
@@ -71,6 +72,9 @@ struct RunOptions {
   // two blocks. Each stream can hold this many blocks and one more, at any time. 0 suits windows
   // over items whose size divides the block, at offsets that are multiples of it.
   uint32_t comeback_blocks = 1;
+  // Inputs show windows of more than comeback_blocks, in memory that they borrow (Loan). REQUIRES:
+  // then no room of an output is wider than a block.
+  bool wide_windows = false;
   // alpha, if it is known better than by default: bytes read over bytes read and written.
   double input_share = 0.5;
   // The schedule. Default: best_schedule() of the streams, the share and the memory. A given one
@@ -144,6 +148,37 @@ struct RunResult {
 // large ones if there is room, because their threads change at each block. REQUIRES: block_bytes is
 // set; all other inputs have their `bytes` set.
 RunOptions beside_in_order(std::span<const Input> inputs, RunOptions options);
+
+// Memory of a run's blocks that its computation uses for something else for a while, such as an item
+// of many blocks. It comes from free blocks, from bytes that were read ahead and are dropped, and
+// from full blocks of outputs, which are written. Without RunOptions::wide_windows a loan is not
+// counted.
+//
+// Thread safety: the computation's thread. Invariant: the blocks in use and the loans together never
+// exceed memory_bytes.
+class Loan {
+ public:
+  explicit Loan(Streams& streams) : execution_(streams.execution_) {}
+  explicit Loan(OutputStream& output) : execution_(output.execution_) {}
+  explicit Loan(internal::Execution& execution) : execution_(&execution) {}
+  Loan(Loan&& other) noexcept
+      : execution_(other.execution_), blocks_(std::exchange(other.blocks_, 0)) {}
+  Loan& operator=(Loan&& other) noexcept {
+    std::swap(execution_, other.execution_);
+    std::swap(blocks_, other.blocks_);
+    return *this;
+  }
+  ~Loan() { (void)set(0); }
+
+  // Borrows so many bytes in all, rounded up to blocks, or gives back the rest. Returns false, and
+  // changes nothing, if that many cannot be had, or after an error of the run.
+  bool set(uint64_t bytes);
+  uint64_t bytes() const;
+
+ private:
+  internal::Execution* execution_;
+  uint64_t blocks_ = 0;
+};
 
 // Runs one pass. Outputs given by path appear together at the end (each by itself is atomic); after
 // an error none does, and the first error is returned.

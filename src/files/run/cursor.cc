@@ -5,25 +5,27 @@ namespace penstock::files {
 // Finds the item at at_; reads more if it is not whole.
 bool Cursor::find_item() {
   const items::Format& format = order_.format();
-  for (bool asked = false;; asked = true) {
+  for (size_t asked_bytes = 0;;) {
     if (const size_t bytes = items::item_bytes_at(format, at_, end_); bytes > 0) {
       item_ = items::text_at(at_, bytes);
       return true;
     }
-    if (!asked) {
-      end_ = at_ + reader_->available(at_, block_bytes_);
+    const auto have = static_cast<size_t>(end_ - at_);
+    if (have == asked_bytes || asked_bytes == 0) {
+      if (asked_bytes == item_bytes_max_) {
+        too_long_ = true;
+        return false;
+      }
+      asked_bytes += reader_->block_bytes();
+      end_ = at_ + reader_->available(at_, asked_bytes);
       continue;
     }
-    const auto have = static_cast<size_t>(end_ - at_);
-    if (have == block_bytes_) {
-      too_long_ = true;
-    } else if (have > 0 && !format.fixed()) {
+    if (have > 0 && !format.fixed()) {
       item_ = items::text_at(at_, have);
       lacks_newline_ = true;
       return true;
-    } else if (have > 0) {
-      cut_off_ = true;
     }
+    cut_off_ = have > 0;
     return false;
   }
 }
@@ -58,7 +60,7 @@ Status Cursor::status() const {
                            reader_->offset() + static_cast<uint64_t>(at_ - reader_->begin()),
                            name_);
   }
-  if (too_long_) return items::too_long(order_.format(), block_bytes_, name_);
+  if (too_long_) return items::too_long(order_.format(), item_bytes_max_, name_);
   if (cut_off_) {
     return failure(ErrorCode::corrupt, "read a whole item at its end", name_,
                    "another --format or --record");

@@ -15,12 +15,14 @@ namespace penstock::files {
 // its place in the order, up to ties.
 class Cursor {
  public:
-  // An item that is longer than the reader's blocks is an error. `name`: the piece's, for messages.
-  Cursor(const items::ItemOrder& order, std::string name, std::shared_ptr<PieceReader> reader)
+  // An item of more than so many of the reader's blocks is an error. `name`: the piece's, for
+  // messages. REQUIRES: the reader has as many comeback blocks.
+  Cursor(const items::ItemOrder& order, std::string name, std::shared_ptr<PieceReader> reader,
+         uint32_t item_blocks_max = 1)
       : order_(order),
         name_(std::move(name)),
         reader_(std::move(reader)),
-        block_bytes_(reader_->block_bytes()),
+        item_bytes_max_(reader_->block_bytes() * item_blocks_max),
         at_(reader_->begin()),
         end_(at_),
         lines_(std::max<uint64_t>(reader_->head_lines(), order_.format().header_lines)) {}
@@ -49,7 +51,7 @@ class Cursor {
   items::ItemOrder order_;
   std::string name_;
   std::shared_ptr<PieceReader> reader_;
-  size_t block_bytes_;
+  size_t item_bytes_max_;
   const std::byte* at_;   // the next item
   const std::byte* end_;  // end of the bytes that are readable
   std::string_view item_;

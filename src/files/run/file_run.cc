@@ -33,14 +33,9 @@ constexpr uint64_t bytes_of_thread = 64 * KiB;
 // The share of a pass's memory that is reserved for streams.
 constexpr uint64_t promised_divisor = 2;
 
-// True if no item lies across two blocks, because its size divides every block.
-bool divides_blocks(const items::Format& format) {
-  return format.fixed() && std::has_single_bit(format.record_bytes) &&
-         format.record_bytes <= pass_block_bytes_min;
-}
-
-uint64_t item_bytes_held(const items::Format& format) {
-  return format.fixed() ? format.record_bytes : line_bytes_held;
+// The bytes of an item that every stream can hold at any time.
+uint64_t item_bytes_held(const PassItems& items) {
+  return items.fixed_bytes > 0 ? items.fixed_bytes : line_bytes_held;
 }
 
 // Points of a staircase in the statistics: more than fit on a page.
@@ -75,20 +70,25 @@ bool switches_for_nothing(const bowtie::DeviceProfile& device) {
 
 }  // namespace
 
-uint64_t stream_bytes_min(const items::Format& format) {
-  if (divides_blocks(format)) return pass_block_bytes_min;
-  return (ceil_div(item_bytes_held(format), pass_block_bytes_min) + 1) * pass_block_bytes_min;
+// No item lies across two blocks if its size divides every block.
+PassItems::PassItems(const items::Format& format)
+    : fixed_bytes(format.fixed() ? format.record_bytes : 0),
+      cross_blocks(!std::has_single_bit(fixed_bytes) || fixed_bytes > pass_block_bytes_min) {}
+
+uint64_t stream_bytes_min(const PassItems& items) {
+  if (!items.cross_blocks) return pass_block_bytes_min;
+  return (ceil_div(item_bytes_held(items), pass_block_bytes_min) + 1) * pass_block_bytes_min;
 }
 
-PassShape shape_of_pass(const items::Format& format, uint32_t streams, uint64_t memory_bytes) {
+PassShape shape_of_pass(const PassItems& items, uint32_t streams, uint64_t memory_bytes) {
   const uint64_t share = memory_bytes / (std::max(1u, streams) * blocks_per_stream);
   PassShape shape;
   shape.block_bytes = std::clamp<size_t>(std::bit_floor(std::max<uint64_t>(1, share)),
                                          pass_block_bytes_min, pass_block_bytes_max);
-  if (!divides_blocks(format)) {
-    uint64_t held_bytes = item_bytes_held(format);
-    // Longer lines may have an eighth of the memory, for all streams together.
-    if (!format.fixed()) {
+  if (items.cross_blocks) {
+    uint64_t held_bytes = item_bytes_held(items);
+    // Longer lines may have an eighth of the memory, for all streams together; the others borrow.
+    if (items.fixed_bytes == 0) {
       held_bytes = std::max(held_bytes, memory_bytes / 8 / std::max(1u, streams));
     }
     shape.comeback_blocks =
@@ -106,10 +106,15 @@ uint64_t memory_of_blocks(uint32_t streams, uint64_t memory_bytes) {
 
 }  // namespace
 
-uint64_t item_bytes_max_of_pass(const items::Format& format, uint32_t streams,
-                                uint64_t memory_bytes) {
-  const PassShape shape = shape_of_pass(format, streams, memory_of_blocks(streams, memory_bytes));
-  return shape.block_bytes * std::max<uint64_t>(1, shape.comeback_blocks);
+uint64_t item_bytes_max_of_pass(const PassItems& items, uint32_t streams, uint64_t memory_bytes) {
+  const uint64_t blocks_bytes = memory_of_blocks(streams, memory_bytes);
+  const PassShape shape = shape_of_pass(items, streams, blocks_bytes);
+  const uint64_t usual_bytes = shape.block_bytes * std::max<uint64_t>(1, shape.comeback_blocks);
+  if (items.fixed_bytes > 0) return usual_bytes;
+  // Every stream keeps its own blocks.
+  const uint64_t kept_bytes = (streams + 1) * (usual_bytes + shape.block_bytes);
+  const uint64_t lent_bytes = blocks_bytes - std::min(blocks_bytes, kept_bytes);
+  return std::max(usual_bytes, round_down(lent_bytes / (streams + 2), uint64_t{shape.block_bytes}));
 }
 
 FileRun::FileRun(const FilesOptions& options, const char* verb)
@@ -323,19 +328,20 @@ uint64_t FileRun::planned_stream_bytes() const {
   return 2 * bytes + (in_order_bytes_ > 0 ? bytes + in_order_bytes_ : 0);
 }
 
-uint32_t streams_max(const items::Format& format, uint64_t memory_bytes) {
-  const uint64_t each = stream_bytes_min(format) + bytes_beside_blocks;
+uint32_t streams_max(const PassItems& items, uint64_t memory_bytes) {
+  const uint64_t each = stream_bytes_min(items) + bytes_beside_blocks;
   return static_cast<uint32_t>(
       std::clamp<uint64_t>(memory_bytes / promised_divisor / each, 2, 1 << 20));
 }
 
 bowtie::RunOptions FileRun::run_options(const PassOptions& options, uint32_t streams) {
   const uint64_t memory_bytes = memory_of_blocks(streams, options.memory_bytes);
-  const PassShape shape = shape_of_pass(options.format, streams, memory_bytes);
+  const PassShape shape = shape_of_pass(options.items, streams, memory_bytes);
   block_bytes_ = shape.block_bytes;
   bowtie::RunOptions run{.memory_bytes = memory_bytes,
                          .block_bytes = shape.block_bytes,
                          .comeback_blocks = shape.comeback_blocks,
+                         .wide_windows = options.items.fixed_bytes == 0,
                          .device = options_.device.get(),
                          .never_rests = switches_for_nothing(device()),
                          .cancel = options_.cancel,

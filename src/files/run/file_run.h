@@ -21,20 +21,29 @@ namespace penstock::files {
 // The least memory_bytes.
 inline constexpr uint64_t files_memory_bytes_min = 32 * MiB;
 
+// The items of a pass: those of a format, or of several.
+struct PassItems {
+  // Implicitly, because most passes have one format.
+  PassItems(const items::Format& format);
+
+  uint32_t fixed_bytes = 0;  // the size of items, the largest of several; 0: they have any length
+  bool cross_blocks = true;  // an item may lie across two blocks
+};
+
 // The block size of a pass and the comeback of its streams: each stream has many blocks, and a
-// window holds an item. A line may always have 64 KiB, or a block if that is more.
+// window holds an item. A line may always have 64 KiB, or a block if that is more; a longer one
+// borrows from the other blocks (bowtie::Loan).
 struct PassShape {
   size_t block_bytes = 0;
   uint32_t comeback_blocks = 0;
 };
-PassShape shape_of_pass(const items::Format& format, uint32_t streams, uint64_t memory_bytes);
-// The longest item of a pass of so many streams that has so much memory.
-uint64_t item_bytes_max_of_pass(const items::Format& format, uint32_t streams,
-                                uint64_t memory_bytes);
+PassShape shape_of_pass(const PassItems& items, uint32_t streams, uint64_t memory_bytes);
+// The length of items that all inputs of such a pass can show at the same time, with two more copies.
+uint64_t item_bytes_max_of_pass(const PassItems& items, uint32_t streams, uint64_t memory_bytes);
 // The number of streams that a pass with so much memory holds.
-uint32_t streams_max(const items::Format& format, uint64_t memory_bytes);
+uint32_t streams_max(const PassItems& items, uint64_t memory_bytes);
 // The least memory of a stream.
-uint64_t stream_bytes_min(const items::Format& format);
+uint64_t stream_bytes_min(const PassItems& items);
 
 // One run of a command. Thread safety: one thread; other threads report progress.
 class FileRun {
@@ -85,7 +94,7 @@ class FileRun {
   const bowtie::DeviceProfile& device() const;
 
   struct PassOptions {
-    items::Format format;
+    PassItems items;
     uint64_t memory_bytes = 0;
     // The computation reads its inputs one after the other.
     bool inputs_in_turn = false;

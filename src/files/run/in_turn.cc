@@ -35,6 +35,8 @@ Result<std::unique_ptr<InTurnScheduler>> InTurnScheduler::open(uint32_t outputs,
 Action InTurnScheduler::next(const View& view) {
   const auto inputs = static_cast<uint32_t>(view.input_bytes.size());
   const uint32_t before = current_;
+  // (The end of an input may be dropped and read again: RunOptions::wide_windows.)
+  current_ = 0;
   while (current_ < inputs && view.input_left_bytes[current_] == 0) ++current_;
   const bool waits_for_outputs = view.stall == Stall::outputs || view.stall == Stall::finished;
   if (last_.kind == Action::Kind::read && last_.overlapped && current_ != before &&

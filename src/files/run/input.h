@@ -65,7 +65,7 @@ class PieceReader {
   const std::byte* begin() const { return begin_; }
   size_t block_bytes() const { return block_bytes_; }
   // Waits until `wanted` bytes at `at` are readable or the piece ends, and returns how many are, 0
-  // at the end. REQUIRES: wanted is at most a block.
+  // at the end. REQUIRES: wanted is at most a block, or as many as the comeback if that is more.
   size_t available(const std::byte* at, size_t wanted);
   // Releases the bytes before `at`. Thread safety: any thread.
   void passed(const std::byte* at) {

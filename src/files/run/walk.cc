@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -20,7 +19,9 @@ namespace {
 
 // The blocks are larger than a sort's, so that every input that can be sorted can be walked over.
 constexpr size_t walk_block_bytes_max = 32 * MiB;
-constexpr uint32_t read_ahead_blocks = 6;
+constexpr uint32_t read_ahead_blocks = 3;
+// Blocks of the longest item. (The one before it is held as well, and a key of it that is made.)
+constexpr uint32_t item_blocks_max = 6;
 constexpr uint64_t bytes_between_looks = 256 * KiB;  // bytes between two checks of `cancel`
 
 // The options without an order: rows as they stand in the file.
@@ -35,11 +36,11 @@ FilesOptions without_keys(const FilesOptions& options) {
 
 Status walk_items(const FilesOptions& options, bool descending, const std::vector<size_t>& numbers,
                   const VisitItem& visit) {
-  // A line may be as long as a block.
   const size_t block_bytes = std::clamp<size_t>(std::bit_floor(options.memory_bytes / 32),
                                                 block_bytes_min, walk_block_bytes_max);
-  PieceReaders readers(options,
-                       {.block_bytes = block_bytes, .read_ahead_blocks = read_ahead_blocks});
+  PieceReaders readers(options, {.block_bytes = block_bytes,
+                                 .read_ahead_blocks = read_ahead_blocks,
+                                 .comeback_blocks = item_blocks_max});
   for (const size_t number : numbers) {
     ItemPlace place{.path = input_name(options, number)};
     auto file = open_input(options, number);
@@ -64,7 +65,7 @@ Status walk_items(const FilesOptions& options, bool descending, const std::vecto
       format = std::move(*made);
     }
     const items::ItemOrder order(format, descending);
-    Cursor cursor(order, place.path, *reader);
+    Cursor cursor(order, place.path, *reader, item_blocks_max);
     uint64_t bytes = 0;  // since the last check
     for (; cursor.next(); ++place.item) {
       bytes += cursor.item().size();
@@ -103,34 +104,29 @@ std::optional<ItemPlace> find_row(const FilesOptions& options, const std::vector
 
 namespace {
 
-// Returns the length of the longest item that fits, which the error of a longer one gives.
-std::optional<uint64_t> bytes_max_of(const Error& error) {
-  if (!error.hint.contains("a larger -S")) return {};
-  constexpr std::string_view before = " of more than ";
-  const std::string_view attempted = error.attempted;
-  const size_t at = attempted.rfind(before);
-  if (at == attempted.npos) return {};
-  uint64_t bytes = 0;
-  const char* const end = attempted.data() + attempted.size();
-  const auto number = std::from_chars(attempted.data() + at + before.size(), end, bytes);
-  const bool is_number = std::string_view(number.ptr, end) == " bytes" && bytes > 0;
-  return is_number ? std::optional(bytes) : std::nullopt;
-}
-
 struct LongLine {
   std::string path;
   uint64_t line = 1;  // 1-based, where it begins
   uint64_t bytes = 0;
 };
 
-// Finds the first item of more than `bytes_max` bytes in the inputs that can be read again. Takes
-// little memory, however long it is.
-std::optional<LongLine> find_long_line(const FilesOptions& options, uint64_t bytes_max) {
+// Finds the item of such an error in the inputs that can be read again: the first that is too long,
+// from the error's item on if it names an input. Takes little memory, however long it is.
+std::optional<LongLine> find_long_line(const FilesOptions& options, const Error& error) {
+  const uint64_t bytes_max = error.item_bytes_max;
   const items::Format& format = options.format;
   const std::optional<char> quote = format.counted_quote();
   std::vector<std::byte> room(256 * KiB);
-  for (const size_t number : named_files(options)) {
+  std::vector<size_t> numbers = named_files(options);
+  const auto is_other = [&](size_t number) { return input_name(options, number) != error.subject; };
+  uint64_t items_before = 0;  // that are not too long
+  if (!std::ranges::all_of(numbers, is_other)) {
+    std::erase_if(numbers, is_other);
+    if (error.item > 0) items_before = format.header_lines + error.item - 1;
+  }
+  for (const size_t number : numbers) {
     LongLine now{.path = input_name(options, number)};
+    uint64_t items = 0;
     const auto source = open_source(now.path, options.source);
     if (!source) continue;
     bool quoted = false;
@@ -146,7 +142,8 @@ std::optional<LongLine> find_long_line(const FilesOptions& options, uint64_t byt
         if (c != format.line_end) continue;
         ++lines_inside;
         if (quoted) continue;
-        if (now.bytes > bytes_max) return now;
+        if (now.bytes > bytes_max && items >= items_before) return now;
+        ++items;
         now.line += std::exchange(lines_inside, 0);
         now.bytes = 0;
       }
@@ -157,14 +154,15 @@ std::optional<LongLine> find_long_line(const FilesOptions& options, uint64_t byt
 }
 
 // Adds the place of an item that is too long, and the memory that holds it. The longest item that
-// fits doubles with the memory, if not sooner.
-Error with_long_line(Error error, const FilesOptions& options, uint64_t bytes_max) {
-  const auto enough = [&](uint64_t bytes) {
+// fits doubles with the memory, if not sooner. (An item that borrows from blocks, which has a number,
+// may need as much for a copy.)
+Error with_long_line(Error error, const FilesOptions& options) {
+  const uint64_t bytes_max = error.item_bytes_max;
+  const auto enough = [&, copies = error.item > 0 ? 2 : 1](uint64_t bytes) {
     return ceil_div(options.memory_bytes, uint64_t{MiB}) *
-           std::bit_ceil(ceil_div(bytes, bytes_max));
+           std::bit_ceil(ceil_div(copies * bytes, bytes_max));
   };
-  const auto found =
-      options.format.has_line_ends() ? find_long_line(options, bytes_max) : std::nullopt;
+  const auto found = options.format.has_line_ends() ? find_long_line(options, error) : std::nullopt;
   if (!found) {
     error.hint += fmt::format(", such as {}M", enough(2 * bytes_max));
     return error;
@@ -178,7 +176,7 @@ Error with_long_line(Error error, const FilesOptions& options, uint64_t bytes_ma
 }  // namespace
 
 Error with_place(Error error, const FilesOptions& options) {
-  if (const auto bytes_max = bytes_max_of(error)) return with_long_line(error, options, *bytes_max);
+  if (error.item_bytes_max > 0) return with_long_line(std::move(error), options);
   if (error.code != ErrorCode::corrupt || !options.format.has_rules() ||
       !options.format.has_line_ends())
     return error;

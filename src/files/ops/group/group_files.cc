@@ -315,7 +315,9 @@ Status Group::write_table(OutputStream& output) {
   if (keeps_order_later_) return merge_.add_by_position(fill_.table(), output);
   if (!options_.sorted) return results_->write_table(output, fill_.table(), nullptr);
   fill_.close_rounds();
-  return results_->write_table(output, fill_.table(), fill_.crew());
+  // (Threads would hold many long results at once.)
+  return results_->write_table(output, fill_.table(),
+                               fill_.has_long_items() ? nullptr : fill_.crew());
 }
 
 Status Group::merge_extents() {

@@ -210,27 +210,54 @@ Status GroupFill::add(Streams& streams, uint32_t input, Kind kind, const std::st
   if (rounds_ && kind == Kind::item) return add_in_rounds(streams, input);
   const items::Format& format =
       kind == Kind::item ? layout_.item_format() : layout_.partial_format();
-  bowtie::BatchReader reader(streams.input(input), format, streams.window_bytes_max(),
+  bowtie::BatchReader reader(streams.input(input), format, streams.item_bytes_max(),
                              layout_.columns());
   while (reader.next()) {
-    auto status = add_batch(reader.items(), kind, streams);
+    auto status = add_batch(reader, kind, streams);
     if (!status || overflowed_) return status;
   }
   return reader.status();
 }
 
-Status GroupFill::add_batch(const bowtie::Items& items, Kind kind, Streams& streams) {
+Status GroupFill::add_batch(const bowtie::BatchReader& reader, Kind kind, Streams& streams) {
+  const bowtie::Items& items = reader.items();
   if (kind == Kind::item) note_items(items.size(), items);
   RoundPiece& piece = *batch_.front();
-  for (size_t first = 0; first < items.size(); first += piece.items()) {
+  // Keys and partials of a long item are made in borrowed memory.
+  bowtie::Loan loan(streams);
+  size_t longest_bytes = 0;
+  for (size_t i = 0; !items.fixed() && i < items.size(); ++i)
+    longest_bytes = std::max(longest_bytes, items[i].size());
+  const bool is_long = longest_bytes > streams.window_bytes_max();
+  has_long_items_ = has_long_items_ || is_long;
+  // Borrows so many bytes in all: from the table, if need be a spilled one, or from the blocks.
+  const auto borrow = [&](uint64_t bytes) -> Status {
+    while (!overflowed_) {
+      const uint64_t lent_bytes = table_->lent_bytes();
+      if (lent_bytes >= bytes || table_->lend(bytes - lent_bytes)) return {};
+      if (loan.set(bytes - lent_bytes)) return {};
+      if (table_->size() == 0) return reader.no_room(longest_bytes);
+      if (auto made = make_room(streams, longest_bytes); !made) return made;
+    }
+    return {};
+  };
+  Status status = is_long ? borrow(2 * longest_bytes) : Status();
+  for (size_t first = 0; status && !overflowed_ && first < items.size(); first += piece.items()) {
     piece.assign(layout_, items, first, kind);
+    if (is_long) status = borrow(2 * (longest_bytes + piece.batch().made_bytes()));
+    if (!status || overflowed_) break;
     count_odd_values(piece.batch());
     begin_round();
-    auto status = settle(batch_, streams);
-    if (!status || overflowed_) return status;
+    status = settle(batch_, streams);
   }
   rows_ += items.size();
-  return {};
+  if (is_long) {
+    piece.free_texts();
+    for (size_t i = 0; i < table_->shares(); ++i) table_->share(i).free_texts();
+    std::string().swap(scratch_);
+    table_->take_back();
+  }
+  return status;
 }
 
 // Reads rounds, and single batches if no round is possible: at the last row of an input, a row
@@ -259,10 +286,10 @@ Status GroupFill::add_in_rounds(Streams& streams, uint32_t number) {
     if (!read) return std::unexpected(read.error());
     if (overflowed_) return {};
     rows += *read;
-    bowtie::BatchReader reader(input, layout_.item_format(), streams.window_bytes_max(),
+    bowtie::BatchReader reader(input, layout_.item_format(), streams.item_bytes_max(),
                                layout_.columns(), rows);
     if (!reader.next()) return reader.status();
-    auto status = add_batch(reader.items(), Kind::item, streams);
+    auto status = add_batch(reader, Kind::item, streams);
     if (!status || overflowed_) return status;
     rows += reader.items().size();
     input.advance(reader.items().bytes());

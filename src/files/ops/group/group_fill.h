@@ -59,6 +59,8 @@ class GroupFill {
   // Their fields without a value.
   uint64_t empty_values() const;
   void reset_counts();
+  // An item did not fit in the usual window.
+  bool has_long_items() const { return has_long_items_; }
   GroupTable& table() { return *table_; }
   const GroupTable& table() const { return *table_; }
   // nullptr: there is one thread.
@@ -66,7 +68,7 @@ class GroupFill {
 
  private:
   Status add_in_rounds(bowtie::Streams& streams, uint32_t input);
-  Status add_batch(const bowtie::Items& items, Kind kind, bowtie::Streams& streams);
+  Status add_batch(const bowtie::BatchReader& reader, Kind kind, bowtie::Streams& streams);
   void note_items(size_t count, const bowtie::Items& items);
   void count_odd_values(const KeyedBatch& batch);
   void begin_round() { progress_.assign(table_->shares(), {}); }
@@ -102,6 +104,7 @@ class GroupFill {
   OddValues* odd_values_ = nullptr;
   std::string input_;  // name of the present input
   uint64_t rows_ = 0;  // its items before the present batch
+  bool has_long_items_ = false;
   uint64_t items_ = 0;
   uint64_t empty_values_ = 0;  // the number in the table that was closed
   uint64_t added_ = 0;         // items added to the table since it was empty

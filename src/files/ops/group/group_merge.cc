@@ -17,17 +17,17 @@ namespace {
 // Streams of the smallest merge: two extents and their output.
 constexpr uint32_t merge_streams_min = 3;
 
-// The format that decides the comeback of a pass's streams: the widest of items, partials and
-// results. Its size is odd if they differ, because an item may then lie across two blocks, and for
-// rounds, whose windows do.
-items::Format widest_format(const GroupLayout& layout, bool reads_rounds) {
-  items::Format widest = layout.item_format();
-  if (!widest.fixed()) return widest;
+// Items, partials and results. If their sizes differ one may lie across two blocks, and windows of
+// rounds do.
+PassItems items_of_passes(const GroupLayout& layout, bool reads_rounds) {
+  PassItems all = layout.item_format();
+  if (all.fixed_bytes == 0) return all;
   const uint32_t partial_bytes = layout.partial_format().record_bytes;
   const uint32_t result_bytes = layout.result_format().record_bytes;
-  if (reads_rounds || partial_bytes != widest.record_bytes || result_bytes != widest.record_bytes)
-    widest.record_bytes = std::max({widest.record_bytes, partial_bytes, result_bytes}) | 1;
-  return widest;
+  all.cross_blocks = all.cross_blocks || reads_rounds || partial_bytes != all.fixed_bytes ||
+                     result_bytes != all.fixed_bytes;
+  all.fixed_bytes = std::max({all.fixed_bytes, partial_bytes, result_bytes});
+  return all;
 }
 
 // Bytes of all inputs; 0 if unknown.
@@ -45,14 +45,14 @@ uint64_t bytes_of(const std::vector<bowtie::Input>& inputs) {
 // ---- Passes.
 
 GroupPasses::GroupPasses(FileRun& run, const GroupLayout& layout, bool reads_rounds)
-    : run_(run), format_(widest_format(layout, reads_rounds)) {}
+    : run_(run), items_(items_of_passes(layout, reads_rounds)) {}
 
 Status GroupPasses::pass(const std::vector<bowtie::Input>& inputs,
                          std::vector<bowtie::Output> outputs,
                          const bowtie::Computation& computation, const Options& options) {
   if (auto status = run_.interrupted(); !status) return status;
   return run_.pass(inputs, std::move(outputs), computation,
-                   {.format = format_,
+                   {.items = items_,
                     .memory_bytes = options.memory_bytes,
                     .inputs_in_turn = options.inputs_in_turn,
                     .phase = options.phase,
@@ -66,13 +66,13 @@ Result<std::shared_ptr<io::File>> GroupPasses::temporary() {
 }
 
 uint64_t GroupPasses::item_bytes_max(uint32_t streams) const {
-  return item_bytes_max_of_pass(format_, streams, run_.usable_bytes());
+  return item_bytes_max_of_pass(items_, streams, run_.usable_bytes());
 }
 
 uint32_t GroupPasses::streams_max(uint64_t memory_bytes) const {
-  uint32_t streams = files::streams_max(format_, memory_bytes);
+  uint32_t streams = files::streams_max(items_, memory_bytes);
   while (streams > 2 &&
-         item_bytes_max_of_pass(format_, streams, memory_bytes) < longest_partial_bytes_)
+         item_bytes_max_of_pass(items_, streams, memory_bytes) < longest_partial_bytes_)
     --streams;
   return streams;
 }
@@ -95,7 +95,6 @@ bowtie::Output GroupMerge::output() const {
 
 Status GroupMerge::add(GroupTable& table, bowtie::Streams& streams) {
   if (auto status = table.sort(); !status) return status;
-  mergeable_bytes_ = std::min<uint64_t>(mergeable_bytes_, streams.window_bytes_max());
   SpillExtent extent{.file = file_,
                      .offset = extents_.empty() ? 0 : extents_.back().end(),
                      .partials = table.size()};
@@ -200,12 +199,20 @@ Status GroupMerge::merge_streams(bowtie::Streams& streams, const Write& write) c
   bowtie::MergeTree tree(streams, by_bytes, false);
   Status status = tree.start();
   std::string present;
+  bowtie::Loan of_present(streams);
   while (status && !tree.done()) {
     const std::string_view partial = tree.winner().item();
     if (!present.empty() && layout_.key_of_partial(present) == layout_.key_of_partial(partial)) {
       status = layout_.join(present, partial);
     } else {
       if (!present.empty()) status = write(streams.output(0), present);
+      const size_t long_bytes = streams.window_bytes_max();
+      if (std::max(partial.size(), present.capacity()) > long_bytes) {
+        std::string().swap(present);
+        const bool lent = of_present.set(partial.size() > long_bytes ? partial.size() : 0);
+        if (status && !lent) status = tree.winner().no_room();
+        if (!status) break;
+      }
       present.assign(partial);
     }
     if (status) status = tree.next();

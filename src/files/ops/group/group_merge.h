@@ -56,7 +56,7 @@ class GroupPasses {
 
  private:
   FileRun& run_;
-  const items::Format format_;  // the widest of the items, partials and results
+  const PassItems items_;  // items, partials and results
   uint64_t longest_partial_bytes_ = 0;
 };
 

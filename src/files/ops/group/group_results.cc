@@ -1,5 +1,7 @@
 #include "files/ops/group/group_results.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 #include <vector>
 
@@ -51,10 +53,22 @@ Status GroupResults::append_head(OutputStream& output) {
 Status GroupResults::append_result(OutputStream& output, std::string_view partial,
                                    const std::vector<std::string>& of_values) {
   if (auto status = append_head(output); !status) return status;
+  // A long result is made in borrowed memory.
+  constexpr size_t long_bytes = 256 * KiB;
+  const bool is_long = partial.size() > long_bytes;
+  bowtie::Loan loan(output);
+  if (is_long && !loan.set(partial.size())) {
+    if (auto status = output.status(); !status) return status;
+    return failure(ErrorCode::out_of_memory,
+                   fmt::format("write a group of {} bytes", partial.size()), "group",
+                   "a larger -S");
+  }
   scratch_.clear();
   if (auto status = layout_.append_result(partial, scratch_, of_values); !status) return status;
   ++groups_;
-  return append(output, scratch_);
+  auto status = append(output, scratch_);
+  if (is_long) std::string().swap(scratch_);
+  return status;
 }
 
 uint64_t GroupResults::Counted::bytes() const {

@@ -82,6 +82,7 @@ class RoundPiece {
     return count_;
   }
   void clear();
+  void free_texts() { batch_.free_texts(); }
 
   const KeyedBatch& batch() const { return batch_; }
   size_t items() const { return count_; }

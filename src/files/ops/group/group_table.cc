@@ -421,6 +421,18 @@ bool GroupTable::Data::take(uint64_t bytes, uint64_t& place, uint64_t& end) {
   return true;
 }
 
+bool GroupTable::lend(uint64_t bytes) {
+  Data& data = *data_chunks_;
+  bytes = round_up(bytes, os::page_bytes);
+  if (bytes > data.bytes_max - data.taken_bytes.load(std::memory_order_relaxed)) return false;
+  data.bytes_max -= bytes;
+  lent_bytes_ += bytes;
+  // Pages that were used before the table was cleared.
+  const uint64_t begin = round_up(data.bytes_max, os::page_bytes);
+  (void)os::discard(data.begin + begin, data_.bytes() - begin);
+  return true;
+}
+
 uint64_t GroupTable::bytes_for(uint64_t items, uint64_t bytes) const {
   if (!layout_.lines()) return items * (stride_of(layout_.usual_bytes()) + sizeof(Pair));
   return bytes + items * (place_unit + sizeof(Pair));

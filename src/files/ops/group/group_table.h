@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "files/ops/group/group_lines.h"
@@ -162,6 +163,14 @@ class KeyedBatch {
   // there are if their keys take much room.
   size_t assign(const GroupLayout& layout, const bowtie::Items& items, size_t first, Kind kind);
   void clear();
+  // Bytes of made keys.
+  uint64_t made_bytes() const { return room_.bytes(); }
+  // Frees the memory of long keys. REQUIRES: the batch is not used until it is assigned again.
+  void free_texts() {
+    clear();
+    std::string().swap(scratch_.key);
+    std::string().swap(scratch_.value);
+  }
 
   size_t shares() const { return shares_.size(); }
   std::span<const KeyedItem> share(size_t number) const { return shares_[number]; }
@@ -219,6 +228,8 @@ class GroupTable {
     // The fields without a value in the items that were added; clear() keeps the number.
     uint64_t empty_values() const { return empty_values_; }
     void reset_empty_values() { empty_values_ = 0; }
+    // Frees the memory in which partials are made.
+    void free_texts() { std::string().swap(made_); }
     // The layout, with a state that is this share's alone if there are several.
     const GroupLayout& layout() const { return layout_; }
 
@@ -298,6 +309,12 @@ class GroupTable {
   uint64_t bytes_for(uint64_t items, uint64_t bytes) const;
   uint64_t memory_bytes() const { return memory_bytes_; }
 
+  // Lends free memory of partials, so many bytes more; false if there are not so many. take_back()
+  // ends all loans.
+  bool lend(uint64_t bytes);
+  void take_back() { data_chunks_->bytes_max += std::exchange(lent_bytes_, 0); }
+  uint64_t lent_bytes() const { return lent_bytes_; }
+
   size_t shares() const { return shares_.size(); }
   Share& share(size_t number) { return shares_[number]; }
   const Share& share(size_t number) const { return shares_[number]; }
@@ -360,6 +377,7 @@ class GroupTable {
   os::Reservation slots_;
   os::Reservation data_;
   std::unique_ptr<Data> data_chunks_;
+  uint64_t lent_bytes_ = 0;
   std::vector<Share> shares_;
   uint64_t memory_bytes_ = 0;
   uint64_t slot_count_ = 0;

@@ -1,7 +1,6 @@
 #include "files/ops/join/join_files.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/amounts.h"
 #include "base/misuse.h"
@@ -39,15 +38,10 @@ class ItemWriter final : public JoinWriter {
   Status write(JoinRow row) override {
     const std::string_view left = *row[0], right = *row[1];
     const bool lacks_newline = items::lacks_line_end(left_, left);
-    const size_t bytes = left.size() + lacks_newline + right.size();
-    const std::span<std::byte> room = output_.room(bytes);
-    if (room.empty()) return output_.status();
-    std::byte* to = room.data();
-    std::memcpy(to, left.data(), left.size());
-    to += left.size();
-    if (lacks_newline) *to++ = std::byte{'\n'};
-    if (!right.empty()) std::memcpy(to, right.data(), right.size());
-    output_.advance(bytes);
+    const bool written = bowtie::append(output_, left) &&
+                         (!lacks_newline || bowtie::append(output_, "\n")) &&
+                         (right.empty() || bowtie::append(output_, right));
+    if (!written) return output_.status();
     ++*items_;
     return {};
   }
@@ -119,23 +113,22 @@ Result<JoinFilesStats> join_files(const JoinFilesOptions& options) {
   if (run.inputs().size() == 1) {
     const items::Format& format = run.places()[0] ? files.format : options.right;
     auto status = run.pass(run.inputs(), {}, look_at_order(format, options.descending),
-                           {.format = format,
+                           {.items = format,
                             .memory_bytes = usable - usable / 4,
                             .phase = "join",
                             .total_bytes = known ? run.input_bytes() : 0});
     if (!status) return std::unexpected(status.error());
   }
   if (run.inputs().size() == 2) {
-    // The widest of the three formats decides the comeback of the streams; its size is odd because
-    // an item of one of them may lie across two blocks.
-    items::Format widest = *joined;
-    if (widest.fixed())
-      widest.record_bytes = std::max(widest.record_bytes, options.right.record_bytes) | 1;
+    PassItems all = *joined;
+    all.fixed_bytes =
+        all.fixed_bytes == 0 ? 0 : std::max(all.fixed_bytes, options.right.record_bytes);
+    all.cross_blocks = true;
     auto status = run.pass(
         // The size of products has no known bound.
         run.inputs(), {{.file = &*output, .bytes_max = bowtie::stream_address_bytes()}},
         merge_join(files.format, options.right, options.descending, usable / 8, &stats.items),
-        {.format = widest,
+        {.items = all,
          .memory_bytes = usable - usable / 4,
          .phase = "join",
          .total_bytes = known ? 2 * run.input_bytes() : 0});

@@ -198,7 +198,7 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
               line_writer(options, {streams.output(0), first_rows, stats.items, long_row});
           return join_sides(sides, *writer, options.kinds, {.bytes_max = usable / 4 / count});
         },
-        {.format = files.format,
+        {.items = files.format,
          .memory_bytes = usable - usable / 4,
          .phase = "join",
          .total_bytes = known ? 2 * run.input_bytes() : 0});

@@ -64,7 +64,11 @@ class Join {
  public:
   Join(std::vector<JoinSide>& sides, JoinWriter& writer, const JoinKinds& kinds,
        const JoinRoom& room)
-      : sides_(sides), writer_(writer), kinds_(kinds), row_(sides.size()) {
+      : sides_(sides),
+        writer_(writer),
+        kinds_(kinds),
+        row_(sides.size()),
+        key_(sides.front().streams()) {
     for (size_t i = 0; i < sides.size(); ++i) held_.emplace_back(room);
   }
 
@@ -94,7 +98,7 @@ class Join {
     return a.order().compare_keys(a.key(), b.key());
   }
   bool at_key(const JoinSide& side) const {
-    return !side.done() && side.prefix() == prefix_ && side.key() == key_;
+    return !side.done() && side.prefix() == prefix_ && side.key() == key_.view();
   }
   bool wants(bool has_first, size_t present) const {
     return kinds_.wants(has_first, present, sides_.size());
@@ -114,7 +118,8 @@ class Join {
 
   Status join_key(const JoinSide& least, size_t present) {
     prefix_ = least.prefix();
-    key_ = least.key();
+    if (!key_.make(least.key().size(), [&](std::string& to) { to = least.key(); }))
+      return least.no_room();
     if (!wants(at_key(sides_[0]), present)) return pass_key();
     if (kinds_.first_only) return pass_first();
     size_t passing = 0;
@@ -129,7 +134,8 @@ class Join {
       if (passing != first) return refuse(sides_[i]);
       passing = i;
     }
-    if (passing != first) {
+    // (Empty if its first item is too long to be held.)
+    if (passing != first && !held_[passing].empty()) {
       if (auto status = product(0, sides_.size()); !status) return status;
       held_[passing].clear();
     }
@@ -198,7 +204,7 @@ class Join {
   std::vector<HeldGroup> held_;                       // one for each side
   std::vector<std::optional<std::string_view>> row_;  // one piece for each side
   uint64_t prefix_ = 0;
-  std::string key_;
+  bowtie::LongText key_;
 };
 
 }  // namespace
@@ -213,7 +219,9 @@ JoinSide::JoinSide(bowtie::Streams& streams, std::optional<uint32_t> input,
       odd_values_(odd_values),
       order_(format, descending),
       header_(std::move(header)),
-      done_(!input) {
+      done_(!input),
+      key_(streams),
+      key_before_(streams) {
   if (input) subject_ = fmt::format("input {}", *input);
 }
 
@@ -228,11 +236,12 @@ Status JoinSide::start() {
     lines_ = static_cast<uint64_t>(std::ranges::count(header_, format().line_end));
   }
   if (done_) return {};
-  reader_.emplace(streams_.input(*input_), format(), streams_.window_bytes_max());
+  reader_.emplace(streams_.input(*input_), format(), streams_.item_bytes_max());
   return next();
 }
 
 Status JoinSide::next() {
+  const uint64_t prefix_before = prefix_;
   std::swap(key_, key_before_);
   if (!reader_->next()) {
     done_ = true;
@@ -241,17 +250,21 @@ Status JoinSide::next() {
   line_ = lines_ + 1;
   lines_ += items::lines_of_item(format(), item());
   if (format().numeric()) {
-    key_.prefix = order_.prefix(item());
+    prefix_ = order_.prefix(item());
   } else {
-    key_.bytes.clear();
-    const bool is_read = order_.append_key(item(), key_.bytes);
+    bool is_read = true;
+    const bool made = key_.make(
+        item().size(), [&](std::string& key) { is_read = order_.append_key(item(), key); });
+    if (!made) return no_room();
     if (!is_read && odd_values_ != nullptr && has_odd_value(format(), item()))
       odd_values_->add(name_, format().header_lines + items_ + 1, format(), item());
-    key_.prefix = order_.prefix_of_bytes(key_.bytes);
+    prefix_ = order_.prefix_of_bytes(key_.view());
   }
-  if (items_++ == 0 || key_before_.prefix < key_.prefix) return {};
-  if (key_before_.prefix == key_.prefix && order_.compare_keys(key_before_.bytes, key_.bytes) <= 0)
-    return {};
+  const bool ascends =
+      items_++ == 0 || prefix_before < prefix_ ||
+      (prefix_before == prefix_ && order_.compare_keys(key_before_.view(), key_.view()) <= 0);
+  key_before_.leave();
+  if (ascends) return {};
   return fault_at(
       ErrorCode::unsorted, items::Place{line_, format().header_lines + items_}.text(format()),
       fmt::format("not in order ({})", printable_key(format(), item())), subject_, "penstock sort");

@@ -42,11 +42,14 @@ class JoinSide {
   Status go_to_end();
 
   bool done() const { return done_; }
-  uint64_t prefix() const { return key_.prefix; }
+  uint64_t prefix() const { return prefix_; }
   std::string_view item() const { return reader_->item(); }
   // The bytes of the key; empty for a number, whose key is the prefix.
-  const std::string& key() const { return key_.bytes; }
+  std::string_view key() const { return key_.view(); }
   const items::ItemOrder& order() const { return order_; }
+  bowtie::Streams& streams() const { return streams_; }
+  // The error of an item whose key has no room in memory.
+  Status no_room() const { return reader_->no_room(); }
   const items::Format& format() const { return order_.format(); }
   // The head of the input with its line ends; empty if there is none.
   const std::string& header() const { return header_; }
@@ -64,7 +67,8 @@ class JoinSide {
   uint64_t items_ = 0;  // items up to the present one
   uint64_t lines_ = 0;  // lines up to its end, with the head's
   uint64_t line_ = 0;   // line on which it begins
-  items::ItemKey key_, key_before_;
+  uint64_t prefix_ = 0;
+  bowtie::LongText key_, key_before_;
 };
 
 // One item of each side; nullopt if the side has none with the key.

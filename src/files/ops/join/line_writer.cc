@@ -14,6 +14,9 @@
 namespace penstock::files {
 namespace {
 
+// Longer fields are written at once, not copied to a line.
+constexpr size_t piece_bytes_max = 64 * KiB;
+
 // A line and its fields. Thread safety: one thread.
 struct Line {
   std::string_view text;
@@ -82,11 +85,18 @@ class FieldWriter final : public JoinWriter {
   // Adds all fields of a side but its keys.
   Status add_others(size_t side);
   void add(std::string_view field) {
-    if (!line_.empty() || begun_) line_ += separator_;
+    if (begun_) line_ += separator_;
     begun_ = true;
     const bool is_empty =
         field.empty() || (style_.csv && !empty_.empty() && is_empty_field(field, *style_.csv));
-    line_ += is_empty ? std::string_view(empty_) : field;
+    if (field.size() < piece_bytes_max && line_.size() < piece_bytes_max) {
+      line_ += is_empty ? std::string_view(empty_) : field;
+      return;
+    }
+    // A long line is written in pieces.
+    fine_ = fine_ && to_.output.append(line_.data(), line_.size()) &&
+            to_.output.append(field.data(), field.size());
+    line_.clear();
   }
   void add(const Line* line, size_t field) {
     add(line != nullptr && field < line->fields.size() ? line->fields[field] : std::string_view());
@@ -106,8 +116,9 @@ class FieldWriter final : public JoinWriter {
   bool is_auto_ = false;
   std::vector<Line> lines_;       // one of each side
   std::vector<const Line*> row_;  // one of each side, or nullptr
-  std::string line_;
+  std::string line_;              // the end of the line that is not written yet
   bool begun_ = false;
+  bool fine_ = true;  // no write failed
 };
 
 Status FieldWriter::begin(const std::vector<JoinSide>& sides) {
@@ -213,8 +224,8 @@ Status FieldWriter::write_row() {
     }
   }
   line_ += end_;
-  if (!to_.output.append(line_.data(), line_.size())) return to_.output.status();
-  return {};
+  const bool written = fine_ && to_.output.append(line_.data(), line_.size());
+  return written ? Status{} : to_.output.status();
 }
 
 // Lines of the first side as they are, under its head, with line ends of one kind.
@@ -257,7 +268,7 @@ class FirstWriter final : public JoinWriter {
 class ObjectWriter final : public JoinWriter {
  public:
   ObjectWriter(const JoinLinesOptions& options, const LineOutput& to)
-      : format_(options.files.format), to_(to) {}
+      : format_(options.files.format), to_(to), end_({'}', format_.line_end}) {}
 
   Status begin(const std::vector<JoinSide>& sides) override {
     const std::string& header = sides.front().header();
@@ -266,29 +277,31 @@ class ObjectWriter final : public JoinWriter {
     return written ? Status{} : to_.output.status();
   }
   Status write(JoinRow row) override {
-    object_ = '{';
-    for (size_t side = 0; side < row.size(); ++side) {
+    bool fine = true;
+    const char* before = "{\"";
+    for (size_t side = 0; fine && side < row.size(); ++side) {
       if (!row[side]) continue;
-      add(row.size() > 2 ? std::to_string(side + 1) : side == 0 ? "left" : "right", *row[side]);
+      fine = append(before) && append(row.size() > 2 ? std::to_string(side + 1)
+                                      : side == 0    ? "left"
+                                                     : "right");
+      fine = fine && append("\":") && append(object_of(*row[side]));
+      before = ",\"";
     }
-    (object_ += '}') += format_.line_end;
     ++to_.lines;
-    return to_.output.append(object_.data(), object_.size()) ? Status{} : to_.output.status();
+    return fine && append(end_) ? Status{} : to_.output.status();
   }
 
  private:
-  // Appends an object without the blanks around it; a blank line has no members.
-  void add(std::string_view name, std::string_view line) {
+  bool append(std::string_view text) { return to_.output.append(text.data(), text.size()); }
+  // The object of a line, without the blanks around it; a blank line has no members.
+  static std::string_view object_of(std::string_view line) {
     const size_t begin = line.find('{');
-    const size_t end = line.rfind('}');
-    object_ += object_.size() > 1 ? ",\"" : "\"";
-    (object_ += name) += "\":";
-    object_ += begin == line.npos ? "{}" : line.substr(begin, end + 1 - begin);
+    return begin == line.npos ? "{}" : line.substr(begin, line.rfind('}') + 1 - begin);
   }
 
   const items::Format& format_;
   const LineOutput to_;
-  std::string object_;
+  const std::string end_;
 };
 
 }  // namespace

@@ -142,7 +142,7 @@ Result<uint64_t> Merge::go(const bowtie::Output& output) {
                         format, item);
     };
   }
-  const FileRun::PassOptions pass{.format = format,
+  const FileRun::PassOptions pass{.items = format,
                                   .memory_bytes = memory_bytes(),
                                   .phase = "merge",
                                   .total_bytes = planned_.bytes_read + planned_.bytes_written,

@@ -21,6 +21,7 @@
 #include "files/run/walk.h"
 #include "io/engine.h"
 #include "items/checker.h"
+#include "items/hash.h"
 #include "items/keys/codec.h"
 #include "os/limits.h"
 
@@ -55,6 +56,7 @@ constexpr uint32_t sample_places_per_part = 4;
 // The most files that are sampled: each open file costs descriptors.
 constexpr size_t sample_files_max = 1024;
 constexpr uint64_t bounds_bytes_max = 64 * MiB;
+constexpr size_t long_bytes = 256 * KiB;
 
 // Mixes in the key, eight bytes at a time, little-endian, the last ones padded with zeros, and then
 // the length, each by splitmix64's finalizer. Later versions and other programs have to find the
@@ -108,6 +110,7 @@ class Partition {
   std::vector<Target> targets_;           // the outputs
   std::vector<uint64_t> items_;           // number in each part
   std::vector<items::Checker> checkers_;  // empty without checksums
+  std::vector<__uint128_t> long_sums_;    // the checksums of long items
   uint32_t deepest_ = 0;
 };
 
@@ -238,6 +241,7 @@ Status Partition::create_outputs() {
   if (options_.checksums) {
     const items::Checker checker({.format = format_});
     checkers_.assign(parts_, checker);
+    long_sums_.resize(parts_);
   }
   return {};
 }
@@ -294,7 +298,7 @@ Status Partition::deal_out(const std::vector<bowtie::Input>& inputs, std::span<T
                          .bytes_max = bowtie::outputs_address_bytes() / targets.size()});
     }
     auto status = run_.pass({begin, end}, std::move(outputs), distribute,
-                            {.format = format_,
+                            {.items = format_,
                              .memory_bytes = run_.usable_bytes(),
                              .inputs_in_turn = true,
                              .phase = "partition",
@@ -309,6 +313,13 @@ void Partition::count(const Items& items, const uint32_t* parts) {
   for (size_t k = 0; k < items.size(); ++k) {
     ++items_[parts[k]];
     if (checkers_.empty()) continue;
+    // (A checker keeps items.)
+    if (!format_.fixed() && items[k].size() > long_bytes) {
+      const std::string_view text = items::without_line_end(format_, items[k]);
+      long_sums_[parts[k]] +=
+          items::hash_bytes(reinterpret_cast<const std::byte*>(text.data()), text.size());
+      continue;
+    }
     items::Checker& checker = checkers_[parts[k]];
     checker.add(std::as_bytes(std::span(items[k])));
     const std::byte line_end[] = {std::byte(format_.line_end)};
@@ -376,6 +387,7 @@ Result<PartitionFilesResult> Partition::go() {
     if (!checkers_.empty()) {
       auto checked = checkers_[j].finish();
       if (!checked) return std::unexpected(checked.error());
+      checked->checksum += long_sums_[j];
       part.checksum = checked->checksum_hex();
     }
     result.parts.push_back(std::move(part));

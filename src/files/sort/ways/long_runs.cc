@@ -225,7 +225,7 @@ Result<LongBuckets> distribute_in_long_runs(Context& context,
   };
   auto status = run.pass(run.inputs(), std::move(outputs),
                          bowtie::distribute(options.format, count_and_route),
-                         {.format = options.format,
+                         {.items = options.format,
                           .memory_bytes = memory_bytes,
                           .inputs_in_turn = true,
                           .phase = "distribute"});

@@ -291,7 +291,7 @@ Result<Stored> merge_stretches(Context& context, const std::vector<files::Piece>
   auto status = run.pass(
       run.inputs(), {{.file = target.file, .offset = target.offset, .bytes_max = stored.bytes}},
       bowtie::merge(format, how),
-      {.format = format,
+      {.items = format,
        .memory_bytes = memory_bytes - std::min(memory_bytes, bowtie::merge_memory_bytes(format)),
        .phase = "merge"});
   if (!status) return std::unexpected(status.error());
