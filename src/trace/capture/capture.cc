@@ -69,10 +69,13 @@ class Output {
   bool kept_old() const { return kept_old_; }
 
  private:
+  // The file is hidden: an `ls -l` that is traced would list it and then not find it.
   bool make_beside() {
+    const std::filesystem::path final(final_);
     for (int number = 0;; ++number) {
-      path_ = final_ + ".starting-" + std::to_string(::getpid()) +
-              (number == 0 ? "" : "-" + std::to_string(number));
+      path_ = final.parent_path() /
+              ("." + final.filename().string() + ".starting-" + std::to_string(::getpid()) +
+               (number == 0 ? "" : "-" + std::to_string(number)));
       if (std::ofstream(path_, std::ios::out | std::ios::noreplace)) return true;
       std::error_code error;
       if (!std::filesystem::exists(std::filesystem::symlink_status(path_, error))) return false;
