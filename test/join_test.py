@@ -11,6 +11,7 @@ import io
 import itertools
 import json
 import os
+import pathlib
 import subprocess
 
 import end_to_end
@@ -19,14 +20,15 @@ from end_to_end import SEED, random_cases, run, skip_without_gnu
 SANITIZED = "ASAN_OPTIONS" in os.environ
 MEMORY = "1G" if SANITIZED else "32M"
 CASES = 40 if SANITIZED else end_to_end.trials(800)
-KINDS = ("inner", "left", "right", "full", "semi", "anti")
+KINDS = ("inner", "left", "right", "full", "semi", "anti", "-v1", "-v2", "-v1 -v2")
 Row = collections.namedtuple("Row", "raw fields")  # bytes with their end, and the values
 
 
 def rows_of_key(kind, groups):
     """The rows of one key, each with one item or None of each file, by the items of all files with the key."""
     has = [bool(group) for group in groups]
-    wanted = {"inner": all(has), "left": has[0], "right": has[-1], "full": True, "semi": all(has), "anti": has[0] and not any(has[1:])}
+    wanted = {"inner": all(has), "left": has[0], "right": has[-1], "full": True, "semi": all(has), "anti": has[0] and not any(has[1:]),
+              "-v1": has[0] and not all(has), "-v2": has[-1] and not all(has), "-v1 -v2": not all(has)}
     if not wanted[kind]:
         return []
     if kind in ("semi", "anti"):
@@ -46,9 +48,9 @@ def joined(kind, tables, keys_of, reverse=False):
 class Joins(end_to_end.Case):
     def kind(self, files):
         kind = self.random.choice(KINDS)
-        while kind == "right" and files > 2:
+        while (kind == "right" or kind.startswith("-v")) and files > 2:
             kind = self.random.choice(KINDS)
-        return kind, [] if kind == "inner" else ["--" + kind]
+        return kind, [] if kind == "inner" else kind.split() if kind.startswith("-v") else ["--" + kind]
 
     def text(self):
         return self.random.choice(["", "a", "b", "ab", "B", "x y", "é", "a,b", 'q"q', "two\nlines", "10", "9", "-"])
@@ -58,14 +60,17 @@ class Joins(end_to_end.Case):
         csv.writer(text, lineterminator=end, quoting=self.random.choice([csv.QUOTE_MINIMAL, csv.QUOTE_MINIMAL, csv.QUOTE_ALL])).writerow(fields)
         return text.getvalue().encode()
 
-    def run_join(self, *words):
+    def run_join(self, *words, inputs):
+        """The output: of files, which are joined by a table; it is the same if one of them is a pipe, which is sorted."""
         words = [*words, "-S", MEMORY, "-T", self.folder]
-        done = run("join", *words)
+        done = run("join", *words, *inputs)
+        place = self.random.randrange(len(inputs))
+        sorts = run("join", *words, *inputs[:place], "-", *inputs[place + 1:], stdin=pathlib.Path(inputs[place]).read_bytes())
+        self.assertEqual(done.stdout, sorts.stdout)
         self.assertEqual([path.name for path in self.folder.iterdir() if "penstock" in path.name], [])
         return done.stdout
 
     def inputs(self, datas):
-        """Names of the inputs: files, or now and then the shell's pipe."""
         return [self.write(f"in{number}", data) for number, data in enumerate(datas)]
 
     @random_cases(CASES)
@@ -106,7 +111,7 @@ class Joins(end_to_end.Case):
 
         rows = joined(kind, tables, key_of)
         with self.subTest(kind=kind, datas=datas, named=named):
-            got = self.run_join(*words, "--csv", "--header", *itertools.chain(*named), *self.inputs(datas))
+            got = self.run_join(*words, "--csv", "--header", *itertools.chain(*named), inputs=self.inputs(datas))
             if kind in ("semi", "anti"):
                 self.assertEqual(got, self.row_of_bytes(datas[0], headers[0], end) + b"".join(row[0].raw for row in rows))
                 return
@@ -154,7 +159,7 @@ class Joins(end_to_end.Case):
             wanted += ",".join(row[0] if kind in ("semi", "anti") else values).encode() + b"\n"
         named = [word for left, right in zip(*places[:2]) for word in ("-1", left + 1, "-2", right + 1)]
         with self.subTest(kind=kind, data=data, named=named):
-            self.assertEqual(self.run_join(*words, *["-r"] * reverse, "-t", ",", *named, *self.inputs(data)), wanted)
+            self.assertEqual(self.run_join(*words, *["-r"] * reverse, "-t", ",", *named, inputs=self.inputs(data)), wanted)
 
     @random_cases(CASES)
     def test_json_lines(self):
@@ -174,14 +179,14 @@ class Joins(end_to_end.Case):
             wanted += row[0].raw if kind in ("semi", "anti") else b"{" + b",".join(both) + b"}\n"
         data = [b"".join(row.raw for row in table) for table in tables]
         with self.subTest(kind=kind, data=data):
-            self.assertEqual(self.run_join(*words, "--jsonl", "--key", ".x.id", "--key", ".n", *self.inputs(data)), wanted)
+            self.assertEqual(self.run_join(*words, "--jsonl", "--key", ".x.id", "--key", ".n", inputs=self.inputs(data)), wanted)
 
     def test_lists_of_fields(self):
         data = [b"k,a\n1,x\n1,y\n2,z\n", b"k,b\n1,p\n3,q\n", b'k,"c, d"\n1,r\n1,s\n']
         for words, wanted in ((["-o", '3."c, d",0,1.a', "--full", "-e", "?"], b'"c, d",k,a\nr,1,x\ns,1,x\nr,1,y\ns,1,y\n?,2,z\n?,3,?\n'),
                               (["-o", "1.a", "--semi"], b"a\nx\ny\n"), (["-o", "1.a,0", "--anti"], b"a,k\nz,2\n"),
                               (["-o", "3.2,2.1"], b'"c, d",k\nr,1\ns,1\nr,1\ns,1\n')):
-            self.assertEqual(self.run_join("--csv", "--header", "--key", "k", *words, *self.inputs(data)), wanted, words)
+            self.assertEqual(self.run_join("--csv", "--header", "--key", "k", *words, inputs=self.inputs(data)), wanted, words)
 
     def test_more_than_memory_and_pipes(self):
         rng = self.random
@@ -208,6 +213,36 @@ class Joins(end_to_end.Case):
             self.assertEqual((told["items"], told["sorted_inputs"]), (len(wanted), 3))
             if not SANITIZED:
                 self.assertLessEqual(told["peak_rss_bytes"], 32 << 20)
+
+    def test_files_that_just_fit_in_a_table_or_do_not(self):
+        rng = self.random
+        ways = set()
+        shares = [0.02, 3, *[rng.uniform(0.2, 1.5) for _ in range(1 if SANITIZED else 4)], None]
+        for share in shares:
+            # The first lines of None are long, so that the table is full before the rest was read.
+            count = int((share or 2.5) * 100_000)
+            tables = []
+            for number in range(2):
+                lines = [b"%d,%d,%s" % (rng.randrange(count), number, b"z" * rng.randrange(40 if share else 2)) for _ in range(count)]
+                if share is None:
+                    lines = [b"x%d,%s" % (i, b"q" * 2000) for i in range(100)] + lines
+                tables.append(lines)
+            kind = rng.choice(["inner", "left", "full", "anti"])
+            rows = joined(kind, tables, lambda line, _: line.partition(b",")[0])
+            wanted = []
+            for row in rows:
+                key = next(item for item in row if item).partition(b",")[0]
+                wanted.append(row[0] if kind == "anti" else b",".join([key, *[item.partition(b",")[2] for item in row if item]]))
+            out = self.folder / "out"
+            with self.subTest(share=share, kind=kind, seed=SEED):
+                told = json.loads(run("join", *[[], ["--" + kind]][kind != "inner"], "-t", ",", *self.inputs([b"".join(line + b"\n" for line in table) for table in tables]),
+                                      "-o", out, "--json", "-S", "32M" if not SANITIZED else MEMORY, "-T", self.folder).stdout)
+                self.assertTrue(out.read_bytes() == b"".join(row + b"\n" for row in wanted))
+                self.assertEqual((told["items"], told["sorted_inputs"]), (len(wanted), 2))
+                ways.add(told["temp_bytes"] > 0)
+                if not SANITIZED:
+                    self.assertLessEqual(told["peak_rss_bytes"], 32 << 20)
+        self.assertEqual(ways, {False} if SANITIZED else {False, True})
 
     def test_many_files_fit_or_are_refused(self):
         paths = [self.write(f"in{number}", b"k v%d\n" % number) for number in range(200)]

@@ -260,11 +260,7 @@ Status GroupFill::add_batch(const bowtie::BatchReader& reader, Kind kind, Stream
   return status;
 }
 
-// Reads rounds, and single batches if no round is possible: at the last row of an input, a row
-// longer than a piece, or a row with a fault.
-Status GroupFill::add_in_rounds(Streams& streams, uint32_t number) {
-  bowtie::InputStream& input = streams.input(number);
-  uint64_t rows = 0;
+Status GroupFill::add_in_rounds(Streams& streams, uint32_t input) {
   const RoundReader::Use use{
       .begin =
           [this](Round round) {
@@ -281,19 +277,12 @@ Status GroupFill::add_in_rounds(Streams& streams, uint32_t number) {
         if (!status) return std::unexpected(status.error());
         return !overflowed_;
       }};
-  for (;;) {
-    const auto read = rounds_->read(streams, number, use);
-    if (!read) return std::unexpected(read.error());
-    if (overflowed_) return {};
-    rows += *read;
-    bowtie::BatchReader reader(input, layout_.item_format(), streams.item_bytes_max(),
-                               layout_.columns(), rows);
-    if (!reader.next()) return reader.status();
-    auto status = add_batch(reader, Kind::item, streams);
-    if (!status || overflowed_) return status;
-    rows += reader.items().size();
-    input.advance(reader.items().bytes());
-  }
+  return rounds_->read_all(streams, input, use,
+                           [&](const bowtie::BatchReader& reader) -> Result<bool> {
+                             auto status = add_batch(reader, Kind::item, streams);
+                             if (!status) return std::unexpected(status.error());
+                             return !overflowed_;
+                           });
 }
 
 }  // namespace penstock::files

@@ -233,4 +233,32 @@ Result<uint64_t> RoundReader::read(bowtie::Streams& streams, uint32_t number, co
   }
 }
 
+Status RoundReader::read_all(
+    bowtie::Streams& streams, uint32_t number, const Use& use,
+    const std::function<Result<bool>(const bowtie::BatchReader&)>& add_batch) {
+  bowtie::InputStream& input = streams.input(number);
+  uint64_t items = 0;
+  bool goes_on = true;
+  Use noted = use;
+  noted.settle = [&](Round round) -> Result<bool> {
+    auto settled = use.settle(round);
+    if (settled) goes_on = *settled;
+    return settled;
+  };
+  for (;;) {
+    const auto in_rounds = read(streams, number, noted);
+    if (!in_rounds) return std::unexpected(in_rounds.error());
+    if (!goes_on) return {};
+    items += *in_rounds;
+    bowtie::BatchReader reader(input, layout_.item_format(), streams.item_bytes_max(),
+                               layout_.columns(), items);
+    if (!reader.next()) return reader.status();
+    const auto added = add_batch(reader);
+    if (!added) return std::unexpected(added.error());
+    if (!*added) return {};
+    items += reader.items().size();
+    input.advance(reader.items().bytes());
+  }
+}
+
 }  // namespace penstock::files

@@ -121,6 +121,11 @@ class RoundReader {
   // Reads rounds until the input ends, or the next item has no end in a round, or breaks the rules
   // of the format. Returns the number of items.
   Result<uint64_t> read(bowtie::Streams& streams, uint32_t input, const Use& use);
+  // Reads the input to its end: in rounds, and single batches where no round is possible, at the
+  // last row of an input, a row longer than a piece, or a row with a fault. add_batch() returns false
+  // to end the reading.
+  Status read_all(bowtie::Streams& streams, uint32_t input, const Use& use,
+                  const std::function<Result<bool>(const bowtie::BatchReader&)>& add_batch);
   static uint64_t memory_bytes(const GroupLayout& layout, size_t pieces, size_t shares,
                                size_t items_max) {
     return 2 * pieces * items_max * RoundPiece::item_bytes(layout, shares);

@@ -24,7 +24,7 @@ namespace {
 constexpr size_t aggregate_bytes = 8;
 constexpr size_t wide_bytes = 16;
 // A slot has a place of 32 bits in units of eight bytes; one value means "free".
-constexpr uint64_t place_unit = 8;
+constexpr uint64_t place_unit = KeyList::place_unit;
 constexpr uint64_t data_bytes_most = place_unit * (std::numeric_limits<uint32_t>::max() - 1);
 constexpr unsigned tag_shift = 32;
 constexpr uint64_t place_mask = std::numeric_limits<uint32_t>::max();
@@ -33,6 +33,11 @@ constexpr uint64_t text_bytes_usual = 16;
 
 // RowHead::key_bytes of a dead partial.
 constexpr uint32_t dead_key_bytes = std::numeric_limits<uint32_t>::max();
+
+// An item of a list is a dead partial: its head, then the place of the next one, and its side.
+constexpr size_t link_offset = RowHead::bytes;
+constexpr size_t side_offset = link_offset + sizeof(uint32_t);
+constexpr size_t kept_bytes = side_offset + sizeof(uint32_t);
 
 template <class Bits>
 char* put(char* to, Bits bits) {
@@ -367,9 +372,10 @@ std::string_view partial_of_layout(const GroupLayout& layout, const std::byte* a
 }  // namespace
 
 Result<GroupTable> GroupTable::open(const GroupLayout& layout, uint64_t memory_bytes, bool sorts,
-                                    unsigned shares) {
+                                    unsigned shares, uint64_t partial_bytes) {
   GroupTable table(layout);
-  const uint64_t entry_bytes = stride_of(layout.usual_bytes()) + sizeof(Pair);
+  if (partial_bytes == 0) partial_bytes = layout.usual_bytes();
+  const uint64_t entry_bytes = stride_of(partial_bytes) + sizeof(Pair);
   if (sorts) {
     table.sort_bytes_ =
         shares * sizeof(sorting::KeyDigits) +
@@ -470,6 +476,13 @@ std::string_view GroupTable::partial_at(uint64_t place) const {
   return partial_of_layout(layout_, data_.begin() + place);
 }
 
+GroupTable::KeptItem GroupTable::kept_item(uint32_t place) const {
+  const std::string_view item = partial_at((uint64_t{place} - 1) * place_unit);
+  return {.side = items::load<uint32_t>(item.data() + side_offset),
+          .next = items::load<uint32_t>(item.data() + link_offset),
+          .text = item.substr(kept_bytes)};
+}
+
 // The keys of partials, as a sort of strings reads them.
 class GroupTable::Keys {
  public:
@@ -555,16 +568,23 @@ std::string_view GroupTable::Share::partial_at(uint64_t place) const {
   return partial_of_layout(layout_, partials_ + place);
 }
 
-bool GroupTable::Share::append(std::string_view partial, uint64_t hash, uint64_t slot) {
-  const uint64_t stride = stride_of(partial.size());
+bool GroupTable::Share::take_room(uint64_t bytes, uint64_t& place) {
+  const uint64_t stride = stride_of(bytes);
   if (stride > end_ - at_) {
     if (!data_->take(stride, at_, end_)) return false;
     chunks_.push_back({at_, at_});
   }
-  std::memcpy(partials_ + at_, partial.data(), partial.size());
-  slots_[slot] = hash << tag_shift | (at_ / place_unit + 1);
+  place = at_;
   at_ += stride;
   chunks_.back().end = at_;
+  return true;
+}
+
+bool GroupTable::Share::append(std::string_view partial, uint64_t hash, uint64_t slot) {
+  uint64_t place = 0;
+  if (!take_room(partial.size(), place)) return false;
+  std::memcpy(partials_ + place, partial.data(), partial.size());
+  slots_[slot] = hash << tag_shift | (place / place_unit + 1);
   return true;
 }
 
@@ -608,8 +628,9 @@ Result<GroupTable::Share::Added> GroupTable::Share::add_one(const KeyedBatch& ba
   uint64_t slot = find_slot(item.hash, first_slot(item.hash));
   for (; slots_[slot] != 0; slot = find_slot(item.hash, slot + 1)) {
     if (are_equal(layout_.key_of_partial(partial_at(place_at(slot))), item.key))
-      return combine(batch, item, slot);
+      return kept_ ? keep(batch, item, place_at(slot)) : combine(batch, item, slot);
   }
+  if (kept_) return keep_first(batch, item, slot);
   if (size_ >= slot_count_ / 2) return Added::full;
   const auto partial = batch.partial_of(layout_, item, made_);
   if (!partial) return std::unexpected(partial.error());
@@ -635,6 +656,66 @@ Result<GroupTable::Share::Added> GroupTable::Share::combine(const KeyedBatch& ba
     if (!append(made_, item.hash, slot)) return Added::full;
     RowHead{RowHead::at(partial).row_bytes, dead_key_bytes}.store(partial);
   }
+}
+
+// ---- Items that are kept whole.
+
+bool GroupTable::Share::append_to_list(std::string_view item, char* list_bytes) {
+  auto list = items::load<KeyList>(list_bytes);
+  uint64_t at = 0;
+  if (kept_bytes + item.size() > std::numeric_limits<uint32_t>::max() ||
+      !take_room(kept_bytes + item.size(), at))
+    return false;
+  const auto place = static_cast<uint32_t>(at / place_unit + 1);
+  auto* to = reinterpret_cast<char*>(partials_ + at);
+  RowHead{static_cast<uint32_t>(kept_bytes + item.size()), dead_key_bytes}.store(to);
+  put(put(to + link_offset, uint32_t{0}), kept_->side);
+  std::memcpy(to + kept_bytes, item.data(), item.size());
+  if (list.last == 0) {
+    list.first = place;
+  } else {
+    put(reinterpret_cast<char*>(partials_ + (uint64_t{list.last} - 1) * place_unit) + link_offset,
+        place);
+  }
+  list.last = place;
+  put(list_bytes, list);
+  return true;
+}
+
+GroupTable::Share::Added GroupTable::Share::keep(const KeyedBatch& batch, const KeyedItem& item,
+                                                 uint64_t place) {
+  auto* const partial = reinterpret_cast<char*>(partials_ + place);
+  char* const list_bytes = partial + RowHead::bytes + RowHead::at(partial).key_bytes;
+  auto list = items::load<KeyList>(list_bytes);
+  const bool is_new = list.last_side != kept_->number + 1;
+  const bool all_before = list.sides - !is_new == kept_->number;
+  if (is_new) {
+    ++list.sides;
+    list.last_side = (kept_->number + 1) & KeyList::side_mask;
+    if (kept_->side == 0) list.has_first_side = 1;
+    put(list_bytes, list);
+  }
+  if (!kept_->keeps[all_before][list.has_first_side]) return Added::yes;
+  return append_to_list(batch.items()[item.item], list_bytes) ? Added::yes : Added::full;
+}
+
+GroupTable::Share::Added GroupTable::Share::keep_first(const KeyedBatch& batch,
+                                                       const KeyedItem& item, uint64_t slot) {
+  if (!kept_->adds_keys) return Added::yes;
+  if (size_ >= slot_count_ / 2 || item.key.size() >= dead_key_bytes / 2) return Added::full;
+  const KeyList list{.sides = 1,
+                     .last_side = (kept_->number + 1) & KeyList::side_mask,
+                     .has_first_side = kept_->side == 0};
+  made_.assign(RowHead::bytes, '\0');
+  made_.append(item.key).append(reinterpret_cast<const char*>(&list), sizeof list);
+  RowHead{static_cast<uint32_t>(made_.size()), static_cast<uint32_t>(item.key.size())}.store(
+      made_.data());
+  if (!append(made_, item.hash, slot)) return Added::full;
+  ++size_;
+  if (!kept_->keeps_new) return Added::yes;
+  char* const list_bytes =
+      reinterpret_cast<char*>(partials_ + place_at(slot)) + RowHead::bytes + item.key.size();
+  return append_to_list(batch.items()[item.item], list_bytes) ? Added::yes : Added::full;
 }
 
 }  // namespace penstock::files

@@ -192,6 +192,34 @@ class KeyedBatch {
   std::vector<uint32_t> odd_;
 };
 
+// The list of a key in a table that keeps items whole (GroupTable::keep_items()). It follows the key
+// in the partial. The items of a side are neighbours, in the order in which they came.
+struct KeyList {
+  uint32_t first = 0;  // places of its first and last item; 0: none
+  uint32_t last = 0;
+  uint32_t sides = 0;               // sides that have the key
+  uint32_t last_side : 31 = 0;      // 1 + the number of the last of them in the order of reading
+  uint32_t has_first_side : 1 = 0;  // the first side of the join has the key
+
+  static constexpr uint32_t side_mask = 0x7fffffff;
+  static constexpr uint64_t place_unit = 8;  // bytes
+  static KeyList of(const char* partial) {
+    KeyList list;
+    std::memcpy(&list, partial + RowHead::bytes + RowHead::at(partial).key_bytes, sizeof list);
+    return list;
+  }
+};
+
+// How a table keeps the items of a side, which follows other sides.
+struct KeptSide {
+  uint32_t number = 0;    // in the order of reading
+  uint32_t side = 0;      // in the order of the join
+  bool adds_keys = true;  // keeps keys that no side before has, and
+  bool keeps_new = true;  // the items of these
+  // Keeps the items of other keys: [all sides before have the key][the first side of the join has].
+  bool keeps[2][2] = {};
+};
+
 // Open addressing: a slot holds 32 bits of the hash and the place of a partial; partials lie one
 // behind the other. Half of the slots stay free, so that probes are short, and so that sort() finds
 // its memory there: two slots a partial are a pair of eight bytes of the key and the place.
@@ -207,6 +235,9 @@ class KeyedBatch {
 //
 // A partial that is too narrow for its sums (group_lines.h) is written once more, wide, and the
 // narrow one is dead.
+//
+// For a join, a table keeps items whole instead of combining them: each key has a list of them,
+// which lie among the partials as dead ones, and are linked by their places.
 //
 // Memory is taken from the system as partials come, and never more than was given.
 //
@@ -273,6 +304,12 @@ class GroupTable {
     [[gnu::always_inline]] void prefetch_partial(uint64_t hash) const;
     Result<Added> add_one(const KeyedBatch& batch, const KeyedItem& item);
     Result<Added> combine(const KeyedBatch& batch, const KeyedItem& item, uint64_t slot);
+    // Adds an item to a list: of a key that is there, and of a new one.
+    Added keep(const KeyedBatch& batch, const KeyedItem& item, uint64_t place);
+    Added keep_first(const KeyedBatch& batch, const KeyedItem& item, uint64_t slot);
+    bool append_to_list(std::string_view item, char* list_bytes);
+    // Takes room behind the partials. Returns false if there is none.
+    bool take_room(uint64_t bytes, uint64_t& place);
     // Writes a partial behind the others, and its place to the slot. Returns false if it has no
     // room.
     bool append(std::string_view partial, uint64_t hash, uint64_t slot);
@@ -295,12 +332,15 @@ class GroupTable {
     uint64_t at_ = 0, end_ = 0;  // free range of the present chunk
     std::vector<Chunk> chunks_;
     std::string made_;
+    std::optional<KeptSide> kept_;
   };
 
   // `sorts`: `memory_bytes` includes the memory that sort() needs beside the table. `shares`: the
-  // number of threads that add and sort.
+  // number of threads that add and sort. `partial_bytes`: the mean of a partial with its list; 0: the
+  // layout's.
   static Result<GroupTable> open(const GroupLayout& layout, uint64_t memory_bytes,
-                                 bool sorts = false, unsigned shares = 1);
+                                 bool sorts = false, unsigned shares = 1,
+                                 uint64_t partial_bytes = 0);
 
   // True if so many partials of so many bytes in all fit, whatever their keys are. (Of several
   // shares one may still be full before.)
@@ -314,6 +354,31 @@ class GroupTable {
   bool lend(uint64_t bytes);
   void take_back() { data_chunks_->bytes_max += std::exchange(lent_bytes_, 0); }
   uint64_t lent_bytes() const { return lent_bytes_; }
+  // From here on items are kept whole, as those of this side.
+  void keep_items(const KeptSide& side) {
+    for (Share& share : shares_) share.kept_ = side;
+  }
+  // An item of a list, and the place of the next one; 0: there is none.
+  struct KeptItem {
+    uint32_t side = 0, next = 0;
+    std::string_view text;
+  };
+  KeptItem kept_item(uint32_t place) const;
+  // The list of key number `i` in their order. REQUIRES: sort() was called.
+  KeyList key_list(uint64_t i) const {
+    return KeyList::of(reinterpret_cast<const char*>(data_.begin() + pairs()[i].value));
+  }
+  // Prefetch partials in the order of the keys; and the last items of their lists.
+  // (Inlined by force, as Share::prefetch_partial().)
+  [[gnu::always_inline]] void prefetch_sorted(uint64_t begin, uint64_t end) const {
+    for (uint64_t i = begin; i < end; ++i) prefetch_lines(pairs()[i].value);
+  }
+  [[gnu::always_inline]] void prefetch_last(uint64_t begin, uint64_t end) const {
+    for (uint64_t i = begin; i < end; ++i) {
+      const uint32_t last = key_list(i).last;
+      if (last != 0) prefetch_lines((uint64_t{last} - 1) * KeyList::place_unit);
+    }
+  }
 
   size_t shares() const { return shares_.size(); }
   Share& share(size_t number) { return shares_[number]; }
@@ -367,6 +432,10 @@ class GroupTable {
   explicit GroupTable(const GroupLayout& layout) : layout_(layout) {}
   Pair* pairs() const { return reinterpret_cast<Pair*>(slots_.begin()); }
   std::string_view partial_at(uint64_t place) const;
+  [[gnu::always_inline]] void prefetch_lines(uint64_t place) const {
+    __builtin_prefetch(data_.begin() + place);
+    __builtin_prefetch(data_.begin() + place + 64);
+  }
   // A usual partial may lie across two cache lines.
   void prefetch(uint64_t place) const {
     __builtin_prefetch(data_.begin() + place);

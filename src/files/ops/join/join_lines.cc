@@ -10,6 +10,7 @@
 #include "files/bowtie/addresses.h"
 #include "files/ops/join/field_list.h"
 #include "files/ops/join/join_sides.h"
+#include "files/ops/join/join_table.h"
 #include "files/ops/join/line_writer.h"
 #include "files/ops/merge/merge_files.h"
 #include "files/run/file_run.h"
@@ -66,10 +67,10 @@ Result<bool> is_sorted(const JoinLinesOptions& options, size_t side, const items
 }
 
 // The keys of a side; nullptr if it has none, because it is empty and lacks its header.
-const std::vector<items::TextKey>* keys_of(const JoinSide& side) {
-  const items::KeyOrder* const order = side.format().keys.get();
+const std::vector<items::TextKey>* keys_of(const SideHead& side) {
+  const items::KeyOrder* const order = side.format.keys.get();
   if (order == nullptr) return nullptr;
-  if (side.format().framing().has_members)
+  if (side.format.framing().has_members)
     return &static_cast<const items::JsonOrder&>(*order).keys();
   return &static_cast<const items::TextOrder&>(*order).keys();
 }
@@ -80,10 +81,10 @@ bool compare_alike(const items::TextKey& a, const items::TextKey& b) {
          a.reverse == b.reverse;
 }
 
-// Checks that equal keys have the same bytes on all sides. REQUIRES: the sides have been started.
-Status check_keys(const std::vector<JoinSide>& sides) {
+// Checks that equal keys have the same bytes on all sides.
+Status check_keys(const std::vector<SideHead>& sides) {
   const std::vector<items::TextKey>* first = nullptr;
-  for (const JoinSide& side : sides) {
+  for (const SideHead& side : sides) {
     const std::vector<items::TextKey>* const keys = keys_of(side);
     if (first == nullptr) first = keys;
     if (keys == nullptr || keys == first) continue;
@@ -137,6 +138,43 @@ Status check_output(const JoinLinesOptions& options) {
   return {};
 }
 
+// Joins by a table. Returns empty if the sides do not fit, or cannot be read: a sort finds the place of
+// an error.
+Result<std::optional<JoinLinesStats>> join_by_table(const JoinLinesOptions& options,
+                                                    const std::vector<items::Format>& formats,
+                                                    uint32_t sorted_inputs) {
+  for (size_t side = 0; side < formats.size(); ++side) {
+    if (!is_named_file(options.files, side)) return std::nullopt;
+  }
+  FileRun run(options.files, "join");
+  if (auto status = run.start({.formats = formats, .own_headers = true}); !status)
+    return std::nullopt;
+  JoinTable table(options, formats, run);
+  const auto fits = table.read();
+  if (!fits || !*fits) return std::nullopt;
+  if (auto fine = check_keys(table.heads()); !fine) return std::unexpected(fine.error());
+  auto output = run.open_output();
+  if (!output) return std::unexpected(output.error());
+  JoinLinesStats stats;
+  stats.sorted_inputs = sorted_inputs;
+  const std::vector<std::optional<FirstRow>> first_rows(formats.size());
+  std::optional<LongRow> long_row;
+  // The size of products has no known bound.
+  auto status = run.pass(
+      {}, {{.file = &*output, .bytes_max = bowtie::stream_address_bytes()}},
+      [&](Streams& streams) -> Status {
+        const auto writer =
+            line_writer(options, {streams.output(0), first_rows, stats.items, long_row});
+        if (auto begun = writer->begin(table.heads()); !begun) return begun;
+        return table.write(*writer);
+      },
+      {.items = options.files.format, .memory_bytes = table.pass_bytes(), .phase = "join"});
+  if (long_row) return refuse_long_row(*long_row, options.files);
+  if (!status) return std::unexpected(status.error());
+  if (status = run.finish(*output, stats); !status) return std::unexpected(status.error());
+  return stats;
+}
+
 }  // namespace
 
 Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
@@ -152,6 +190,7 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
   if (!status) return std::unexpected(status.error());
   JoinLinesStats stats;
   std::vector<items::Format> formats;
+  std::vector<bool> in_order;
   std::vector<std::optional<SortedCopy>> sorted(count);
   std::vector<std::optional<FirstRow>> first_rows(count);
   std::vector<std::optional<const io::File*>> instead(count);
@@ -159,16 +198,23 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
     auto format = format_of_side(options, side);
     if (!format) return std::unexpected(format.error());
     formats.push_back(*format);
-    if (!options.sort) continue;
-    auto in_order = is_sorted(options, side, *format);
-    if (!in_order) return std::unexpected(in_order.error());
-    if (*in_order) continue;
-    auto copy = options.sort(side, *format);
+    auto sorted_already = options.sort ? is_sorted(options, side, *format) : true;
+    if (!sorted_already) return std::unexpected(sorted_already.error());
+    in_order.push_back(*sorted_already);
+    stats.sorted_inputs += !*sorted_already;
+  }
+  if (stats.sorted_inputs > 0) {
+    auto joined = join_by_table(options, formats, stats.sorted_inputs);
+    if (!joined) return std::unexpected(joined.error());
+    if (*joined) return **joined;
+  }
+  for (size_t side = 0; side < count; ++side) {
+    if (in_order[side]) continue;
+    auto copy = options.sort(side, formats[side]);
     if (!copy) return std::unexpected(copy.error());
     sorted[side] = std::move(*copy);
     instead[side] = &sorted[side]->file;
-    first_rows[side] = first_row_of(*sorted[side], *format);
-    ++stats.sorted_inputs;
+    first_rows[side] = first_row_of(*sorted[side], formats[side]);
     if (auto size = sorted[side]->file.size(); size) run.count_temporary_bytes(*size);
   }
   status = run.start({.formats = formats, .instead = instead, .own_headers = true});
@@ -193,7 +239,7 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
                                instead[side] ? nullptr : files.odd_values.get());
             if (auto started = sides.back().start(); !started) return started;
           }
-          if (auto fine = check_keys(sides); !fine) return fine;
+          if (auto fine = check_keys(heads_of(sides)); !fine) return fine;
           const auto writer =
               line_writer(options, {streams.output(0), first_rows, stats.items, long_row});
           return join_sides(sides, *writer, options.kinds, {.bytes_max = usable / 4 / count});

@@ -225,6 +225,16 @@ JoinSide::JoinSide(bowtie::Streams& streams, std::optional<uint32_t> input,
   if (input) subject_ = fmt::format("input {}", *input);
 }
 
+SideHead JoinSide::head() const {
+  return {format(), header_, done() ? std::nullopt : std::optional(item())};
+}
+
+std::vector<SideHead> heads_of(const std::vector<JoinSide>& sides) {
+  std::vector<SideHead> heads;
+  for (const JoinSide& side : sides) heads.push_back(side.head());
+  return heads;
+}
+
 Status JoinSide::start() {
   if (!header_.empty()) {
     auto made = items::with_header(format(), header_);
@@ -279,7 +289,7 @@ Status JoinSide::go_to_end() {
 
 Status join_sides(std::vector<JoinSide>& sides, JoinWriter& writer, const JoinKinds& kinds,
                   const JoinRoom& room) {
-  if (auto status = writer.begin(sides); !status) return status;
+  if (auto status = writer.begin(heads_of(sides)); !status) return status;
   return Join(sides, writer, kinds, room).run();
 }
 

@@ -26,6 +26,13 @@
 
 namespace penstock::files {
 
+// The beginning of a side.
+struct SideHead {
+  const items::Format& format;
+  std::string_view header;                // the head with its line ends; empty if there is none
+  std::optional<std::string_view> first;  // the first item; empty if there is none
+};
+
 // One sorted input. Invariant: until done(), item(), prefix() and key() belong to the present item.
 // Thread safety: one thread.
 class JoinSide {
@@ -53,6 +60,7 @@ class JoinSide {
   const items::Format& format() const { return order_.format(); }
   // The head of the input with its line ends; empty if there is none.
   const std::string& header() const { return header_; }
+  SideHead head() const;
 
  private:
   bowtie::Streams& streams_;
@@ -71,6 +79,8 @@ class JoinSide {
   bowtie::LongText key_, key_before_;
 };
 
+std::vector<SideHead> heads_of(const std::vector<JoinSide>& sides);
+
 // One item of each side; nullopt if the side has none with the key.
 using JoinRow = std::span<const std::optional<std::string_view>>;
 
@@ -87,6 +97,12 @@ struct JoinKinds {
     if (present == sides) return pairs;
     return alone[has_first ? 0 : 1] && !(first_only && present > 1);
   }
+  // Returns whether a key may be wanted of which some sides are unknown. `has_first`: nullopt if the
+  // first side is; `may_be_all`: all others have the key.
+  bool may_want(std::optional<bool> has_first, bool may_be_all) const {
+    return (pairs && may_be_all) || (alone[0] && has_first.value_or(true)) ||
+           (alone[1] && !has_first.value_or(false));
+  }
 };
 
 // Receives the rows of a join.
@@ -95,7 +111,7 @@ class JoinWriter {
   virtual ~JoinWriter() = default;
 
   // Called before the first row, when the sides know their headers.
-  virtual Status begin(const std::vector<JoinSide>& /*sides*/) { return {}; }
+  virtual Status begin(const std::vector<SideHead>& /*sides*/) { return {}; }
   // The part of an item, of another side than the first one, that is held and written beside the
   // first side's. Readable until the next call.
   virtual std::string_view piece_of(const JoinSide& side) { return side.item(); }

@@ -61,7 +61,7 @@ class FieldWriter final : public JoinWriter {
         separator_(style_.separator.value_or(' ')),
         empty_(style_.csv ? items::row_field(options.empty, *style_.csv) : options.empty) {}
 
-  Status begin(const std::vector<JoinSide>& sides) override;
+  Status begin(const std::vector<SideHead>& sides) override;
   Status write(JoinRow row) override {
     for (size_t side = 0; side < row.size(); ++side) {
       row_[side] = row[side] ? &lines_[side] : nullptr;
@@ -121,7 +121,7 @@ class FieldWriter final : public JoinWriter {
   bool fine_ = true;  // no write failed
 };
 
-Status FieldWriter::begin(const std::vector<JoinSide>& sides) {
+Status FieldWriter::begin(const std::vector<SideHead>& sides) {
   std::vector<std::vector<std::string>> names(sides.size());
   keys_.resize(sides.size());
   widths_.resize(sides.size());
@@ -130,12 +130,12 @@ Status FieldWriter::begin(const std::vector<JoinSide>& sides) {
   std::optional<std::string> line_return;
   bool has_header = false;
   for (size_t side = 0; side < sides.size(); ++side) {
-    const JoinSide& one = sides[side];
-    if (one.format().keys != nullptr)
-      keys_[side] = static_cast<const items::TextOrder&>(*one.format().keys).fields();
-    const size_t mark_bytes = items::mark_bytes(format_, one.header());
-    const std::string_view header = std::string_view(one.header()).substr(mark_bytes);
-    if (side == 0 && mark_bytes > 0 && !to_.output.append(one.header().data(), mark_bytes))
+    const SideHead& one = sides[side];
+    if (one.format.keys != nullptr)
+      keys_[side] = static_cast<const items::TextOrder&>(*one.format.keys).fields();
+    const size_t mark_bytes = items::mark_bytes(format_, one.header);
+    const std::string_view header = one.header.substr(mark_bytes);
+    if (side == 0 && mark_bytes > 0 && !to_.output.append(one.header.data(), mark_bytes))
       return to_.output.status();
     Line& first = lines_[side];
     if (!header.empty()) {
@@ -143,8 +143,8 @@ Status FieldWriter::begin(const std::vector<JoinSide>& sides) {
       row_[side] = &first;
       first.set(header, format_, style_);
       if (style_.csv) names[side] = items::fields_of_row(first.text, *style_.csv);
-    } else if (!one.done()) {
-      first.set(one.item(), format_, style_);
+    } else if (one.first) {
+      first.set(*one.first, format_, style_);
     } else {
       continue;
     }
@@ -234,17 +234,17 @@ class FirstWriter final : public JoinWriter {
   FirstWriter(const JoinLinesOptions& options, const LineOutput& to)
       : format_(options.files.format), to_(to) {}
 
-  Status begin(const std::vector<JoinSide>& sides) override {
-    const JoinSide& side = sides.front();
-    std::string_view first = side.header();
-    if (first.empty() && !side.done()) first = side.item();
+  Status begin(const std::vector<SideHead>& sides) override {
+    const SideHead& side = sides.front();
+    std::string_view first = side.header;
+    if (first.empty()) first = side.first.value_or("");
     if (format_.has_rules()) {
       first = items::without_line_end(format_, first);
       end_ = first.substr(items::without_return(first).size());
-      if (side.header().empty() && to_.first_rows[0]) end_ = to_.first_rows[0]->line_return;
+      if (side.header.empty() && to_.first_rows[0]) end_ = to_.first_rows[0]->line_return;
     }
     end_ += format_.line_end;
-    return append(side.header());
+    return append(side.header);
   }
   Status write(JoinRow row) override {
     ++to_.lines;
@@ -270,8 +270,8 @@ class ObjectWriter final : public JoinWriter {
   ObjectWriter(const JoinLinesOptions& options, const LineOutput& to)
       : format_(options.files.format), to_(to), end_({'}', format_.line_end}) {}
 
-  Status begin(const std::vector<JoinSide>& sides) override {
-    const std::string& header = sides.front().header();
+  Status begin(const std::vector<SideHead>& sides) override {
+    const std::string_view header = sides.front().header;
     const size_t mark_bytes = items::mark_bytes(format_, header);
     const bool written = mark_bytes == 0 || to_.output.append(header.data(), mark_bytes);
     return written ? Status{} : to_.output.status();
