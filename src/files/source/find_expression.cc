@@ -91,8 +91,9 @@ class Rewriting {
       }
       default:
         if (std::string_view("dwShVbBKtrfea").contains(c)) return take(2);
-        if (is_digit(c)) return c != '0' && !is_digit(at(2)) && take(2);  // a group's text
-        return c != '\n' && !is_letter(c) && take(2);                     // the byte itself
+        // A group's text (\1) may be left over from an earlier line: PCRE2 10.42 compiled to machine
+        // code keeps that of (a)*+ where the match begins anew.
+        return c != '\n' && !is_letter(c) && !is_digit(c) && take(2);  // the byte itself
     }
   }
 

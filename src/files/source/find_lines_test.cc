@@ -208,16 +208,16 @@ TEST(FindLines, StringsAndNumbersOfLinesInBuffersOfEachSize) {
 
 TEST(FindLines, SearchesLinesAtOnceWhereItKnowsThatNoneIsLeft) {
   for (const char* expression :
-       {"", "a.*b", "^a|b$", "\\Aa\\z", "a\\sb", "[^a]+", "[\\s,]*", "(?i)a(?-i:b)", "(?<n>a)\\1",
+       {"", "a.*b", "^a|b$", "\\Aa\\z", "a\\sb", "[^a]+", "[\\s,]*", "(?i)a(?-i:b)", "(?<n>a)b",
         "\\Qa(?s)\\E", "(?<![^b])c(?!\\D)", "\\x41", "[[:digit:]]", "a\\Kb", "\\(\\."}) {
     EXPECT_TRUE((*Pattern::regex(expression, {.lines = true}))->lines_at_once()) << expression;
     EXPECT_FALSE((*Pattern::regex(expression))->lines_at_once()) << expression;
   }
   for (const char* expression :
-       {"\n",     "\\n",    "\\x0a",         "\\x0A",  "\\x{61}",     "\\012",   "[\\x00-z]",
-        "[a\\W]", "\\R",    "\\v",           "\\X",    "\\C",         "\\Ga",    "(?s)a",
-        "(?x)a",  "(?-m)^", "(?#a)",         "(*CR)a", "a(*COMMIT)b", "(a)(?1)", "(a)?(?(1)b|c)",
-        "\\Qa\n", "(?m)a",  "(?<n>a)\\k<n>", "\\cJ"})
+       {"\n",     "\\n",    "\\x0a",         "\\x0A",     "\\x{61}",     "\\012",   "[\\x00-z]",
+        "[a\\W]", "\\R",    "\\v",           "\\X",       "\\C",         "\\Ga",    "(?s)a",
+        "(?x)a",  "(?-m)^", "(?#a)",         "(*CR)a",    "a(*COMMIT)b", "(a)(?1)", "(a)?(?(1)b|c)",
+        "\\Qa\n", "(?m)a",  "(?<n>a)\\k<n>", "(a)*+b\\1", "\\cJ"})
     EXPECT_FALSE((*Pattern::regex(expression, {.lines = true}))->lines_at_once()) << expression;
 }
 
