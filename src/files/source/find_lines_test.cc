@@ -149,16 +149,20 @@ constexpr const char* pieces[] = {"a",
 
 std::string random_expression(Random& random, int depth) {
   std::string expression;
-  for (uint64_t piece = 1 + random.below(3); piece > 0; --piece) {
+  for (uint64_t left = 1 + random.below(3); left > 0; --left) {
+    std::string piece = pieces[random.below(std::size(pieces))];
     if (depth > 0 && random.below(4) == 0) {
       constexpr const char* groups[] = {"(", "(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
-      expression += groups[random.below(std::size(groups))] + random_expression(random, depth - 1) +
-                    (random.below(3) == 0 ? "|" + random_expression(random, depth - 1) : "") + ")";
-    } else {
-      expression += pieces[random.below(std::size(pieces))];
+      piece = groups[random.below(std::size(groups))] + random_expression(random, depth - 1) +
+              (random.below(3) == 0 ? "|" + random_expression(random, depth - 1) : "") + ")";
     }
+    expression += piece;
+    // PCRE2 10.42 misses lines with a lookahead repeated: it takes the length for the match's.
+    const bool looks_around = piece.starts_with("(?=") || piece.starts_with("(?!") ||
+                              piece.starts_with("(?<=") || piece.starts_with("(?<!");
     constexpr const char* quantifiers[] = {"?", "*", "+", "*?", "+?", "*+", "{2}", "{1,3}"};
-    if (random.below(3) == 0) expression += quantifiers[random.below(std::size(quantifiers))];
+    if (!looks_around && random.below(3) == 0)
+      expression += quantifiers[random.below(std::size(quantifiers))];
   }
   return expression;
 }
