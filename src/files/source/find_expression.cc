@@ -137,10 +137,12 @@ class Rewriting {
     return at(1) == ':' && at(bytes) == ':' && at(bytes + 1) == ']' && take(bytes + 2);
   }
 
+  // Takes a group's beginning, but not of "(?=": PCRE2 10.42 may count the bytes that it sees as the
+  // match's, and then misses a line by itself that it finds in a block.
   bool take_group() {
     if (at(1) == '*') return false;  // a verb
     if (at(1) != '?') return take(1);
-    static constexpr std::string_view beginnings[] = {"(?:", "(?=",  "(?!",  "(?<=",  "(?<!", "(?>",
+    static constexpr std::string_view beginnings[] = {"(?:", "(?!",  "(?<=", "(?<!",  "(?>",
                                                       "(?|", "(?i)", "(?i:", "(?-i)", "(?-i:"};
     for (const std::string_view beginning : beginnings)
       if (left_.starts_with(beginning)) return take(beginning.size());

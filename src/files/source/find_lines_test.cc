@@ -221,7 +221,7 @@ TEST(FindLines, SearchesLinesAtOnceWhereItKnowsThatNoneIsLeft) {
        {"\n",     "\\n",    "\\x0a",         "\\x0A",     "\\x{61}",     "\\012",   "[\\x00-z]",
         "[a\\W]", "\\R",    "\\v",           "\\X",       "\\C",         "\\Ga",    "(?s)a",
         "(?x)a",  "(?-m)^", "(?#a)",         "(*CR)a",    "a(*COMMIT)b", "(a)(?1)", "(a)?(?(1)b|c)",
-        "\\Qa\n", "(?m)a",  "(?<n>a)\\k<n>", "(a)*+b\\1", "\\cJ"})
+        "\\Qa\n", "(?m)a",  "(?<n>a)\\k<n>", "(a)*+b\\1", "(?=a).",      "\\cJ"})
     EXPECT_FALSE((*Pattern::regex(expression, {.lines = true}))->lines_at_once()) << expression;
 }
 
