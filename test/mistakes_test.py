@@ -39,7 +39,7 @@ FILES = {
     "unsorted.txt": b"b\na\n",
     "sorted.txt": b"a\nb\n",
     "nul.txt": b"b\0\na\n",
-    "long.txt": b"a\n" + b"x" * 3_000_000 + b"\n",
+    "long.txt": b"a\n" + b"x" * 20_000_000 + b"\n",
     "table.parquet": b"PAR1\x15\x04" + bytes(16) + b"PAR1",
     "book.zip": b"PK\x03\x04\x14\0" + bytes(20),
     "base.sqlite": b"SQLite format 3\0" + bytes(20),

@@ -325,7 +325,8 @@ std::string describe(const RunSummary& summary, const ItemFormat& items) {
       temporary_bytes == 0 ? "no temporaries" : bytes_text(temporary_bytes) + " of temporaries");
 }
 
-std::vector<std::string> notices_of(const RunWords& words, const FilesOptions& options) {
+std::vector<std::string> notices_of(const RunWords& words, const FilesOptions& options,
+                                    bool counts_odd_values) {
   std::vector<std::string> notices;
   if (!words.telling.quiet) {
     notices = input_notices(options, *words.beginnings,
@@ -333,7 +334,7 @@ std::vector<std::string> notices_of(const RunWords& words, const FilesOptions& o
                              .groups = words.groups,
                              .header = words.looks_for_header && !words.format.text.no_header,
                              .keys = words.takes_keys,
-                             .counts_odd_values = words.counts_odd_values});
+                             .counts_odd_values = counts_odd_values});
     for (const NamedColumns& named : words.named_columns) {
       const auto inputs = named.input ? std::vector{options.inputs[*named.input]} : options.inputs;
       std::string notice =
@@ -366,7 +367,8 @@ int carry_out(const std::string& command, const RunWords& words, FilesOptions& o
       return misuse("print items of " + words.format.name + " on a terminal", "standard output",
                     "-o FILE, or | od");
     ProgressLine line(words.telling);
-    for (const std::string& notice : notices_of(words, options)) line.tell(command, notice);
+    for (const std::string& notice : notices_of(words, options, words.counts_odd_values))
+      line.tell(command, notice);
     options.notice = [&](const std::string& text) { line.tell(command, text); };
     if (line.wanted()) options.progress = [&](const FilesProgress& now) { line.show(now); };
     const auto share =

@@ -88,7 +88,8 @@ std::string describe(const RunSummary& summary, const ItemFormat& items);
 
 // Returns the notices of a run: about its inputs, columns that other options than --key name, its
 // memory and its output. Clears the words' beginnings.
-std::vector<std::string> notices_of(const RunWords& words, const FilesOptions& options);
+std::vector<std::string> notices_of(const RunWords& words, const FilesOptions& options,
+                                    bool counts_odd_values = false);
 
 // Does `work` with the options, after setting their cancel flag, notices and progress and taking
 // the share of the pool. A summary follows the progress line if the output is a file. Returns the
