@@ -502,9 +502,8 @@ TEST_F(ExternalSortTest, DropsRepeatsInSortedInputs) {
   EXPECT_EQ(sorted.duplicates, 0u);
 }
 
-// A merge has room only for shorter lines than a distribution: a line that is too long for it must
-// not fail a sort that works for any other order of the same lines.
-TEST_F(ExternalSortTest, ALineThatIsTooLongForAMergeIsSortedAllTheSame) {
+// A line that is longer than the windows of a merge of so many stretches is merged all the same.
+TEST_F(ExternalSortTest, ALineLongerThanTheWindowsOfAMergeIsMerged) {
   SortOptions chosen = options({Type::lines, 1});
   Random random(41);
   std::string data;
@@ -517,7 +516,7 @@ TEST_F(ExternalSortTest, ALineThatIsTooLongForAMergeIsSortedAllTheSame) {
   }
   const SortStats stats = sort_and_check(chosen, data);
   EXPECT_EQ(stats.predicted.method, Method::merge);
-  EXPECT_EQ(stats.method, Method::distribute);
+  EXPECT_EQ(stats.method, Method::merge);
 }
 
 TEST_F(ExternalSortTest, DisorderIsFoundWhereItIs) {

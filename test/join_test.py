@@ -269,7 +269,7 @@ class Joins(end_to_end.Case):
             chain = subprocess.run(["join", *words, "-", path], input=chain, capture_output=True, check=True, env=dict(os.environ, LC_ALL="C")).stdout
         kinds = {0: [], 5: ["--left"], 6: ["--full"]}[len(words)]
         with self.subTest(words=words):
-            got = self.run_join(*kinds, *words[-4:], *paths)
+            got = self.run_join(*kinds, *words[-4:], inputs=paths)
             self.assertEqual(sorted(got.splitlines()), sorted(chain.splitlines()))
 
     def test_refusals(self):

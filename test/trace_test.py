@@ -220,7 +220,7 @@ class TraceTest(unittest.TestCase):
             done = subprocess.run([PROGRAM, "convert", "-", "-q", "-o", "run.trace"], cwd=self.folder, stdin=file, capture_output=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(requests_of(self.folder), before)
-        run(PROGRAM, "convert", "run.trace", "-q", "-o", "run.trace", cwd=self.folder)
+        run(PROGRAM, "convert", "run.trace", "-q", "-o", "run.trace", cwd=self.folder, code=2)
         self.assertEqual(requests_of(self.folder), before)
         # A trace damaged in the middle: the existing output stays.
         damaged = bytearray(trace.read_bytes())

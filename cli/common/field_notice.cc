@@ -28,18 +28,20 @@ std::string field_notice(const FilesOptions& files, Beginnings& beginnings,
   if (items.name != "lines" || items.csv || items.separator || items.zero_terminated) return {};
   size_t field = 0;  // the last one that a key needs
   bool is_alone = single;
+  bool splits = single;  // a key is not the whole line
   for (const std::string& key : keys) {
     const auto written = items::read_key(key);
     if (!written) return {};
     field = std::max(field, written->key.start_field + 1);
     is_alone |= written->key.end_field == written->key.start_field;
+    splits |= written->key.start_field > 0 || written->key.end_field != items::TextKey::line_end;
   }
   if (field == 0) return {};
   const std::string& text = beginnings.of(input, files.source).text;
   const std::string_view line = std::string_view(text).substr(0, text.find('\n'));
   const size_t there = count_of_blank_fields(line);
   const bool lacks_field = there < field || (there == 1 && is_alone);
-  if (!lacks_field && !has_name_of_table(input, ".csv")) return {};
+  if (!lacks_field && !(splits && has_name_of_table(input, ".csv"))) return {};
   for (const char separator : {',', ';', '|'}) {
     const auto columns = static_cast<size_t>(std::ranges::count(line, separator)) + 1;
     if (columns < std::max<size_t>(field, 2)) continue;

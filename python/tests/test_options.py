@@ -16,7 +16,7 @@ ROWS = _penstock.options()
 OWNERS = sorted({row["owner"] for row in ROWS})
 
 # Members that are not options: inputs, outputs and callbacks of a run.
-HOOKS = {"sources", "sink", "items", "cancel", "progress", "notice"}
+HOOKS = {"sources", "sink", "items", "cancel", "progress", "notice", "option_names"}
 # C sets any option by its name, also later ones than its structs.
 BY_NAME = "settings"
 # Parts of options with a form of their own in C: FilesOptions::device and Aggregates::value.
