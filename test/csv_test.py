@@ -350,6 +350,20 @@ class Csv(end_to_end.Case):
         names[10].write_bytes(gzip.compress(b"other\n7\n"))
         self.assertIn(b"different headers", run("sort", "--header", "-n", *names, code=2).stderr)
 
+    def test_a_header_stays_in_front_in_any_order_of_more_than_memory(self):
+        """Each order of the input is sorted in another way; each output is written in another way."""
+        rows = [b"%07d,%s\n" % (i, b"x" * (i % 40)) for i in range(400_000)]
+        swapped = rows[:]
+        swapped[1000], swapped[300_000] = swapped[300_000], swapped[1000]
+        for order, items in (("sorted", rows), ("in two stretches", rows[200_000:] + rows[:200_000]), ("nearly sorted", swapped),
+                             ("reversed", rows[::-1]), ("random", self.random.sample(rows, len(rows)))):
+            path = self.write("in", b"h,v\n" + b"".join(items))
+            for words in ([], ["-o", self.folder / "out"], ["--keep", "last"], ["--select", "h,v"], ["--compressed=gzip"], ["-u"]):
+                with self.subTest(order=order, words=words):
+                    told = run("sort", "--key", "h", "-S", SMALL_MEMORY, *words, path).stdout
+                    told = (self.folder / "out").read_bytes() if words[:1] == ["-o"] else gzip.decompress(told) if words == ["--compressed=gzip"] else told
+                    self.assertTrue(told == b"h,v\n" + b"".join(rows), (len(told), told[:60]))
+
     def test_words_that_make_no_sense(self):
         for words in (["--csv", "--tsv"], ["--csv", "-z"], ["--csv", "--no-header", "--key", "price"], ["--csv", "--key", "0"],
                       ["--csv", "--key", "1:q"], ["--csv", "-t", '"'], ["--header=0"], ["--header=x"],

@@ -288,8 +288,10 @@ Result<Stored> merge_stretches(Context& context, const std::vector<files::Piece>
                                  .unique = options.unique,
                                  .items_max = options.top.value_or(~uint64_t{0}),
                                  .items = &stored.items};
+  // Pipes and sinks have no offsets: they are written from their present position.
+  const uint64_t offset = target.file->seekable() ? target.offset : 0;
   auto status = run.pass(
-      run.inputs(), {{.file = target.file, .offset = target.offset, .bytes_max = stored.bytes}},
+      run.inputs(), {{.file = target.file, .offset = offset, .bytes_max = stored.bytes}},
       bowtie::merge(format, how),
       {.items = format,
        .memory_bytes = memory_bytes - std::min(memory_bytes, bowtie::merge_memory_bytes(format)),
