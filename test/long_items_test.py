@@ -7,10 +7,13 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 import sys
 
 import end_to_end
 from end_to_end import run
+
+PROGRAM = os.path.abspath(sys.argv[1])
 
 MIB = 1 << 20
 SANITIZED = "ASAN_OPTIONS" in os.environ
@@ -177,6 +180,19 @@ class LongItems(end_to_end.Case):
                 self.assertFalse(self.out.exists())
                 run(*words, *FORMATS[form], "-S", f"{match[4]}M")
                 self.out.unlink(missing_ok=True)
+
+    def test_a_merge_of_long_lines_at_once_ends_with_its_output_or_a_message(self):
+        """Inputs whose long lines do not fit in memory together: the window of one becomes smaller while it is searched."""
+        line = b"b " + b"x" * 15_000_000 + b"\n"
+        path = self.write("long", b"a 1\n" + line + b"c 2\n")
+        for memory in ("46M", "48M", "56M", "160M"):
+            done = subprocess.run([PROGRAM, "merge", *[path] * 4, "-S", memory, "-o", self.out], capture_output=True)
+            with self.subTest(memory=memory):
+                if done.returncode == 0:
+                    self.assertTrue(self.out.read_bytes() == b"a 1\n" * 4 + line * 4 + b"c 2\n" * 4)
+                else:
+                    self.assertEqual(done.returncode, 2, done.stderr)
+                    self.assertIn(b"cannot read a line of more than", done.stderr)
 
 
 if __name__ == "__main__":

@@ -110,7 +110,11 @@ bool ItemReader::next_line() {
     if (input_->is_full()) item_bytes_max_ = searched;
     if (searched >= item_bytes_max_) return malformed();
     window = input_->window(wider(format_, searched, item_bytes_max_));
-    if (window.size() > searched || input_->is_full()) continue;
+    if (window.size() > searched) continue;
+    if (input_->is_full()) {
+      item_bytes_max_ = searched;
+      return malformed();
+    }
     // An empty window: the end, or an error.
     done_ = window.empty() || !input_->status();
     if (done_) return false;
