@@ -83,6 +83,9 @@ std::string message_of(int pcre2_error) {
 // Memory limit of backtracking. Time has no limit, as a line has none.
 constexpr size_t backtrack_bytes_max = 64 * MiB;
 
+// Steps of a limited search: some hundredths of a second.
+constexpr uint32_t steps_max = 10'000'000;
+
 Result<Code> compiled(const std::string& expression, bool ignore_case) {
   int error = 0;
   size_t where = 0;
@@ -147,6 +150,10 @@ class RegexPattern final : public Pattern {
   uint64_t candidate_bytes_max() const override { return 0; }
   bool lines_at_once() const override { return lines_at_once_; }
 
+  void limit_steps(bool limited) override {
+    ::pcre2_set_match_limit(context_.get(),
+                            limited ? steps_max : std::numeric_limits<uint32_t>::max());
+  }
   Result<Step> next(const char* data, uint64_t from, uint64_t to, bool last) override {
     if (after_empty_) {
       // Behind an empty match the next one may begin at the same place, unless it is empty as well.
@@ -166,7 +173,7 @@ class RegexPattern final : public Pattern {
     if (matched_ == nullptr || context_ == nullptr || jit_stack_ == nullptr) return false;
     ::pcre2_jit_stack_assign(context_.get(), nullptr, jit_stack_.get());
     ::pcre2_set_heap_limit(context_.get(), backtrack_bytes_max / KiB);
-    ::pcre2_set_match_limit(context_.get(), std::numeric_limits<uint32_t>::max());
+    limit_steps(false);
     ::pcre2_set_depth_limit(context_.get(), std::numeric_limits<uint32_t>::max());
     return true;
   }

@@ -39,25 +39,29 @@ uint64_t count_newlines(const char* at, const char* end) {
 class LineSearch {
  public:
   LineSearch(Pattern& pattern, const std::function<Result<bool>(const FoundLine&)>& on_line)
-      : pattern_(pattern), on_line_(on_line) {}
+      : pattern_(pattern), on_line_(on_line), at_once_(pattern.lines_at_once()) {
+    pattern_.limit_steps(at_once_);
+  }
 
   // Searches whole lines; the last one may lack its newline. False: the search is over.
   Result<bool> look_at(std::string_view lines) {
     const char* at = lines.data();
     const char* const end = at + lines.size();
-    bool at_once = pattern_.lines_at_once();
     while (at < end) {
       const char* line = at;
-      const char* const stop = at_once ? end : end_of_line(at, end);
+      const char* const stop = at_once_ ? end : end_of_line(at, end);
       const auto bytes = static_cast<uint64_t>(stop - at);
       pattern_.restart();
       const auto step = pattern_.next(at, 0, bytes, true);
-      if (!step && at_once) {  // an error of one line, after all lines in front
-        at_once = false;
+      // An error of one line, after all lines in front; or an expression that goes back often, and
+      // most in a block: of a line PCRE2 knows that a byte is missing.
+      if (!step && at_once_) {
+        at_once_ = false;
+        pattern_.limit_steps(false);
         continue;
       }
       if (!step) return std::unexpected(step.error());
-      if (at_once) {
+      if (at_once_) {
         // An empty match behind the last end of a line is in no line.
         if (!step->matched || (step->begin == bytes && end[-1] == '\n')) {
           number_ += count_newlines(at, end);
@@ -83,6 +87,7 @@ class LineSearch {
  private:
   Pattern& pattern_;
   const std::function<Result<bool>(const FoundLine&)>& on_line_;
+  bool at_once_;         // lines are searched together
   uint64_t number_ = 0;  // number of lines passed
   uint64_t found_ = 0;
 };
