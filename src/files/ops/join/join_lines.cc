@@ -151,7 +151,12 @@ Result<std::optional<JoinLinesStats>> join_by_table(const JoinLinesOptions& opti
     return std::nullopt;
   JoinTable table(options, formats, run);
   const auto fits = table.read();
-  if (!fits || !*fits) return std::nullopt;
+  if (!fits || !*fits) {
+    // The sorts count again.
+    for (size_t side = 0; options.files.odd_values != nullptr && side < formats.size(); ++side)
+      options.files.odd_values->forget(input_name(options.files, side));
+    return std::nullopt;
+  }
   if (auto fine = check_keys(table.heads()); !fine) return std::unexpected(fine.error());
   auto output = run.open_output();
   if (!output) return std::unexpected(output.error());

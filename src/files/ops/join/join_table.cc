@@ -110,7 +110,7 @@ Result<bool> JoinTable::open_table() {
   const uint64_t memory_bytes = run_.usable_bytes() - std::min(run_.usable_bytes(), taken_bytes);
   if (needed > static_cast<double>(memory_bytes)) return false;
   const auto table_bytes =
-      std::min(memory_bytes, static_cast<uint64_t>(needed * reserve) + 2 * MiB);
+      std::min(memory_bytes, static_cast<uint64_t>(needed * reserve) + 16 * MiB);
   const auto partial_bytes =
       static_cast<uint64_t>(static_cast<double>(table_bytes) / (reserve * keys + 1024));
   auto table =
@@ -239,11 +239,7 @@ Result<bool> JoinTable::read() {
                              .phase = "join",
                              .total_bytes = 0});
     if (!status) return std::unexpected(status.error());
-    if (std::ranges::count(is_full_, 1) > 0) {
-      for (size_t i = 0; options_.files.odd_values != nullptr && i < sides_.size(); ++i)
-        options_.files.odd_values->forget(input_name(options_.files, i));
-      return false;
-    }
+    if (std::ranges::count(is_full_, 1) > 0) return false;
     const auto least = std::ranges::min_element(
         least_, [](const auto& a, const auto& b) { return a && (!b || a->key < b->key); });
     if (*least) sides_[order_[number]].first = (*least)->item;
