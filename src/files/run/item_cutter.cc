@@ -17,7 +17,10 @@ constexpr size_t short_bytes = 64 * KiB;
 
 uint64_t cut_bytes_max(const penstock::FilesOptions& options, size_t at_once) {
   constexpr uint64_t enough = 384 * KiB;
-  return std::max(enough, options.memory_bytes / 16 / std::max<size_t>(1, at_once));
+  const bool leaves_rows_out = !options.bad_rows.empty() && options.bad_rows != "fail";
+  const bool changes_columns = options.columns != ColumnRule::equal || !options.select.empty();
+  const size_t part = leaves_rows_out && changes_columns ? 4 : 1;  // two filters, and copies
+  return std::max(enough, options.memory_bytes / 16 / (std::max<size_t>(1, at_once) * part));
 }
 
 void ItemCutter::begin(std::string name, uint64_t offset, items::Place place) {

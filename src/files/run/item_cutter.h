@@ -23,7 +23,8 @@
 
 namespace penstock::files {
 
-// The longest item if `at_once` inputs are read at once: a sixteenth of the memory for all of them.
+// The longest item if `at_once` inputs are read at once: a sixteenth of the memory for all of them,
+// and a quarter of that if their rows pass two filters.
 uint64_t cut_bytes_max(const penstock::FilesOptions& options, size_t at_once);
 
 // Thread safety: one thread. Memory: that of the longest item so far and a piece, memory_bytes() at
