@@ -62,7 +62,7 @@ class Encodings(end_to_end.Case):
             in_order = sorted(line.encode() for line in lines)
             joined = lambda ordered: b"".join(line + b"\n" for line in ordered)
             wanted = joined(in_order)
-            way = self.pick("file", "gz", "pipe", "cat", "two", "group", "merge")
+            way = self.pick("file", "gz", "pipe", "cat", "two", "group", "merge", "uniq", "head", "sample", "shuf")
             with self.subTest(case=case, word=word, has_mark=has_mark, way=way, lines=len(lines)):
                 words = ["--encoding", word, "-q"] if way != "cat" else ["--encoding", word]
                 if way == "file":
@@ -76,6 +76,12 @@ class Encodings(end_to_end.Case):
                 elif way == "two":
                     path = self.write("in", data)
                     self.assertEqual(run("sort", *words, path, path).stdout, joined(sorted(in_order * 2)))
+                elif way in ("head", "sample"):
+                    self.assertEqual(run(way, "-n", len(lines), *words, self.write("in", data)).stdout, text.encode())
+                elif way == "shuf":
+                    self.assertEqual(joined(sorted(run(way, *words, self.write("in", data)).stdout.split(b"\n")[:-1])), wanted)
+                elif way == "uniq":
+                    self.assertEqual(run(way, *words, self.write("in", data)).stdout, joined(sorted(set(in_order))))
                 elif way == "group":
                     self.assertEqual(run("group", "--distinct", "--sorted", *words, self.write("in", data)).stdout, joined(sorted(set(in_order))))
                 else:

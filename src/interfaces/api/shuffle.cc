@@ -152,6 +152,7 @@ Result<DrawFilesStats> shuffle_items(const files::FilesOptions& files,
   rows.output = "-";
   rows.sink = bare;
   rows.compressed.reset();
+  rows.source.encoding.clear();
   rows.items = {.name = "rows"};
   const auto sorted = sort_files(rows, {.threads = options.threads, .top = options.count});
   if (!sorted) return std::unexpected(sorted.error());
