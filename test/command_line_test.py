@@ -206,6 +206,39 @@ class SharedFiles(end_to_end.Case):
                 self.assertIn(b"cannot write over an input", run("sort", *words, "-o", self.folder / "out", code=2).stderr)
                 self.assertEqual([path.read_bytes() for path in (lines, names, seed)], before)
 
+    def test_files_of_descriptors_and_links_are_known(self):
+        """An input or output is the file that a descriptor or a link leads to: none is written over."""
+        table = b"id,n\n3,a\n\n1,b\n"
+        commands = (["sort"], ["sort", "--top", "1"], ["merge"], ["group", "--count"], ["uniq"], ["check"], ["partition", "--parts", "2", "-o", self.folder / "part-{}"])
+        for words in commands:
+            for given in ([], ["-"]):
+                with self.subTest(words=words, given=given):
+                    path = self.write("in.csv", table)
+                    with open(path, "rb") as file:
+                        done = subprocess.run([PROGRAM, *map(str, words), "--csv", "--header", "--key", "id", "--bad-rows", path, *given], stdin=file, capture_output=True)
+                    self.assertEqual(done.returncode, 2)
+                    self.assertIn(b"cannot write over an input", done.stderr)
+                    self.assertEqual(path.read_bytes(), table)
+        kept = self.write("kept", b"keep\n")
+        for words in (["--bad-rows", kept], ["--stats", kept], *([["--report", kept]] if end_to_end.built("report") else [])):
+            with self.subTest(words=words), open(kept, "ab") as file:
+                done = subprocess.run([PROGRAM, "sort", "--csv", "--header", "--key", "id", self.write("in.csv", table), *words], stdout=file, stderr=subprocess.PIPE)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(b"cannot write both", done.stderr)
+                self.assertEqual(kept.read_bytes(), b"keep\n")
+        lines = b"2\n1\n"
+        part = self.write("p-1", lines)
+        link = self.folder / "link"
+        link.symlink_to(part)
+        other = self.write("other", b"1\n2\n3\n")
+        partition = ["partition", "-k1,1", "--parts", "2", "-o", self.folder / "p-{}"]
+        for words in ([*partition, link], [*partition, "--by", "range", "--bounds", part, other], [*partition, "-"]):
+            with self.subTest(words=words), open(part, "rb") as file:
+                done = subprocess.run([PROGRAM, *map(str, words)], stdin=file, capture_output=True)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(b"cannot write over an input", done.stderr)
+                self.assertEqual(part.read_bytes(), lines)
+
 
 ORDER = "sort merge check debug plan plan_merge ray"
 FILES = "sort merge check debug plan plan_merge"

@@ -218,7 +218,7 @@ class TraceTest(unittest.TestCase):
         trace = self.folder / "run.trace"
         with open(trace, "rb") as file:  # the output is the input
             done = subprocess.run([PROGRAM, "convert", "-", "-q", "-o", "run.trace"], cwd=self.folder, stdin=file, capture_output=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(requests_of(self.folder), before)
         run(PROGRAM, "convert", "run.trace", "-q", "-o", "run.trace", cwd=self.folder, code=2)
         self.assertEqual(requests_of(self.folder), before)

@@ -36,7 +36,10 @@ inline std::string what_is_wrong_with_a_seed(const std::string& text) {
 inline constexpr const char* disk_names[] = {"array24", "hdd", "sata-ssd", "nvme"};
 
 inline Option described(Option declared, const api::OptionText& text) {
-  if (text.value != nullptr) declared.value_name(text.value);
+  if (text.value != nullptr) {
+    declared.value_name(text.value);
+    if (std::string_view(text.value) == "FILE") declared.names_files(FileUse::read);
+  }
   if (text.group != nullptr) declared.group(text.group);
   if ((text.scope & scope::rare) != 0) declared.rare();
   return declared.in(text.scope);

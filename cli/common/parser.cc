@@ -531,14 +531,23 @@ struct NamedFile {
   bool is_default;
 };
 
+// The name of the file, also if it is a descriptor's.
+std::string name_of(const NamedFile& file) {
+  if (file.use == FileUse::read) return file.path == "-" ? "/dev/stdin" : file.path;
+  const auto descriptor = io::output_descriptor(file.path);
+  return descriptor ? fmt::format("/proc/self/fd/{}", *descriptor) : file.path;
+}
+
 bool share_a_file(const NamedFile& output, const NamedFile& other) {
-  const auto descriptor = io::output_descriptor(output.path);
-  const auto other_descriptor =
-      other.use == FileUse::read ? std::nullopt : io::output_descriptor(other.path);
-  if (descriptor || other_descriptor) return descriptor == other_descriptor;
-  if (output.use == FileUse::parts) return io::names_a_part(output.path, other.path);
-  if (other.use == FileUse::parts) return io::names_a_part(other.path, output.path);
-  return io::names_a_file(output.path) && io::name_one_file(output.path, other.path);
+  const std::string name = name_of(output);
+  const std::string other_name = name_of(other);
+  if (output.use == FileUse::parts) return io::names_a_part(output.path, other_name);
+  if (other.use == FileUse::parts) return io::names_a_part(other.path, name);
+  if (!io::output_descriptor(output.path))
+    return io::names_a_file(name) && io::name_one_file(name, other_name);
+  std::error_code ignored;
+  return name == other_name || (std::filesystem::is_regular_file(name, ignored) &&
+                                std::filesystem::equivalent(name, other_name, ignored));
 }
 
 }  // namespace
@@ -551,9 +560,10 @@ Status Parser::refuse_shared_files() const {
         !found->second.words)
       continue;
     const bool is_read = found->second.file_use == FileUse::read;
-    const auto words = found->second.words();
+    auto words = found->second.words();
+    if (is_read && words.empty() && option->get_positional()) words.emplace_back("-");
     for (const std::string& path : words | std::views::drop(found->second.first_file)) {
-      if (path.empty() || (is_read && path == "-")) continue;
+      if (path.empty()) continue;
       (is_read ? inputs : outputs)
           .push_back({option->get_name(), path, found->second.file_use, option->count() == 0});
     }

@@ -105,7 +105,8 @@ int run_check(const CheckArguments& arguments) {
 Command add_check(Parser& program) {
   Parser parser = program.add_subcommand("check", "check an order; print a count and a checksum");
   auto arguments = std::make_shared<CheckArguments>();
-  parser.add_option("FILE", arguments->input, "the file to read (default -: standard input)");
+  parser.add_option("FILE", arguments->input, "the file to read (default -: standard input)")
+      .names_files(FileUse::read);
   add_format_options(parser, arguments->format);
   add_text_words(parser, arguments->format.text, false);
   parser.add_flag("-r,--reverse,--desc", arguments->descending, "expect descending order");
@@ -115,7 +116,8 @@ Command add_check(Parser& program) {
       .within(1, 256)
       .rare();
   add_source_words(parser, arguments->source);
-  add_option(parser, api::option<FilesOptions>("bad_rows"), arguments->bad_rows);
+  add_option(parser, api::option<FilesOptions>("bad_rows"), arguments->bad_rows)
+      .names_files(FileUse::written);
   parser.describe(
       {.examples = {{"penstock check sorted.txt", "check the order of lines, and count them"},
                     {"penstock check --format u64 --json sorted.u64", "check numbers"}},

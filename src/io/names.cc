@@ -104,14 +104,17 @@ bool name_one_file(const std::string& a, const std::string& b) {
 bool names_a_part(const std::string& pattern, const std::string& name) {
   const size_t place = pattern.find("{}");
   if (place == std::string::npos) return false;
-  // The file's number is among the digits of its name; a link may have others.
-  std::string digits = name.substr(name.rfind('/') + 1);
-  std::erase_if(digits, [](char c) { return c < '0' || c > '9'; });
-  for (size_t begin = 0; begin < digits.size(); ++begin) {
-    for (size_t count = 1; begin + count <= digits.size(); ++count) {
-      std::string part = pattern;
-      part.replace(place, 2, digits.substr(begin, count));
-      if (name_one_file(part, name)) return true;
+  // The number is among the digits of the name, or of that of the file that a link leads to.
+  std::error_code ignored;
+  for (const std::string& one : {name, std::filesystem::canonical(name, ignored).string()}) {
+    std::string digits = one.substr(one.rfind('/') + 1);
+    std::erase_if(digits, [](char c) { return c < '0' || c > '9'; });
+    for (size_t begin = 0; begin < digits.size(); ++begin) {
+      for (size_t count = 1; begin + count <= digits.size(); ++count) {
+        std::string part = pattern;
+        part.replace(place, 2, digits.substr(begin, count));
+        if (name_one_file(part, name)) return true;
+      }
     }
   }
   return false;
