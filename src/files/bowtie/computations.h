@@ -96,9 +96,15 @@ class LongText {
     return loan_.set(text_.size() > usual_bytes_max_ ? text_.size() : 0);
   }
   std::string_view view() const { return text_; }
+  // REQUIRES: both are of one run.
+  void swap(LongText& other) noexcept {
+    text_.swap(other.text_);
+    if (loan_.borrows() || other.loan_.borrows()) [[unlikely]]
+      std::swap(loan_, other.loan_);
+  }
   // Frees the memory of a long text.
   void leave() {
-    if (text_.capacity() > usual_bytes_max_ || loan_.bytes() > 0) [[unlikely]]
+    if (text_.capacity() > usual_bytes_max_ || loan_.borrows()) [[unlikely]]
       free();
   }
 

@@ -41,7 +41,8 @@ class MergeTree {
       if (!leaf.reader.next()) {
         if (auto status = leaf.reader.status(); !status) return status;
       }
-      if (auto status = seat(leaf); !status) return status;
+      seat(leaf);
+      if (!leaf.has_room) return leaf.reader.no_room();
     }
     winner_ = build(1).leaf;
     return {};
@@ -55,9 +56,8 @@ class MergeTree {
   // Advances past the winner, which has been written. Errors: unsorted, or those of reading.
   Status next() {
     Leaf& leaf = leaves_[winner_];
-    const auto ascends = advance(leaf);
-    if (!ascends) return std::unexpected(ascends.error());
-    if (!*ascends) {
+    if (!advance(leaf)) {
+      if (!leaf.has_room) return leaf.reader.no_room();
       if (auto status = leaf.reader.status(); !status) return status;
       return failure(ErrorCode::unsorted, "merge: it is not sorted",
                      fmt::format("input {}", winner_), "sort it first");
@@ -71,28 +71,27 @@ class MergeTree {
     ItemReader reader;
     uint64_t prefix = 0;       // ~0 at the end
     LongText key, key_before;  // `key` only if makes_keys_
+    bool has_room = true;      // for these
   };
   struct Player {
     uint64_t prefix;
     uint32_t leaf;
   };
 
-  Status seat(Leaf& leaf) const {
+  void seat(Leaf& leaf) const {
     if (leaf.reader.done()) {
       leaf.prefix = ~uint64_t{0};
     } else if (makes_keys_) {
       const std::string_view item = leaf.reader.item();
       bool is_read = true;
-      const bool made = leaf.key.make(
+      leaf.has_room = leaf.key.make(
           item.size(), [&](std::string& key) { is_read = order_.append_key(item, key); });
-      if (!made) return leaf.reader.no_room();
       if (!is_read && odd_)
         odd_(static_cast<uint32_t>(&leaf - leaves_.data()), leaf.reader.lines(), item);
       leaf.prefix = order_.prefix_of_bytes(leaf.key.view());
     } else {
       leaf.prefix = order_.prefix(leaf.reader.item());
     }
-    return {};
   }
 
   // REQUIRES: the keys are not numbers.
@@ -104,7 +103,7 @@ class MergeTree {
   }
 
   // Moves to the next item, or the end. Returns false if it is out of order, or after an error.
-  Result<bool> advance(Leaf& leaf) const {
+  bool advance(Leaf& leaf) const {
     const uint64_t before = leaf.prefix;
     if (!makes_keys_) {
       const std::string_view item = leaf.reader.item();
@@ -117,13 +116,14 @@ class MergeTree {
         return ascends;
       }
       const std::string_view key = items::key_of(order_.format(), item);
-      const bool kept = leaf.key_before.make(key.size(), [&](std::string& to) { to = key; });
-      if (!kept) return std::unexpected(leaf.reader.no_room().error());
+      leaf.has_room = leaf.key_before.make(key.size(), [&](std::string& to) { to = key; });
+      if (!leaf.has_room) return false;
     } else {
-      std::swap(leaf.key, leaf.key_before);
+      leaf.key.swap(leaf.key_before);
     }
     leaf.reader.next();
-    if (auto status = seat(leaf); !status) return std::unexpected(status.error());
+    seat(leaf);
+    if (!leaf.has_room) return false;
     if (leaf.reader.done()) return leaf.reader.status().has_value();
     const bool ascends =
         leaf.prefix > before ||

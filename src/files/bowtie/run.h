@@ -168,12 +168,15 @@ class Loan {
     std::swap(blocks_, other.blocks_);
     return *this;
   }
-  ~Loan() { (void)set(0); }
+  ~Loan() {
+    if (borrows()) (void)set(0);
+  }
 
   // Borrows so many bytes in all, rounded up to blocks, or gives back the rest. Returns false, and
   // changes nothing, if that many cannot be had, or after an error of the run.
   bool set(uint64_t bytes);
   uint64_t bytes() const;
+  bool borrows() const { return blocks_ != 0; }
 
  private:
   internal::Execution* execution_;
@@ -186,7 +189,6 @@ class Loan {
 // Errors: out_of_memory if the memory has no room for this many streams (the hint says what to
 // try); errors of opening, reading and writing; corrupt if a file is shorter than it was; the
 // computation's error; cancelled.
-// the computation returned; cancelled.
 Result<RunResult> run(std::vector<Input> inputs, std::vector<Output> outputs,
                       const Computation& computation, const RunOptions& options);
 

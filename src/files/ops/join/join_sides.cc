@@ -252,7 +252,7 @@ Status JoinSide::start() {
 
 Status JoinSide::next() {
   const uint64_t prefix_before = prefix_;
-  std::swap(key_, key_before_);
+  key_.swap(key_before_);
   if (!reader_->next()) {
     done_ = true;
     return reader_->status();
