@@ -23,9 +23,9 @@ struct InputNotices {
   bool counts_odd_values = false;
 };
 // Returns the notices, without empty ones: bytes that are no text, a table that was recognized and
-// the usual length of records (on a terminal), standard input that is a terminal, values that are no numbers in numeric columns,
-// fields that blanks do not separate, and those that are `wanted`. Looks at the first 16 inputs; an
-// only one that is a pipe is waited for.
+// the usual length of records (on a terminal), standard input that is a terminal, values that are
+// no numbers in numeric columns, fields that blanks do not separate, and those that are `wanted`.
+// Looks at the first 16 inputs; an only one that is a pipe is waited for.
 std::vector<std::string> input_notices(const FilesOptions& files, Beginnings& beginnings,
                                        const InputNotices& wanted);
 

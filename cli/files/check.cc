@@ -83,12 +83,10 @@ int run_check(const CheckArguments& arguments) {
                      .option_names = OptionNames::command_line,
                      .source = arguments.source};
   if (!arguments.quiet) {
-    files.notice = [](const std::string& notice) {
-      print_to(stderr, "{}: {}\n", called("check"), printable(as_typed(notice), std::string::npos));
-    };
-    auto notices = input_notices(files, beginnings, {.header = !format.text.no_header});
-    for (std::string& notice : notices) notice = as_typed(std::move(notice));
-    print_notices("check", notices);
+    files.notice = [](const std::string& notice) { print_notices("check", {as_typed(notice)}); };
+    for (const std::string& notice :
+         input_notices(files, beginnings, {.header = !format.text.no_header}))
+      files.notice(notice);
   }
   const auto result = check_file(files, arguments.threads);
   if (!result) return report("check", result.error());
@@ -105,8 +103,7 @@ int run_check(const CheckArguments& arguments) {
 Command add_check(Parser& program) {
   Parser parser = program.add_subcommand("check", "check an order; print a count and a checksum");
   auto arguments = std::make_shared<CheckArguments>();
-  parser.add_option("FILE", arguments->input, "the file to read (default -: standard input)")
-      .names_files(FileUse::read);
+  parser.add_option("FILE", arguments->input, "the file to read (default -: standard input)");
   add_format_options(parser, arguments->format);
   add_text_words(parser, arguments->format.text, false);
   parser.add_flag("-r,--reverse,--desc", arguments->descending, "expect descending order");

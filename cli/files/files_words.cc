@@ -19,7 +19,7 @@ void add_files_words(Parser& parser, RunWords& words, const char* inputs_help,
   parser.describe({.examples = std::move(examples),
                    .notes = {"Sizes are as in penstock sort: K M G T for powers of 1024, b for "
                              "bytes, % for a share of the memory. The guide is docs/files.md."}});
-  parser.add_option("FILE", words.inputs, inputs_help).names_files(FileUse::read);
+  parser.add_option("FILE", words.inputs, inputs_help);
   add_format_options(parser, words.format);
   parser.group("Memory and disk");
   add_memory_words(parser, words);
@@ -42,7 +42,7 @@ void add_files_words(Parser& parser, RunWords& words, const char* inputs_help,
 
 void add_items_words(Parser& parser, RunWords& words, const char* inputs_help) {
   words.takes_keys = false;
-  parser.add_option("FILE", words.inputs, inputs_help).names_files(FileUse::read);
+  parser.add_option("FILE", words.inputs, inputs_help);
   add_format_options(parser, words.format, words.takes_keys);
   add_line_words(parser, words.format.text, false);
   parser.group("Memory and disk");

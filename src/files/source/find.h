@@ -40,7 +40,8 @@ class Pattern {
   virtual void restart() = 0;
   // Whether a search in many lines finds what it finds in each line alone.
   virtual bool lines_at_once() const = 0;
-  // Makes next() fail early where it goes back often. By default it has no limit but its memory.
+  // Limits the steps of next(), which then fails where the expression goes back often. Without the
+  // limit it fails only for lack of memory.
   virtual void limit_steps(bool /*limited*/) {}
   // Finds the first match that begins in [from, to]. The data are readable from `from` -
   // lookbehind_bytes() to `to`, and more follow unless `last`. REQUIRES: `from` is the last step's

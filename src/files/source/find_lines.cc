@@ -53,8 +53,8 @@ class LineSearch {
       const auto bytes = static_cast<uint64_t>(stop - at);
       pattern_.restart();
       const auto step = pattern_.next(at, 0, bytes, true);
-      // An error of one line, after all lines in front; or an expression that goes back often, and
-      // most in a block: of a line PCRE2 knows that a byte is missing.
+      // A line of the block has an error, or the expression goes back too often. (PCRE2 passes over a
+      // line that lacks a byte of the expression, but a block has that byte in another line.)
       if (!step && at_once_) {
         at_once_ = false;
         pattern_.limit_steps(false);
