@@ -58,7 +58,7 @@ class ItemCutter {
   bool has_ended() const { return has_ended_; }
 
   // The bytes in which the next item begins.
-  std::string_view text() const { return items::text_at(&at(at_), end_ - at_); }
+  std::string_view text() const { return items::text_at(at(at_), end_ - at_); }
   // Returns whether text() has enough bytes for another search for the end of its first item: a
   // search in vain begins anew only when twice as many are there.
   bool is_due() const { return has_ended_ || end_ - at_ >= looks_from_ || is_full(); }
@@ -69,9 +69,9 @@ class ItemCutter {
 
   // Takes the first `bytes` bytes of the text: an item, or a head (or a part) of `items` items.
   void take(size_t bytes, uint64_t items = 1);
-  std::string_view taken() const { return items::text_at(&at(begin_), at_ - begin_); }
+  std::string_view taken() const { return items::text_at(at(begin_), at_ - begin_); }
   // Gives the last item of a text the line end that it lacks. REQUIRES: it was taken, and has_ended().
-  void end_line() { at(end_++) = std::byte(format_.line_end), at_ = end_; }
+  void end_line() { *at(end_++) = std::byte(format_.line_end), at_ = end_; }
   // Drops the first `bytes` taken bytes.
   void drop(size_t bytes) { begin_ += bytes; }
 
@@ -81,7 +81,8 @@ class ItemCutter {
   const std::string& name() const { return name_; }
 
  private:
-  std::byte& at(size_t index) const { return buffer_.begin()[index]; }
+  // Null at 0 before the first room().
+  std::byte* at(size_t index) const { return buffer_.begin() + index; }
   std::unexpected<Error> too_long() const;
 
   const items::Format& format_;
