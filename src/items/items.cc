@@ -26,8 +26,9 @@ std::string printable(std::string_view key) {
 
 size_t find_item_ends(const Format& format, const std::byte* begin, const std::byte* end,
                       size_t* ends, size_t ends_max) {
-  if (format.framing().is_by_line())
-    return find_line_ends(begin, end, format.line_end, ends, ends_max);
+  const std::optional<char> quote = format.counted_quote();
+  if (quote || format.framing().is_by_line())
+    return find_line_ends(begin, end, format.line_end, quote, ends, ends_max);
   size_t found = 0;
   for (const std::byte* at = begin; found < ends_max;) {
     const size_t bytes = item_bytes_at(format, at, end);

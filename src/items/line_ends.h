@@ -4,12 +4,14 @@
 // line.
 
 #include <cstddef>
+#include <optional>
 
 namespace penstock::items {
 
 // Stores the ends of at most `ends_max` lines of [begin, end), each counted from `begin` to behind
-// its line end. Returns how many there are.
-size_t find_line_ends(const std::byte* begin, const std::byte* end, char line_end, size_t* ends,
-                      size_t ends_max);
+// its line end. With a `quote`, a line end between two quotes ends no line: the number of quotes from
+// `begin` to it is odd. Returns how many there are.
+size_t find_line_ends(const std::byte* begin, const std::byte* end, char line_end,
+                      std::optional<char> quote, size_t* ends, size_t ends_max);
 
 }  // namespace penstock::items

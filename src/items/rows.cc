@@ -17,53 +17,18 @@ bool is_quoted(std::string_view row, size_t at, std::optional<char> quote) {
   return quote && at < row.size() && row[at] == *quote;
 }
 
-// Returns the field that begins with a quote at `at`.
-FieldPlace quoted_field(std::string_view row, size_t at, char quote) {
+// Returns the field that begins with a quote at `at`. next(at) returns the place of the first quote
+// from `at` on, or the row's size.
+template <class Next>
+FieldPlace quoted_field(std::string_view row, size_t at, char quote, Next next) {
   FieldPlace field{.begin = at, .quotes = FieldPlace::Quotes::around};
   for (++at;; ++at) {
-    at = find(row, quote, at) + 1;
+    at = next(at) + 1;
     field.end = at;
     if (!is_quoted(row, at, quote)) return field;
     field.quotes = FieldPlace::Quotes::doubled;
   }
 }
-
-// A search for the next separator, line end or quote, eight bytes at a time because fields are
-// short.
-class Marks {
- public:
-  // Without quotes the separator counts twice.
-  Marks(const Dialect& dialect, char line_end)
-      : separators_(ones * static_cast<unsigned char>(dialect.separator)),
-        line_ends_(ones * static_cast<unsigned char>(line_end)),
-        quotes_(ones * static_cast<unsigned char>(dialect.quote.value_or(dialect.separator))) {}
-
-  size_t find(std::string_view text, size_t at) const {
-    for (; text.size() - at >= sizeof(uint64_t); at += sizeof(uint64_t)) {
-      const auto word = load<uint64_t>(text.data() + at);
-      // The lowest set bit is right; bits above it may come from a borrow.
-      const uint64_t found =
-          (zeros(word ^ separators_) | zeros(word ^ line_ends_) | zeros(word ^ quotes_)) & highs;
-      if (found != 0) return at + static_cast<size_t>(std::countr_zero(found)) / 8;
-    }
-    auto is_mark = [&](char c) {
-      return c == static_cast<char>(separators_) || c == static_cast<char>(line_ends_) ||
-             c == static_cast<char>(quotes_);
-    };
-    while (at < text.size() && !is_mark(text[at])) ++at;
-    return at;
-  }
-
- private:
-  static constexpr uint64_t ones = 0x0101010101010101;
-  static constexpr uint64_t highs = ones << 7;
-  // Sets the high bit of the lowest byte that is zero, and perhaps bits above it.
-  static uint64_t zeros(uint64_t word) { return (word - ones) & ~word; }
-
-  uint64_t separators_;
-  uint64_t line_ends_;
-  uint64_t quotes_;
-};
 
 // A field as RowStates reads it.
 struct StateField {
@@ -123,9 +88,8 @@ std::optional<ItemFault> fault_of_end(std::string_view text, const StateField& f
 // bytes of the row, or 0 if it has a fault or goes on behind the text. If `is_last`, the row may
 // end with the text. `fields`: as in fault_of_row().
 template <class Use>
-size_t walk_row(std::string_view text, const Dialect& dialect, char line_end, size_t fields,
-                bool is_last, std::optional<ItemFault>& fault, Use use) {
-  const Marks marks(dialect, line_end);
+size_t walk_row(std::string_view text, const Dialect& dialect, char line_end, RowMarks& marks,
+                size_t fields, bool is_last, std::optional<ItemFault>& fault, Use use) {
   const char separator = dialect.separator;
   const std::optional<char> quote = dialect.quote;
   const bool has_states = dialect.has_states();
@@ -144,7 +108,11 @@ size_t walk_row(std::string_view text, const Dialect& dialect, char line_end, si
       if (end < text.size() || is_last) fault = fault_of_end(text, read);
       if (fault) return 0;
     } else if (is_quoted(text, at, quote)) {
-      field = quoted_field(text, at, *quote);
+      field = quoted_field(text, at, *quote, [&](size_t from) {
+        from = marks.find(text, from);
+        while (from < text.size() && text[from] != *quote) from = marks.find(text, from + 1);
+        return from;
+      });
       end = field.end;
       if (end > text.size()) {
         if (is_last) fault = {at, open_quote, true};
@@ -183,7 +151,8 @@ size_t walk_row(std::string_view text, const Dialect& dialect, char line_end, si
 FieldPlace field_at(std::string_view row, const Dialect& dialect, size_t at) {
   if (dialect.has_states()) return field_by_states(row, dialect, '\n', at).place;
   return is_quoted(row, at, dialect.quote)
-             ? quoted_field(row, at, *dialect.quote)
+             ? quoted_field(row, at, *dialect.quote,
+                            [&](size_t from) { return find(row, *dialect.quote, from); })
              : FieldPlace{.begin = at, .end = find(row, dialect.separator, at)};
 }
 
@@ -259,7 +228,8 @@ std::string name_of(const Dialect& dialect) {
 size_t read_row(std::string_view text, const Dialect& dialect, char line_end, size_t fields,
                 bool is_last, std::optional<ItemFault>& fault, size_t* have) {
   size_t found = 0;
-  const size_t bytes = walk_row(text, dialect, line_end, fields, is_last, fault,
+  RowMarks marks(dialect, line_end);
+  const size_t bytes = walk_row(text, dialect, line_end, marks, fields, is_last, fault,
                                 [&](const FieldPlace&) { ++found; });
   if (have != nullptr) *have = found;
   return bytes;
@@ -268,7 +238,8 @@ size_t read_row(std::string_view text, const Dialect& dialect, char line_end, si
 std::optional<ItemFault> fault_of_row(std::string_view row, const Dialect& dialect, char line_end,
                                       size_t fields) {
   std::optional<ItemFault> fault;
-  walk_row(row, dialect, line_end, fields, true, fault, [](const FieldPlace&) {});
+  RowMarks marks(dialect, line_end);
+  walk_row(row, dialect, line_end, marks, fields, true, fault, [](const FieldPlace&) {});
   return fault;
 }
 
@@ -316,7 +287,11 @@ std::vector<std::string> fields_of_row(std::string_view row, const Dialect& dial
 
 RowIndex::RowIndex(const Dialect& dialect, char line_end, std::vector<size_t> columns,
                    size_t fields)
-    : dialect_(dialect), line_end_(line_end), fields_(fields), columns_(std::move(columns)) {}
+    : dialect_(dialect),
+      line_end_(line_end),
+      fields_(fields),
+      columns_(std::move(columns)),
+      marks_(dialect, line_end) {}
 
 std::optional<RowIndex> RowIndex::of(const Format& format, std::vector<size_t> columns) {
   if (!format.csv) return {};
@@ -330,13 +305,15 @@ size_t RowIndex::add(const std::byte* at, const std::byte* end, bool is_last) {
   FieldPlace* place = places_.data() + first;
   auto wanted = columns_.begin();
   size_t column = 0;
-  const size_t bytes =
-      walk_row(text, dialect_, line_end_, fields_, is_last, fault_, [&](const FieldPlace& field) {
-        if (wanted == columns_.end() || column++ != *wanted) return;
-        *place++ = field;
-        ++wanted;
-      });
+  if (at != next_) marks_.clear();
+  const size_t bytes = walk_row(text, dialect_, line_end_, marks_, fields_, is_last, fault_,
+                                [&](const FieldPlace& field) {
+                                  if (wanted == columns_.end() || column++ != *wanted) return;
+                                  *place++ = field;
+                                  ++wanted;
+                                });
   if (bytes == 0) places_.resize(first);
+  next_ = bytes > 0 ? at + bytes : nullptr;
   return bytes;
 }
 

@@ -39,23 +39,35 @@ bool is_whole(const items::Format& format, const ItemsInMemory& items) {
   return !format.has_line_ends() || items.end()[-1] == std::byte(format.line_end);
 }
 
-// Gives each pair its item's place. False: there are not so many.
-bool find_items(const items::Format& format, const ItemsInMemory& items,
-                std::span<KeyValue> pairs) {
+// Calls use(number, item) for each item. Returns false if there are not `count`.
+template <class Use>
+bool for_each_item(const items::Format& format, const ItemsInMemory& items, size_t count, Use use) {
   size_t ends[512];
   const std::byte* at = items.data;
-  for (size_t i = 0; i < pairs.size();) {
-    const size_t count = items::find_item_ends(format, at, items.end(), ends,
-                                               std::min(std::size(ends), pairs.size() - i));
-    if (count == 0) return false;
-    const auto offset = static_cast<uint64_t>(at - items.data);
+  for (size_t i = 0; i < count;) {
+    const size_t found =
+        items::find_item_ends(format, at, items.end(), ends, std::min(std::size(ends), count - i));
+    if (found == 0) return false;
     size_t begin = 0;
-    for (size_t k = 0; k < count; begin = ends[k++])
-      pairs[i + k].value = ItemPlace(offset + begin, ends[k] - begin).value();
-    i += count;
+    for (size_t k = 0; k < found; begin = ends[k++])
+      use(i + k, items::text_at(at + begin, ends[k] - begin));
+    i += found;
     at += begin;
   }
   return at == items.end();
+}
+
+ItemPlace place_of(const ItemsInMemory& items, std::string_view item) {
+  const auto* const at = reinterpret_cast<const std::byte*>(item.data());
+  return {static_cast<uint64_t>(at - items.data), item.size()};
+}
+
+// Gives each pair its item's place. False: there are not so many.
+bool find_items(const items::Format& format, const ItemsInMemory& items,
+                std::span<KeyValue> pairs) {
+  return for_each_item(format, items, pairs.size(), [&](size_t i, std::string_view item) {
+    pairs[i].value = place_of(items, item).value();
+  });
 }
 
 // Keys that are a part of their item. A line's key is all but its end, which needs no search.
@@ -145,19 +157,15 @@ class MadeKeyPairs {
     const std::string_view first =
         order_.key(item_at(format_, items_.data, items_.end()), first_room);
     for (;;) {
-      const std::byte* at = items_.data;
       // Common prefix of all keys. If it is shorter than `skip`, numbers are computed again.
       size_t common = skip;
-      for (KeyValue& pair : pairs) {
-        const size_t bytes = items::item_bytes_at(format_, at, items_.end());
-        if (bytes == 0) return false;
-        const std::string_view key = order_.key(items::text_at(at, bytes), room);
-        if (common > 0) common = sorting::common_prefix(first, key, 0, common);
-        pair = {key_from(key, skip),
-                ItemPlace(static_cast<uint64_t>(at - items_.data), bytes).value()};
-        at += bytes;
-      }
-      if (at != items_.end()) return false;
+      const bool found_all =
+          for_each_item(format_, items_, pairs.size(), [&](size_t i, std::string_view item) {
+            const std::string_view key = order_.key(item, room);
+            if (common > 0) common = sorting::common_prefix(first, key, 0, common);
+            pairs[i] = {key_from(key, skip), place_of(items_, item).value()};
+          });
+      if (!found_all) return false;
       if (common == skip) return true;
       skip = common;
     }
