@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 
+#include "items/hash.h"
 #include "items/keys/text/key_place.h"
 
 namespace penstock::items {
@@ -37,6 +38,23 @@ bool digits_with(const Decimal& number, unsigned places, __int128_t& digits) {
   return true;
 }
 
+// Returns the number of a text of one to eight digits, by all of them at once; empty for others.
+std::optional<uint32_t> few_digits(std::string_view text) {
+  constexpr size_t most = sizeof(uint64_t);
+  constexpr uint64_t zeros = 0x3030303030303030, high_halves = 0xf0f0f0f0f0f0f0f0,
+                     sixes = 0x0606060606060606;
+  if (text.empty() || text.size() > most) return {};
+  const size_t missing = 8 * (most - text.size());
+  uint64_t word = load_few(reinterpret_cast<const std::byte*>(text.data()), text.size()) << missing;
+  if (missing > 0) word |= zeros >> (64 - missing);
+  // A digit keeps its high half, 3, with 6 added.
+  if (((word & high_halves) ^ zeros) | (((word + sixes) & high_halves) ^ zeros)) return {};
+  word -= zeros;
+  word = (word * 10 + (word >> 8)) & 0x00ff00ff00ff00ff;    // pairs
+  word = (word * 100 + (word >> 16)) & 0x0000ffff0000ffff;  // fours
+  return static_cast<uint32_t>(word * 10'000 + (word >> 32));
+}
+
 }  // namespace
 
 int digits_of(__int128_t number) {
@@ -54,6 +72,10 @@ std::optional<NarrowDecimal> NarrowDecimal::parse(std::string_view text) {
   if (negative) text.remove_prefix(1);
   constexpr size_t text_bytes_max = 18;
   if (text.empty() || text.size() > text_bytes_max) return {};
+  if (const auto digits = few_digits(text); digits && (*digits == 0 || text[0] != '0')) {
+    return NarrowDecimal{.digits = negative ? -int64_t{*digits} : *digits,
+                         .whole_digits = *digits == 0 ? of_zero : static_cast<int8_t>(text.size())};
+  }
   const char* point = nullptr;
   int64_t digits = 0;
   for (const char& c : text) {

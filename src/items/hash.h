@@ -30,13 +30,17 @@ inline uint64_t load_few(const std::byte* data, size_t bytes) {
   return few;
 }
 
-inline uint64_t hash_bytes(const std::byte* data, size_t bytes) {
+// Adds bytes to a hash, which the caller mixes at the end.
+inline uint64_t fold_bytes(uint64_t hash, const std::byte* data, size_t bytes) {
   constexpr uint64_t factor = 0xd6e8feb86659fd93u;
-  uint64_t hash = mix64(bytes);
   for (; bytes >= 8; data += 8, bytes -= 8)
     hash = fold_multiply(hash ^ load<uint64_t>(data), factor);
   if (bytes > 0) hash = fold_multiply(hash ^ load_few(data, bytes), factor);
-  return mix64(hash);
+  return hash;
+}
+
+inline uint64_t hash_bytes(const std::byte* data, size_t bytes) {
+  return mix64(fold_bytes(mix64(bytes), data, bytes));
 }
 
 }  // namespace penstock::items

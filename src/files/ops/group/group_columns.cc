@@ -62,6 +62,14 @@ void load_part(const char*& from, Part& part) {
   from += sizeof part;
 }
 
+// Calls use(number) for each number that the state of a column has.
+template <class Column, class Value, class Use>
+void for_numbers(const Column& column, Value& value, Use use) {
+  if (column.sum) use(value.sum);
+  if (column.min) use(value.min);
+  if (column.max) use(value.max);
+}
+
 template <class Part>
 void store_part(const Part& part, char*& to) {
   std::memcpy(to, &part, sizeof part);
@@ -369,6 +377,79 @@ Status GroupColumns::set(size_t number, std::string_view text, const items::Json
 void GroupColumns::set_all(const char* state) {
   empty_values_ = 0;
   for (size_t i = 0; i < size(); ++i) load(columns_[i], state, more_[i]);
+}
+
+// Loads the state of a column and moves `from` to that of the next one; empty if it is wide, or has
+// no numbers.
+std::optional<GroupColumns::NarrowValue> GroupColumns::narrow_at(const Column& column,
+                                                                 const char*& from) {
+  NarrowValue value;
+  if (*from++ != any_bit) return {};
+  if (column.count) load_part(from, value.count);
+  for_numbers(column, value, [&](NarrowDecimal& number) {
+    number = NarrowDecimal::at(from);
+    from += NarrowDecimal::bytes;
+  });
+  return value;
+}
+
+// Returns whether add() may add the value to the state of a column, and moves `to` to that of the
+// next one.
+bool GroupColumns::can_add(const Column& column, const char*& to, const NarrowValue& value) {
+  const char bits = *to++;
+  bool can = (bits & ~any_bit) == 0;
+  if (column.count) to += sizeof value.count;
+  for_numbers(column, value, [&](const NarrowDecimal& number) {
+    const auto into = NarrowDecimal::at(to);
+    to += NarrowDecimal::bytes;
+    can = can && (bits == 0 || (into.places == number.places && into.can_add(number)));
+  });
+  return can;
+}
+
+void GroupColumns::add(const Column& column, const NarrowValue& value, char*& to) {
+  const bool is_first = *to == 0;
+  *to++ = any_bit;
+  if (column.count) {
+    uint64_t count = 0;
+    std::memcpy(&count, to, sizeof count);
+    store_part(count + value.count, to);
+  }
+  auto add_number = [&](bool asked, const NarrowDecimal& number, auto combine) {
+    if (!asked) return;
+    (is_first ? number : combine(NarrowDecimal::at(to), number)).store(to);
+    to += NarrowDecimal::bytes;
+  };
+  add_number(column.sum, value.sum, [](NarrowDecimal sum, const NarrowDecimal& number) {
+    sum.digits += number.digits;
+    sum.whole_digits = std::max(sum.whole_digits, number.whole_digits);
+    return sum;
+  });
+  add_number(column.min, value.min, [](const NarrowDecimal& min, const NarrowDecimal& number) {
+    return number.digits < min.digits ? number : min;
+  });
+  add_number(column.max, value.max, [](const NarrowDecimal& max, const NarrowDecimal& number) {
+    return number.digits > max.digits ? number : max;
+  });
+}
+
+bool GroupColumns::add_narrow_values(char* state) const {
+  const char* at = state;
+  for (size_t i = 0; i < size(); ++i) {
+    if (!can_add(columns_[i], at, narrow_[i])) return false;
+  }
+  for (size_t i = 0; i < size(); ++i) add(columns_[i], narrow_[i], state);
+  return true;
+}
+
+bool GroupColumns::add_narrow(char* state, const char* other) {
+  if (!is_narrow_) return false;
+  for (size_t i = 0; i < size(); ++i) {
+    const auto value = narrow_at(columns_[i], other);
+    if (!value) return false;
+    narrow_[i] = *value;
+  }
+  return add_narrow_values(state);
 }
 
 Status GroupColumns::add(char* state) {

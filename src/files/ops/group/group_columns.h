@@ -103,6 +103,8 @@ class GroupColumns {
   // case. Returns false and changes nothing if a number or the state is not of that kind.
   template <class TextOf>
   bool add_narrow(char* state, TextOf text_of);
+  // Adds the numbers of another state likewise.
+  bool add_narrow(char* state, const char* other);
   // Sets the value that add() adds. `member`: that of a JSON line which has the text, or nullptr.
   // Errors: corrupt if it is not a number (then bad_value() is set).
   Status set(size_t column, std::string_view text, const items::JsonValue* member);
@@ -162,6 +164,12 @@ class GroupColumns {
     Slot first, last;
   };
 
+  // Numbers of few digits, and how many they are.
+  struct NarrowValue {
+    uint64_t count = 0;
+    items::NarrowDecimal sum, min, max;
+  };
+
   GroupColumns() = default;
   Status add_word(const std::string& word);
   void add_result(ColumnResult result, const std::string& name, const std::string& option);
@@ -173,6 +181,10 @@ class GroupColumns {
   static void load(const Column& column, const char*& from, Value& value);
   Value value_of(const char* state, size_t column) const;
   static void store(const Column& column, const Value& value, char*& to);
+  static std::optional<NarrowValue> narrow_at(const Column& column, const char*& from);
+  static bool can_add(const Column& column, const char*& to, const NarrowValue& value);
+  static void add(const Column& column, const NarrowValue& value, char*& to);
+  bool add_narrow_values(char* state) const;
   static bool numbers_have_room(const Column& column, const Value& value, const Value& more);
 
   std::vector<Column> columns_;
@@ -180,10 +192,10 @@ class GroupColumns {
   std::vector<ColumnResult> results_;
   std::vector<ValueList> lists_;
   std::optional<items::NumberFormat> numbers_;
-  bool is_narrow_ = true;                     // add_narrow() knows all parts of the state
-  std::vector<Value> more_;                   // the values that add() adds
-  std::vector<std::string> texts_;            // those of items
-  std::vector<items::NarrowDecimal> narrow_;  // the numbers that add_narrow() adds
+  bool is_narrow_ = true;            // add_narrow() knows all parts of the state
+  std::vector<Value> more_;          // the values that add() adds
+  std::vector<std::string> texts_;   // those of items
+  std::vector<NarrowValue> narrow_;  // those that add_narrow() adds
   unsigned empty_values_ = 0;
   std::optional<BadValue> bad_value_;
 };
@@ -191,48 +203,13 @@ class GroupColumns {
 template <class TextOf>
 bool GroupColumns::add_narrow(char* state, TextOf text_of) {
   if (!is_narrow_) return false;
-  constexpr char any_alone = 1;
-  const char* at = state;
   for (size_t i = 0; i < columns_.size(); ++i) {
-    const auto parsed = items::NarrowDecimal::parse(text_of(i));
-    if (!parsed || *at != any_alone) return false;
-    at += 1 + (columns_[i].count ? sizeof(uint64_t) : 0);
-    for (const char* end = at + narrow_bytes_of(columns_[i]); at < end;
-         at += items::NarrowDecimal::bytes) {
-      const auto into = items::NarrowDecimal::at(at);
-      if (into.places != parsed->places || !into.can_add(*parsed)) return false;
-    }
-    narrow_[i] = *parsed;
-  }
-  char* to = state;
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    const Column& column = columns_[i];
-    const items::NarrowDecimal& number = narrow_[i];
-    ++to;
-    if (column.count) {
-      uint64_t count = 0;
-      std::memcpy(&count, to, sizeof count);
-      ++count;
-      std::memcpy(to, &count, sizeof count);
-      to += sizeof count;
-    }
-    auto replace_if = [&](bool asked, auto replaces) {
-      if (!asked) return;
-      if (replaces(items::NarrowDecimal::at(to))) number.store(to);
-      to += items::NarrowDecimal::bytes;
-    };
-    if (column.sum) {
-      auto sum = items::NarrowDecimal::at(to);
-      sum.digits += number.digits;
-      sum.whole_digits = std::max(sum.whole_digits, number.whole_digits);
-      sum.store(to);
-      to += items::NarrowDecimal::bytes;
-    }
-    replace_if(column.min, [&](auto min) { return number.digits < min.digits; });
-    replace_if(column.max, [&](auto max) { return number.digits > max.digits; });
+    const auto number = items::NarrowDecimal::parse(text_of(i));
+    if (!number) return false;
+    narrow_[i] = {.count = 1, .sum = *number, .min = *number, .max = *number};
   }
   empty_values_ = 0;
-  return true;
+  return add_narrow_values(state);
 }
 
 }  // namespace penstock::files

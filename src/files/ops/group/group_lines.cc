@@ -235,7 +235,7 @@ Result<bool> GroupLines::add_item(char* partial, const bowtie::Items& items, siz
     if (columns_.lists()[*list].numbers) add_count(partial + count_offset(partial), 1);
     return true;
   }
-  find_fields(without_end(items[i]), fields_);
+  if (!style_.csv) find_fields(without_end(items[i]), fields_);
   auto text = [&](size_t column) { return text_of(items, i, column, fields_, room_); };
   if (columns_.add_narrow(partial + state_offset(partial), text)) {
     if (counts_) add_count(partial + count_offset(partial), 1);
@@ -257,8 +257,14 @@ Result<bool> GroupLines::add_partial(char* partial, std::string_view other) {
       add_count(partial + count_offset(partial), items::load<uint64_t>(count));
     return true;
   }
-  columns_.set_all(other.data() + state_offset(other.data()));
-  return add(partial, counts_ ? items::load<uint64_t>(count) : 0);
+  const uint64_t added = counts_ ? items::load<uint64_t>(count) : 0;
+  const char* const state = other.data() + state_offset(other.data());
+  if (columns_.add_narrow(partial + state_offset(partial), state)) {
+    if (counts_) add_count(partial + count_offset(partial), added);
+    return true;
+  }
+  columns_.set_all(state);
+  return add(partial, added);
 }
 
 Status GroupLines::make_partial(const bowtie::Items& items, size_t i, size_t entry,

@@ -45,10 +45,11 @@ char* put(char* to, Bits bits) {
   return to + sizeof bits;
 }
 
+// A number of the key for mix64(): the key itself, or a hash.
 uint64_t number_of(std::string_view key) {
   if (key.size() == sizeof(uint64_t)) return items::load<uint64_t>(key.data());
   if (key.size() == sizeof(uint32_t)) return items::load<uint32_t>(key.data());
-  return items::hash_bytes(reinterpret_cast<const std::byte*>(key.data()), key.size());
+  return items::fold_bytes(~key.size(), reinterpret_cast<const std::byte*>(key.data()), key.size());
 }
 
 // Compares keys; fast for short ones.
