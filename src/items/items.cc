@@ -114,6 +114,17 @@ bool ItemOrder::append_key(std::string_view item, std::string& to) const {
   return true;
 }
 
+std::string_view ItemOrder::checked_key(std::string_view item, std::string& room, bool& is_read,
+                                        std::optional<ItemFault>& fault) const {
+  room.clear();
+  is_read = true;
+  if (format_.keys != nullptr &&
+      format_.keys->append_checked(without_line_end(format_, item), room, is_read, fault))
+    return room;
+  fault = fault_of(format_, item);
+  return fault ? std::string_view() : key(item, room, is_read);
+}
+
 uint64_t ItemOrder::prefix(std::string_view item, bool& is_read) const {
   is_read = true;
   if (format_.keys == nullptr) return prefix(item);

@@ -186,6 +186,9 @@ class ItemOrder {
     is_read = append_key(item, room);
     return room;
   }
+  // Returns the same, or sets the item's first fault. An item is gone over once, if its order can.
+  std::string_view checked_key(std::string_view item, std::string& room, bool& is_read,
+                               std::optional<ItemFault>& fault) const;
   // Returns a name of the order and its items, which is the same in all versions: a resumed sort
   // compares it.
   std::string name() const;

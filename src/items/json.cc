@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <bitset>
 #include <charconv>
 
 #include "base/thread_object.h"
@@ -268,8 +268,10 @@ class Walk {
     while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
     return at_ > begin;
   }
+  // (A call of memchr() takes longer than to compare with each.)
   bool pass_any_of(std::string_view characters) {
-    const bool is_one = at_ < text_.size() && characters.contains(text_[at_]);
+    const bool is_one =
+        at_ < text_.size() && std::ranges::find(characters, text_[at_]) != characters.end();
     at_ += is_one;
     return is_one;
   }
@@ -302,8 +304,8 @@ class Walk {
 
   std::string_view text_;
   size_t at_ = 0;
-  std::bitset<json_depth_max> is_array_;
-  size_t depth_ = 0;  // objects and arrays around
+  std::array<bool, json_depth_max> is_array_;  // of those around, by depth
+  size_t depth_ = 0;                           // objects and arrays around
   std::span<const JsonPath> paths_;
   std::vector<JsonValue>& values_;
   std::vector<Match>& matches_;
@@ -328,7 +330,8 @@ std::string_view JsonValue::decimal(std::string& room) const {
 
 std::optional<Number> JsonValue::number() const {
   constexpr size_t exponent_digits_max = 17;  // the digits in front of it may be as many again
-  const size_t mark = std::min(written.find_first_of("eE"), written.size());
+  const auto is_mark = [](char c) { return c == 'e' || c == 'E'; };
+  const auto mark = static_cast<size_t>(std::ranges::find_if(written, is_mark) - written.begin());
   Number number = number_in(written.substr(0, mark), nullptr);
   if (mark == written.size() || number.is_zero()) return number;
   std::string_view exponent = written.substr(mark + 1);

@@ -147,10 +147,26 @@ bool JsonOrder::append_value(size_t number, const JsonValue& value, bool is_last
   return is_read;
 }
 
-bool JsonOrder::append(std::string_view line, std::string& to) const {
+// The room for the values of a line.
+std::vector<JsonValue>& JsonOrder::room() {
   static constinit thread_local ThreadObject<std::vector<JsonValue>> values_of_thread;
-  std::vector<JsonValue>& values = values_of_thread.get();
-  (void)find_members(line, paths_, values);
+  return values_of_thread.get();
+}
+
+bool JsonOrder::append(std::string_view line, std::string& to) const {
+  (void)find_members(line, paths_, room());
+  return append_values(line, room(), to);
+}
+
+bool JsonOrder::append_checked(std::string_view line, std::string& to, bool& is_read,
+                               std::optional<ItemFault>& fault) const {
+  fault = read(line, room());
+  if (!fault) is_read = append_values(line, room(), to);
+  return true;
+}
+
+bool JsonOrder::append_values(std::string_view line, const std::vector<JsonValue>& values,
+                              std::string& to) const {
   bool is_read = true;
   for (size_t i = 0; i < values.size(); ++i)
     is_read &= append_value(i, values[i], !has_last_resort_ && i + 1 == values.size(), to);
@@ -180,8 +196,12 @@ std::optional<OddValue> JsonOrder::find_odd_value(std::string_view line, bool de
 }
 
 std::optional<ItemFault> JsonOrder::fault_of(std::string_view line) const {
-  static constinit thread_local ThreadObject<std::vector<JsonValue>> values_of_thread;
-  std::vector<JsonValue>& values = values_of_thread.get();
+  return read(line, room());
+}
+
+// Finds the values of the keys, or the first fault.
+std::optional<ItemFault> JsonOrder::read(std::string_view line,
+                                         std::vector<JsonValue>& values) const {
   if (auto fault = find_members(line, paths_, values)) return fault;
   for (const JsonValue& value : values) {
     const bool has_no_order = value.type >= JsonType::array;

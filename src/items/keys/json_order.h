@@ -34,6 +34,8 @@ class JsonOrder final : public KeyOrder {
   static Result<std::shared_ptr<const JsonOrder>> make(const TextOptions& options);
 
   bool append(std::string_view line, std::string& to) const override;
+  bool append_checked(std::string_view line, std::string& to, bool& is_read,
+                      std::optional<ItemFault>& fault) const override;
   std::optional<OddValue> find_odd_value(std::string_view line, bool described) const override;
   // Finds the first fault of a line, or a value that is no key.
   std::optional<ItemFault> fault_of(std::string_view line) const;
@@ -42,6 +44,10 @@ class JsonOrder final : public KeyOrder {
 
  private:
   JsonOrder(const TextOptions& options, ValueFormats formats, bool reverse);
+  static std::vector<JsonValue>& room();
+  std::optional<ItemFault> read(std::string_view line, std::vector<JsonValue>& values) const;
+  bool append_values(std::string_view line, const std::vector<JsonValue>& values,
+                     std::string& to) const;
   bool append_value(size_t number, const JsonValue& value, bool is_last, std::string& to) const;
 
   std::vector<TextKey> keys_;    // how values compare

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "items/framing/framing.h"
 #include "items/keys/text/odd_value.h"
 
 namespace penstock::items {
@@ -23,6 +24,12 @@ class KeyOrder {
   // Appends the item's key. `item` lacks its line end. Returns false if the item may have an odd
   // value, which find_odd_value() finds out.
   virtual bool append(std::string_view item, std::string& to) const = 0;
+  // Looks for a fault of the item, too, and appends the key if there is none. Returns false, and does
+  // nothing, if the rules of the item's format do not concern its keys.
+  virtual bool append_checked(std::string_view /*item*/, std::string& /*to*/, bool& /*is_read*/,
+                              std::optional<ItemFault>& /*fault*/) const {
+    return false;
+  }
   // Finds the first value that its key cannot read, if such values cause a notice. Only a
   // `described` one has more than its text.
   virtual std::optional<OddValue> find_odd_value(std::string_view /*item*/,

@@ -64,10 +64,10 @@ class StringDistributor final : public Distributor {
     texts.clear();
     for (size_t i = 0; i < texts.ends.size(); ++i) {
       const std::string_view item = texts.item(i);
-      texts.fault = fault_of(format_, item);
-      if (texts.fault) return texts.ends.resize(i);
       bool is_read = true;
-      const uint32_t number = cuts_.part_of(order_.key(item, texts.key, is_read));
+      const std::string_view key = order_.checked_key(item, texts.key, is_read, texts.fault);
+      if (texts.fault) return texts.ends.resize(i);
+      const uint32_t number = cuts_.part_of(key);
       if (!is_read && counts_odd_ && files::has_odd_value(format_, item)) {
         if (texts.odd_items++ == 0) texts.first_odd = i;
       }
