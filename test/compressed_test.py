@@ -8,10 +8,12 @@ a pipe. Prints its seed; PENSTOCK_TEST_SEED repeats a run.
 import array
 import bz2
 import gzip
+import itertools
 import json
 import lzma
 import os
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -269,6 +271,68 @@ class WhatIsDamaged(Case):
         if not SANITIZED:
             done = subprocess.run([PROGRAM, "sort", "-S", "1G", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
             self.assertEqual(done.returncode, 0, done.stderr)
+
+
+@end_to_end.unittest.skipIf(SANITIZED, "a sanitizer has memory of its own")
+class LeastMemory(Case):
+    """Filters, decoders and decompressors in each command with the least memory: it ends right, or names a memory with which it does."""
+
+    FILTERS = {"bad rows": ["--bad-rows", "bad"], "columns": ["--columns", "same"], "encoding": ["--encoding", "UTF-16"]}
+    FORMATS = {"plain": bytes, "gzip": gzip.compress, "xz": lzma.compress}
+    COMMANDS = ((["sort", "--key", "id"], "bad rows, columns, encoding"), (["sort", "-u", "--top", "20", "--key", "id"], "bad rows, columns, encoding"),
+                (["merge", "--key", "id"], "bad rows, columns, encoding"), (["group", "--count", "--key", "id"], "bad rows, columns, encoding"),
+                (["group", "--sum", "n", "--sorted", "--key", "id"], "bad rows, columns, encoding"),
+                (["group", "--distinct", "--in-order", "--key", "id"], "bad rows, columns, encoding"),
+                (["uniq", "-D", "--key", "id"], "bad rows, encoding"), (["partition", "--parts", "40", "-o", "part-{}", "--key", "id"], "bad rows, encoding"),
+                (["join", "--full", "--key", "id"], "bad rows, encoding"), (["join", "--key", "city"], "bad rows, encoding"),
+                (["head"], "encoding"), (["sample", "-n", "9999"], "encoding"), (["shuf"], "encoding"), (["split", "-l", "500", "-o", "part-{}"], "encoding"))
+
+    def tables(self, filters, compress):
+        names = []
+        for number in range(2):
+            order = [2, 1, 0] if number == 1 and "columns" in filters else [0, 1, 2]
+            rows = [["id", "n", "city"], *([f"{2 * i + number * (i % 3 == 0):05}", str(i % 7), f"Orléans {i}"] for i in range(900))]
+            lines = [",".join(row[i] for i in order) + "\n" for row in rows]
+            if "bad rows" in filters:
+                lines.insert(9, '7,"x"y,z\n')
+            names.append(self.write(compress("".join(lines).encode("utf-16" if "encoding" in filters else "utf-8"))))
+        return names
+
+    def result(self, words, memory, tables, code=0):
+        """The lines of all outputs in order, or those of a message."""
+        for part in self.folder.glob("part-*"):
+            part.unlink()
+        done = end_to_end.run(*words, "--csv", "--header", "-S", memory, *tables, cwd=self.folder, code=code)
+        parts = b"".join(path.read_bytes() for path in self.folder.glob("part-*"))
+        return done.returncode, done.stderr.decode(), sorted((done.stdout + parts).splitlines())
+
+    def check(self, words, tables, wanted):
+        code, said, have = self.result(words, "32M", tables, code=(0, 2))
+        if code == 2:
+            memory = re.search(r"\(try: (?:at least |-S )(\d+M)\b", said)
+            self.assertIsNotNone(memory, said)
+            _, _, have = self.result(words, memory[1], tables)
+        self.assertEqual(have, wanted)
+
+    def test_of_filters_and_formats(self):
+        for command, filters in self.COMMANDS:
+            _, _, wanted = self.result(command, "256M", self.tables([], bytes))
+            filters = filters.split(", ")
+            for count in range(len(filters) + 1):
+                for some in itertools.combinations(filters, count):
+                    words = command + [word for name in some for word in self.FILTERS[name]]
+                    for form, compress in self.FORMATS.items():
+                        with self.subTest(words=words, form=form):
+                            self.check(words, self.tables(some, compress), wanted)
+
+    def test_of_large_windows(self):
+        windows = [lambda data: lzma.compress(data, preset=9)]
+        if "zstd" in FORMATS:
+            windows.append(tool("zstd", "-3", "--long=26"))
+        for command, _ in self.COMMANDS[::3]:
+            for compress in windows:
+                with self.subTest(words=command):
+                    self.check(command, self.tables([], compress), self.result(command, "256M", self.tables([], bytes))[2])
 
 
 class Disturbed(Case):

@@ -26,7 +26,7 @@
 #include "cli/common/size.h"
 #include "cli/common/stop_signals.h"
 #include "cli/common/table_guess.h"
-#include "files/run/file_run.h"
+#include "files/run/memory_plan.h"
 #include "io/file.h"
 #include "io/shared_budget.h"
 #include "os/limits.h"

@@ -24,7 +24,6 @@
 #include "cli/sort/plan_text.h"
 #include "cli/sort/sort_words.h"
 #include "files/bowtie/planner.h"
-#include "files/run/file_run.h"
 #include "files/run/memory_plan.h"
 #include "files/sort/external_sort.h"
 #include "files/sort/plan/probe.h"

@@ -542,25 +542,29 @@ Result<RunResult> Execution::run(std::vector<Input> inputs, std::vector<Output> 
 
 namespace penstock::bowtie {
 
+uint64_t decoding_bytes(std::span<const Input> inputs, size_t at_once) {
+  uint64_t all = 0, largest = 0;
+  for (const Input& input : inputs) {
+    all += input.decoding_bytes;
+    largest = std::max(largest, input.decoding_bytes);
+  }
+  return std::min(all, at_once * largest);
+}
+
 RunOptions beside_in_order(std::span<const Input> inputs, RunOptions options) {
   constexpr uint64_t memory_part = 64;
   constexpr size_t block_bytes_enough = 1 * MiB;
   auto at_once = static_cast<uint64_t>(std::ranges::count(inputs, unknown_bytes, &Input::bytes));
   if (at_once == 0) return options;
   if (options.inputs_in_turn) at_once = 1;
+  options.memory_bytes -= std::min(decoding_bytes(inputs, at_once), options.memory_bytes);
   const uint64_t share = std::max<uint64_t>(1, options.memory_bytes / memory_part / at_once);
   options.in_order_block_bytes =
       std::max(options.block_bytes, std::min<size_t>(std::bit_floor(share), block_bytes_enough));
   const uint64_t blocks =
       internal::in_order_ahead_blocks + uint64_t{internal::in_order_comeback_blocks(options)} + 1;
-  uint64_t all = 0, largest = 0;
-  for (const Input& input : inputs) {
-    if (input.bytes != unknown_bytes) continue;
-    const uint64_t bytes = blocks * options.in_order_block_bytes + input.decoding_bytes;
-    all += bytes;
-    largest = std::max(largest, bytes);
-  }
-  options.memory_bytes -= std::min(options.inputs_in_turn ? largest : all, options.memory_bytes);
+  options.memory_bytes -=
+      std::min(at_once * blocks * options.in_order_block_bytes, options.memory_bytes);
   return options;
 }
 

@@ -43,7 +43,8 @@ struct Input {
   uint64_t offset = 0;
   uint64_t bytes = unknown_bytes;  // default: to the end of the file
   SourceOptions source = {.decompress = false};
-  uint64_t decoding_bytes = 0;  // estimated memory of the decoder (files/source/in_order.h)
+  // Estimated memory of the decoder (files/source/in_order.h); 0 for an input with offsets.
+  uint64_t decoding_bytes = 0;
   // For an input without offsets: makes the source, if it is not the whole file.
   std::function<Result<std::unique_ptr<Source>>(const io::File& file)> source_of = {};
   std::string name = {};  // for messages of the caller; the executor's have the input's number
@@ -143,6 +144,9 @@ struct RunResult {
     return seconds > 0 ? static_cast<double>(bytes_read + bytes_written) / seconds : 0;
   }
 };
+
+// The estimated memory of the decoders of inputs without offsets, of which so many are read at once.
+uint64_t decoding_bytes(std::span<const Input> inputs, size_t at_once);
 
 // Returns the options for the memory that inputs without offsets leave, and with blocks for these:
 // large ones if there is room, because their threads change at each block. REQUIRES: block_bytes is

@@ -26,6 +26,7 @@
 #include "files/ops/join/join_files.h"
 #include "files/ops/merge/merge_files.h"
 #include "files/ops/partition/partition_files.h"
+#include "files/run/memory_plan.h"
 #include "io/engine.h"
 #include "io/file.h"
 #include "io/whole_file_fixture.h"

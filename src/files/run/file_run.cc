@@ -134,15 +134,9 @@ Status FileRun::start(const StartOptions& how) {
   const size_t count = input_count(options_);
   if (count == 0)
     return failure(ErrorCode::invalid_argument, fmt::format("{} without an input", verb_), verb_);
-  usable_bytes_ = usable_memory(options_.memory_bytes);
-  if (options_.memory_bytes < files_memory_bytes_min || usable_bytes_ < usable_bytes_min) {
-    const uint64_t missing_bytes = usable_bytes_min - std::min(usable_bytes_, usable_bytes_min);
-    const uint64_t needed_bytes =
-        std::max(files_memory_bytes_min, options_.memory_bytes + missing_bytes * 33 / 32 + MiB);
-    return failure(ErrorCode::out_of_memory,
-                   fmt::format("{} within {}", verb_, budget_text(options_.memory_bytes)), "-S",
-                   fmt::format("at least {}M", needed_bytes / MiB));
-  }
+  usable_bytes_ = usable_memory(std::max(options_.memory_bytes, files_memory_bytes_min));
+  if (auto fits = check_usable(usable_bytes_min); !fits) return fits;
+  if (options_.memory_bytes < files_memory_bytes_min) return too_small(0);
   for (size_t i = 0; i < count; ++i) {
     const auto place = static_cast<uint32_t>(inputs_.size());
     const bool replaced = i < how.instead.size() && how.instead[i];
@@ -151,12 +145,26 @@ Status FileRun::start(const StartOptions& how) {
     if (!added) return added;
     places_.push_back(inputs_.size() > place ? std::optional(place) : std::nullopt);
   }
+  if (const uint64_t bytes = bowtie::decoding_bytes(inputs_, how.inputs_at_once); bytes > 0) {
+    if (auto fits = check_usable(bytes + bytes_beside_decoders_min); !fits) return fits;
+    usable_bytes_ -= bytes;
+  }
   headers_.resize(count);
   if (options_.format.has_head()) {
     if (auto taken = take_headers(how.own_headers); !taken) return taken;
   }
   for (const std::string& directory : temp_directories_) io::remove_stale_temporaries(directory);
   return interrupted();
+}
+
+std::unexpected<Error> FileRun::too_small(uint64_t missing_bytes) const {
+  return too_small_budget(fmt::format("{} within {}", verb_, budget_text(options_.memory_bytes)),
+                          options_.memory_bytes, missing_bytes);
+}
+
+Status FileRun::check_usable(uint64_t needed_bytes) const {
+  if (usable_bytes_ >= needed_bytes) return {};
+  return too_small(needed_bytes - usable_bytes_);
 }
 
 Status FileRun::take_headers(bool own) {
@@ -270,14 +278,14 @@ Status FileRun::add(size_t number, const items::Format& format) {
   auto file = open_input(options_, number);
   if (!file) return std::unexpected(file.error());
   if (auto added = guard_->add(*file); !added) return added;
-  const auto arrival = source::arrival_of(*file, options_.source);
+  const SourceOptions options = source::within_memory(options_.source, options_.memory_bytes);
+  const auto arrival = source::arrival_of(*file, options);
   if (!arrival) return std::unexpected(arrival.error());
   if (arrival->in_order) {
-    in_order_bytes_ = std::max(in_order_bytes_, bytes_of_thread + arrival->decoding_bytes);
     input_bytes_ = bowtie::unknown_bytes;
     bowtie::Input& input = inputs_.emplace_back(
-        bowtie::Input{.source = source::within_memory(options_.source, options_.memory_bytes),
-                      .decoding_bytes = arrival->decoding_bytes,
+        bowtie::Input{.source = options,
+                      .decoding_bytes = bytes_of_thread + arrival->decoding_bytes,
                       .name = path});
     if (file->kind() == io::Kind::regular && path != "-") {
       input.path = path;
@@ -324,8 +332,8 @@ void FileRun::start_with(std::vector<bowtie::Input> inputs) {
 
 // An in-order input has blocks of its own beside those that are reserved for every input.
 uint64_t FileRun::planned_stream_bytes() const {
-  const uint64_t bytes = stream_bytes_min(options_.format);
-  return 2 * bytes + (in_order_bytes_ > 0 ? bytes + in_order_bytes_ : 0);
+  const bool are_in_order = bowtie::decoding_bytes(inputs_, 1) > 0;
+  return (are_in_order ? 3 : 2) * stream_bytes_min(options_.format);
 }
 
 uint32_t streams_max(const PassItems& items, uint64_t memory_bytes) {
@@ -334,11 +342,12 @@ uint32_t streams_max(const PassItems& items, uint64_t memory_bytes) {
       std::clamp<uint64_t>(memory_bytes / promised_divisor / each, 2, 1 << 20));
 }
 
-bowtie::RunOptions FileRun::run_options(const PassOptions& options, uint32_t streams) {
+bowtie::RunOptions FileRun::run_options(const PassOptions& options, uint32_t streams,
+                                        uint64_t decoding_bytes) {
   const uint64_t memory_bytes = memory_of_blocks(streams, options.memory_bytes);
   const PassShape shape = shape_of_pass(options.items, streams, memory_bytes);
   block_bytes_ = shape.block_bytes;
-  bowtie::RunOptions run{.memory_bytes = memory_bytes,
+  bowtie::RunOptions run{.memory_bytes = memory_bytes + decoding_bytes,
                          .block_bytes = shape.block_bytes,
                          .comeback_blocks = shape.comeback_blocks,
                          .wide_windows = options.items.fixed_bytes == 0,
@@ -377,7 +386,8 @@ void FileRun::note_staircases(const bowtie::Staircases& stairs, const char* phas
 Status FileRun::pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie::Output> outputs,
                      const bowtie::Computation& computation, const PassOptions& options) {
   const auto streams = static_cast<uint32_t>(inputs.size() + outputs.size());
-  bowtie::RunOptions run = run_options(options, streams);
+  bowtie::RunOptions run = run_options(
+      options, streams, bowtie::decoding_bytes(inputs, options.inputs_in_turn ? 1 : inputs.size()));
   run.inputs_in_turn = options.inputs_in_turn;
   run = bowtie::beside_in_order(inputs, std::move(run));
   std::unique_ptr<InTurnScheduler> in_turn;
@@ -406,7 +416,8 @@ Status FileRun::plan(const bowtie::Plan& plan, const std::vector<bowtie::Input>&
   uint32_t streams = 0;
   for (const bowtie::Pass& pass : plan.passes)
     streams = std::max(streams, pass.fan_in + pass.fan_out);
-  const bowtie::PlanRunOptions run{.run = run_options(options, streams),
+  const uint64_t decoding_bytes = bowtie::decoding_bytes(inputs, plan.passes.front().fan_in);
+  const bowtie::PlanRunOptions run{.run = run_options(options, streams, decoding_bytes),
                                    .temporary = [this] { return temporary(); },
                                    .begins = options.merge_begins};
   const auto result = bowtie::run_plan(plan, inputs, output, merge, run);

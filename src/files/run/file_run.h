@@ -18,9 +18,6 @@
 
 namespace penstock::files {
 
-// The least memory_bytes.
-inline constexpr uint64_t files_memory_bytes_min = 32 * MiB;
-
 // The items of a pass: those of a format, or of several.
 struct PassItems {
   // Implicitly, because most passes have one format.
@@ -58,6 +55,9 @@ class FileRun {
     // Files to read in place of inputs that were read already; nullptr: the input was empty.
     std::vector<std::optional<const io::File*>> instead = {};
     bool own_headers = false;  // keeps each input's header: headers()
+    // The number of inputs that are read at once. usable_bytes() is without the memory of their
+    // decoders and filters; 0: it includes that.
+    size_t inputs_at_once = 1;
   };
   Status start(const StartOptions& how);
   Status start() { return start({}); }
@@ -89,13 +89,15 @@ class FileRun {
   uint64_t input_bytes() const { return input_bytes_; }
   // The memory for blocks and tables.
   uint64_t usable_bytes() const { return usable_bytes_; }
-  // The memory of a stream of a merge, for plans.
+  // Fails if less memory is usable.
+  Status check_usable(uint64_t needed_bytes) const;
+  // The memory of a stream of a merge without its decoder, for plans.
   uint64_t planned_stream_bytes() const;
   const bowtie::DeviceProfile& device() const;
 
   struct PassOptions {
     PassItems items;
-    uint64_t memory_bytes = 0;
+    uint64_t memory_bytes = 0;  // beside that of the inputs' decoders
     // The computation reads its inputs one after the other.
     bool inputs_in_turn = false;
     const char* phase = "";
@@ -135,13 +137,15 @@ class FileRun {
   }
 
  private:
+  std::unexpected<Error> too_small(uint64_t missing_bytes) const;
   Status add(size_t number, const items::Format& format);
   Status take_headers(bool own);
   // Removes the head from the front of an input.
   Result<TakenHeader> take_header(bowtie::Input& input);
   Status add_instead(size_t number, const io::File* file);
   Error named(Error error, const std::vector<bowtie::Input>& inputs);
-  bowtie::RunOptions run_options(const PassOptions& options, uint32_t streams);
+  bowtie::RunOptions run_options(const PassOptions& options, uint32_t streams,
+                                 uint64_t decoding_bytes);
   void note_staircases(const bowtie::Staircases& stairs, const char* phase);
 
   const FilesOptions& options_;
@@ -156,7 +160,6 @@ class FileRun {
   items::Format format_;
   std::shared_ptr<io::InputGuard> guard_ = std::make_shared<io::InputGuard>();
   uint64_t input_bytes_ = 0;
-  uint64_t in_order_bytes_ = 0;  // memory of an in-order input beside its blocks; 0: there is none
   uint64_t usable_bytes_ = 0;
   size_t turn_ = 0;
   bool has_noticed_ = false;  // the notice of temporaries was given

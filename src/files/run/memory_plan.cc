@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <utility>
 
 #include "base/amounts.h"
+#include "base/bits.h"
 #include "os/memory.h"
 
 namespace penstock::files {
@@ -48,6 +50,16 @@ uint64_t taken_memory() {
 
 uint64_t budget_for(uint64_t usable_bytes) {
   return (taken_memory() + margin_bytes + usable_bytes) / 31 * 32 + 32;
+}
+
+std::unexpected<Error> too_small_budget(std::string attempted, uint64_t budget_bytes,
+                                        uint64_t missing_bytes) {
+  // The program's own memory differs from run to run.
+  if (missing_bytes > 0) missing_bytes = missing_bytes * 4 / 3 + MiB;
+  const uint64_t enough_bytes =
+      std::max({budget_bytes, files_memory_bytes_min, budget_for(0)}) + missing_bytes;
+  return failure(ErrorCode::out_of_memory, std::move(attempted), "-S",
+                 "at least " + std::to_string(ceil_div(enough_bytes, uint64_t{MiB})) + "M");
 }
 
 std::string budget_text(uint64_t budget_bytes) {

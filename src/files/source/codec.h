@@ -23,7 +23,7 @@ using namespace std::string_view_literals;
 struct Problem {
   ErrorCode code;
   std::string reason;
-  std::string hint = {};
+  bool is_window = false;  // a frame needs a larger window than make_decoder() allows
 };
 
 // Decodes one format piece by piece into the caller's memory.

@@ -20,6 +20,7 @@
 #include "base/run_scope.h"
 #include "files/source/checked_read.h"
 #include "files/source/codec.h"
+#include "files/source/in_order.h"
 #include "penstock/source.h"
 
 namespace penstock {
@@ -142,9 +143,9 @@ class Decompressor final : public Source {
       if (made == nullptr) return failure(ErrorCode::out_of_memory, "prepare to decompress", name_);
       decoder = decoders_.insert(decoder, {&codec, std::move(made), {}});
     }
-    const uint64_t most_bytes = options_.window_bytes_max + MiB;
-    decoder->charge = MemoryCharge(std::max(
-        decoder->charge.bytes(), std::min(decoding_bytes(buffered()).value_or(0), most_bytes)));
+    frame_bytes_ = decoding_bytes(buffered()).value_or(0);
+    decoder->charge = MemoryCharge(
+        std::max(decoder->charge.bytes(), std::min(frame_bytes_, decoding_bytes_max(options_))));
     decoder_ = decoder->decoder.get();
     last_ = &codec;
     ++frames_;
@@ -190,7 +191,9 @@ class Decompressor final : public Source {
     error_ = Error{
         problem.code,
         fmt::format("decompress {} data at offset {}: {}", last_->name, offset_, problem.reason),
-        name_, 0, problem.hint.empty() ? hint() : problem.hint};
+        name_, 0,
+        problem.is_window ? hint_of_window(std::max(frame_bytes_, options_.window_bytes_max + 1))
+                          : hint()};
   }
   // If nothing was decoded yet, the magic number may be a coincidence.
   std::string hint() const {
@@ -218,6 +221,7 @@ class Decompressor final : public Source {
   Decoder* decoder_ = nullptr;   // decoder of the present frame
   const Codec* last_ = nullptr;  // format of the last frame that began
   uint64_t frames_ = 0;          // frames begun
+  uint64_t frame_bytes_ = 0;     // memory for the last one, as far as its head tells
   std::optional<Error> error_;
 };
 

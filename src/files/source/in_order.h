@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 
 #include "io/file.h"
 #include "penstock/source.h"
@@ -19,6 +20,13 @@ struct Arrival {
   uint64_t decoding_bytes = 0;
 };
 Result<Arrival> arrival_of(const io::File& file, const SourceOptions& options);
+
+// The most memory of a decoder with these options.
+constexpr uint64_t decoding_bytes_max(const SourceOptions& options) {
+  return options.window_bytes_max + MiB;
+}
+// Returns what to try for a frame whose decoder takes more.
+std::string hint_of_window(uint64_t decoding_bytes);
 
 // Returns the options for decoders that leave most of the memory to others.
 SourceOptions within_memory(SourceOptions options, uint64_t memory_bytes);

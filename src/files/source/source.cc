@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <optional>
 #include <string>
 #include <utility>
@@ -35,6 +36,9 @@ Result<size_t> source::checked_read(Source& source, std::span<std::byte> into) {
 }
 
 namespace {
+
+// The part of a budget that a window may take.
+constexpr uint64_t window_part = 8;
 
 class DescriptorSource final : public Source {
  public:
@@ -179,13 +183,24 @@ Result<source::Arrival> source::arrival_of(const io::File& file, const SourceOpt
     return std::unexpected(read.error());
   const auto decoding = decoding_bytes(head);
   if (!decoding) return plain;
+  if (*decoding > decoding_bytes_max(options))
+    return failure(
+        ErrorCode::out_of_memory,
+        "decompress it: it takes " + std::to_string(*decoding / MiB) + " MiB, more than allowed",
+        file.path(), hint_of_window(*decoding));
   return Arrival{.in_order = true, .decoding_bytes = *decoding + filter_bytes};
+}
+
+// (A window of zstd may have the next power of two.)
+std::string source::hint_of_window(uint64_t decoding_bytes) {
+  return "-S " + std::to_string(window_part * std::bit_ceil(std::min(decoding_bytes, TiB)) / MiB) +
+         "M of the program, window_bytes_max of the library";
 }
 
 SourceOptions source::within_memory(SourceOptions options, uint64_t memory_bytes) {
   constexpr uint64_t usual_window_bytes = 8 * MiB;  // RFC 8878, 3.1.1.1.2
   options.window_bytes_max =
-      std::min(options.window_bytes_max, std::max(memory_bytes / 8, usual_window_bytes));
+      std::min(options.window_bytes_max, std::max(memory_bytes / window_part, usual_window_bytes));
   return options;
 }
 

@@ -47,7 +47,7 @@ class LzmaDecoder final : public Decoder {
         step.problem = {
             ErrorCode::out_of_memory,
             fmt::format("it takes {} MiB, more than allowed", ::lzma_memusage(&lzma_) / MiB + 1),
-            "more memory: -S of the program, window_bytes_max of the library"};
+            true};
         break;
       default:
         step.problem = {ErrorCode::corrupt, "invalid data"};

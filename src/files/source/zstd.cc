@@ -44,7 +44,7 @@ class ZstdDecoder final : public Decoder {
     if (code == ZSTD_error_memory_allocation) step.problem->code = ErrorCode::out_of_memory;
     if (code == ZSTD_error_frameParameter_windowTooLarge) {
       step.problem = {ErrorCode::out_of_memory, "the frame needs a larger window than allowed",
-                      "more memory: -S of the program, window_bytes_max of the library"};
+                      true};
     }
     return step;
   }

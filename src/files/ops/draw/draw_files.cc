@@ -44,13 +44,12 @@ uint64_t aside_bytes(const FilesOptions& options) {
 class Reservoir {
  public:
   static Result<Reservoir> open(const FilesOptions& options, uint64_t count) {
-    const uint64_t usable = usable_memory(options.memory_bytes);
+    const uint64_t usable = usable_memory(std::max(options.memory_bytes, files_memory_bytes_min));
     const uint64_t aside = aside_bytes(options);
-    if (options.memory_bytes < files_memory_bytes_min || usable < aside + 2 * MiB)
-      return failure(
-          ErrorCode::out_of_memory, "sample within " + budget_text(options.memory_bytes), "-S",
-          fmt::format("at least {}M",
-                      std::max(files_memory_bytes_min, budget_for(aside + 2 * MiB) + MiB) / MiB));
+    const uint64_t needed = aside + 2 * MiB;
+    if (options.memory_bytes < files_memory_bytes_min || usable < needed)
+      return too_small_budget("sample within " + budget_text(options.memory_bytes),
+                              options.memory_bytes, needed - std::min(needed, usable));
     Reservoir made(count);
     auto room = os::zeroed(usable - aside, "get memory for the sample", "sample", "a smaller -S");
     if (!room) return std::unexpected(room.error());

@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "base/trials.h"
 #include "files/ops/group/group_files.h"
+#include "files/run/memory_plan.h"
 #include "io/whole_file_fixture.h"
 #include "items/keys/text/text_order.h"
 #include "items/rows.h"

@@ -102,7 +102,8 @@ Result<JoinFilesStats> join_files(const JoinFilesOptions& options) {
   if (!joined) return std::unexpected(joined.error());
 
   FileRun run(files, "join");
-  if (auto status = run.start({.formats = {files.format, options.right}}); !status)
+  if (auto status = run.start({.formats = {files.format, options.right}, .inputs_at_once = 2});
+      !status)
     return std::unexpected(status.error());
   auto output = run.open_output();
   if (!output) return std::unexpected(output.error());

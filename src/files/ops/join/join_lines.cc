@@ -102,11 +102,9 @@ Status check_streams(const FilesOptions& files, uint64_t usable_bytes, uint64_t 
   const size_t count = input_count(files);
   const uint64_t needed_bytes = ceil_div((count + 1) * stream_bytes * 4, uint64_t{3});
   if (count == 2 || needed_bytes <= usable_bytes) return {};
-  // The memory of the program itself may be some more then.
-  const uint64_t budget_bytes = budget_for(std::max(needed_bytes, usable_bytes_min)) + 2 * MiB;
-  return failure(ErrorCode::out_of_memory,
-                 fmt::format("join {} files within {}", count, budget_text(files.memory_bytes)),
-                 "-S", fmt::format("at least {}M", budget_bytes / MiB + 1));
+  return too_small_budget(
+      fmt::format("join {} files within {}", count, budget_text(files.memory_bytes)),
+      files.memory_bytes, needed_bytes - usable_bytes);
 }
 
 // Checks the kind of the join, and the options of the output.
@@ -222,7 +220,8 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
     first_rows[side] = first_row_of(*sorted[side], formats[side]);
     if (auto size = sorted[side]->file.size(); size) run.count_temporary_bytes(*size);
   }
-  status = run.start({.formats = formats, .instead = instead, .own_headers = true});
+  status = run.start(
+      {.formats = formats, .instead = instead, .own_headers = true, .inputs_at_once = count});
   if (!status) return std::unexpected(status.error());
   status = check_streams(files, run.usable_bytes(), run.planned_stream_bytes());
   if (!status) return std::unexpected(status.error());

@@ -49,6 +49,7 @@ class Merge {
 
  private:
   Status choose();
+  // The memory for blocks and decoders.
   uint64_t memory_bytes() const {
     return run_.usable_bytes() - bowtie::merge_memory_bytes(run_.format());
   }
@@ -57,6 +58,7 @@ class Merge {
   FileRun& run_;
   MergeFilesPlan planned_;
   bowtie::Plan plan_;
+  uint64_t decoding_bytes_ = 0;  // memory of decoders that work at the same time
 };
 
 Status Merge::plan() {
@@ -93,6 +95,21 @@ Status Merge::choose() {
   const bool known = run_.input_bytes() != bowtie::unknown_bytes;
   if (known) planned_.input_bytes = run_.input_bytes();
   if (planned_.files == 0) return {};
+  // A plan knows streams of one size: either without decoders, if there is room for all of them, or
+  // each with the largest decoder.
+  const uint64_t all_bytes = bowtie::decoding_bytes(run_.inputs(), planned_.files);
+  const uint64_t all_streams_bytes = (planned_.files + 1) * run_.planned_stream_bytes();
+  uint64_t stream_bytes = run_.planned_stream_bytes() + bowtie::decoding_bytes(run_.inputs(), 1);
+  const uint64_t needed_bytes = std::min(all_bytes + all_streams_bytes, 3 * stream_bytes);
+  if (auto fits = run_.check_usable(bowtie::merge_memory_bytes(run_.format()) + needed_bytes);
+      !fits)
+    return fits;
+  uint64_t planned_bytes = memory_bytes();
+  if (all_bytes + all_streams_bytes <= planned_bytes) {
+    planned_bytes -= all_bytes;
+    stream_bytes = run_.planned_stream_bytes();
+  }
+  decoding_bytes_ = all_bytes;
   if (planned_.files == 1) {
     // A single file is only copied, and its order checked.
     planned_.passes = 1;
@@ -108,12 +125,13 @@ Status Merge::choose() {
   auto plan = bowtie::plan_bowtie({.inputs = planned_.files,
                                    .outputs = 1,
                                    .bytes = static_cast<double>(known ? run_.input_bytes() : TiB),
-                                   .memory_bytes = memory_bytes(),
+                                   .memory_bytes = planned_bytes,
                                    .device = &run_.device(),
-                                   .stream_bytes_min = run_.planned_stream_bytes()},
+                                   .stream_bytes_min = stream_bytes},
                                   bowtie::Search::coarse);
   if (!plan) return std::unexpected(plan.error());
   plan_ = std::move(*plan);
+  decoding_bytes_ = bowtie::decoding_bytes(run_.inputs(), plan_.passes.front().fan_in);
   planned_.factors = plan_.factors();
   planned_.passes = static_cast<uint32_t>(plan_.passes.size());
   if (!known) return {};
@@ -143,7 +161,7 @@ Result<uint64_t> Merge::go(const bowtie::Output& output) {
     };
   }
   const FileRun::PassOptions pass{.items = format,
-                                  .memory_bytes = memory_bytes(),
+                                  .memory_bytes = memory_bytes() - decoding_bytes_,
                                   .phase = "merge",
                                   .total_bytes = planned_.bytes_read + planned_.bytes_written,
                                   .merge_begins = [&](auto first) { first_input = first; }};
@@ -160,7 +178,8 @@ Result<uint64_t> Merge::go(const bowtie::Output& output) {
 
 Result<MergeFilesPlan> plan_merge(const MergeFilesOptions& options) {
   FileRun run(options, "merge");
-  if (auto status = run.start(); !status) return std::unexpected(status.error());
+  if (auto status = run.start({.inputs_at_once = 0}); !status)
+    return std::unexpected(status.error());
   Merge merge(options, run);
   if (auto status = merge.plan(); !status) return std::unexpected(status.error());
   return merge.planned();
@@ -168,7 +187,8 @@ Result<MergeFilesPlan> plan_merge(const MergeFilesOptions& options) {
 
 Result<MergeFilesStats> merge_files(const MergeFilesOptions& options) {
   FileRun run(options, "merge");
-  if (auto status = run.start(); !status) return std::unexpected(status.error());
+  if (auto status = run.start({.inputs_at_once = 0}); !status)
+    return std::unexpected(status.error());
   Merge merge(options, run);
   if (auto status = merge.plan(); !status) return std::unexpected(status.error());
   const bool all = !options.unique && !options.top && run.input_bytes() != bowtie::unknown_bytes;

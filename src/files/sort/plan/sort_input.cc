@@ -106,13 +106,16 @@ Status Look::at_files() {
 
 Status Look::check_usable_memory(uint64_t least_bytes) const {
   if (input_.usable_bytes >= least_bytes) return {};
-  return failure(
-      ErrorCode::out_of_memory,
+  const uint64_t needed_bytes = files::usable_bytes_min + input_.ahead_bytes;
+  const uint64_t missing_bytes =
+      needed_bytes - std::min(needed_bytes, files::usable_memory(options_.memory_bytes));
+  // A quarter of what a larger budget adds is read ahead.
+  return files::too_small_budget(
       "sort within " + files::budget_text(options_.memory_bytes) + ", of which " +
           (files::memory_scope() == MemoryScope::call ? "the call" : "the program itself") +
           " takes " + std::to_string(files::taken_memory() / MiB),
-      "-S",
-      "at least " + std::to_string(files::budget_for(files::usable_bytes_min) / MiB + 1) + "M");
+      options_.memory_bytes,
+      std::max(missing_bytes, files::usable_bytes_min - input_.usable_bytes) * 3 / 2);
 }
 
 // Reads up to a quarter of the memory from sequential inputs before anything is decided; the
