@@ -183,16 +183,18 @@ class LongItems(end_to_end.Case):
 
     def test_a_merge_of_long_lines_at_once_ends_with_its_output_or_a_message(self):
         """Inputs whose long lines do not fit in memory together: the window of one becomes smaller while it is searched."""
-        line = b"b " + b"x" * 15_000_000 + b"\n"
-        path = self.write("long", b"a 1\n" + line + b"c 2\n")
-        for memory in ("46M", "48M", "56M", "160M"):
-            done = subprocess.run([PROGRAM, "merge", *[path] * 4, "-S", memory, "-o", self.out], capture_output=True)
-            with self.subTest(memory=memory):
-                if done.returncode == 0:
-                    self.assertTrue(self.out.read_bytes() == b"a 1\n" * 4 + line * 4 + b"c 2\n" * 4)
-                else:
-                    self.assertEqual(done.returncode, 2, done.stderr)
-                    self.assertIn(b"cannot read a line of more than", done.stderr)
+        for count, memory in ((4, 46), (4, 48), (4, 56), (2, 32), (9, 64)):
+            line = b"b," + b"x" * (60_000_000 // count) + b"\n"
+            behind = b"c,2\n" * self.random.choice([1, 10**6])
+            path = self.write("long", b"a,1\n" + line + behind)
+            words = ["merge", *self.random.choice([[], ["--csv", "--key", "1"]]), *[path] * count, "-o", self.out]
+            said = run(*words, "-S", f"{memory}M", code=2).stderr.decode()
+            match = re.search(rf"cannot read a (?:line|row) of more than \d+ bytes: line 2 has {len(line)} \(try: -S (\d+)M\)", said)
+            with self.subTest(count=count, memory=memory, said=said):
+                run(*words, "-S", f"{match[1]}M")
+                self.assertTrue(self.out.read_bytes() == b"a,1\n" * count + line * count + behind * count)
+                # Twice as much as is needed, at most.
+                run(*words, "-S", f"{int(match[1]) * 4 // 9}M", code=2)
 
 
 if __name__ == "__main__":

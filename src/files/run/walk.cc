@@ -105,58 +105,92 @@ std::optional<ItemPlace> find_row(const FilesOptions& options, const std::vector
 namespace {
 
 struct LongLine {
-  std::string path;
-  uint64_t line = 1;  // 1-based, where it begins
+  size_t input = 0;    // number of its input
+  uint64_t item = 0;   // index in it, with the lines of the header
+  uint64_t line = 1;   // 1-based, where it begins
+  uint64_t begin = 0;  // offset
   uint64_t bytes = 0;
 };
 
-// Finds the item of such an error in the inputs that can be read again: the first that is too long,
-// from the error's item on if it names an input. Takes little memory, however long it is.
-std::optional<LongLine> find_long_line(const FilesOptions& options, const Error& error) {
-  const uint64_t bytes_max = error.item_bytes_max;
+// Reads the items of an input until is_wanted(item), and returns that one; empty also if the input
+// cannot be read, or after `cancel`. Takes little memory, however long they are.
+template <class IsWanted>
+std::optional<LongLine> find_item(const FilesOptions& options, size_t input, IsWanted is_wanted) {
   const items::Format& format = options.format;
   const std::optional<char> quote = format.counted_quote();
+  const auto source = open_source(input_name(options, input), options.source);
+  if (!source) return {};
+  LongLine now{.input = input};
   std::vector<std::byte> room(256 * KiB);
+  bool quoted = false;
+  uint64_t lines_inside = 0;  // line ends in quotes
+  for (;;) {
+    const auto have = (*source)->read(room);
+    if (!have || *have == 0) break;
+    if (options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed)) return {};
+    for (const std::byte byte : std::span(room).first(*have)) {
+      const char c = static_cast<char>(byte);
+      ++now.bytes;
+      quoted ^= c == quote;
+      if (c != format.line_end) continue;
+      ++lines_inside;
+      if (quoted) continue;
+      if (is_wanted(now)) return now;
+      ++now.item;
+      now.line += std::exchange(lines_inside, 0);
+      now.begin += std::exchange(now.bytes, 0);
+    }
+  }
+  return now.bytes > 0 && is_wanted(now) ? std::optional(now) : std::nullopt;
+}
+
+// Finds the item of such an error in the inputs that can be read again: the first that is too long,
+// from the error's item on if it names an input.
+std::optional<LongLine> find_long_line(const FilesOptions& options, const Error& error) {
   std::vector<size_t> numbers = named_files(options);
   const auto is_other = [&](size_t number) { return input_name(options, number) != error.subject; };
   uint64_t items_before = 0;  // that are not too long
   if (!std::ranges::all_of(numbers, is_other)) {
     std::erase_if(numbers, is_other);
-    if (error.item > 0) items_before = format.header_lines + error.item - 1;
+    if (error.item > 0) items_before = options.format.header_lines + error.item - 1;
   }
   for (const size_t number : numbers) {
-    LongLine now{.path = input_name(options, number)};
-    uint64_t items = 0;
-    const auto source = open_source(now.path, options.source);
-    if (!source) continue;
-    bool quoted = false;
-    uint64_t lines_inside = 0;  // line ends in quotes
-    for (;;) {
-      const auto have = (*source)->read(room);
-      if (!have || *have == 0) break;
-      if (options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed)) return {};
-      for (const std::byte byte : std::span(room).first(*have)) {
-        const char c = static_cast<char>(byte);
-        ++now.bytes;
-        quoted ^= c == quote;
-        if (c != format.line_end) continue;
-        ++lines_inside;
-        if (quoted) continue;
-        if (now.bytes > bytes_max && items >= items_before) return now;
-        ++items;
-        now.line += std::exchange(lines_inside, 0);
-        now.bytes = 0;
-      }
-    }
-    if (now.bytes > bytes_max) return now;
+    const auto found = find_item(options, number, [&](const LongLine& line) {
+      return line.bytes > error.item_bytes_max && line.item >= items_before;
+    });
+    if (found) return found;
   }
   return {};
+}
+
+// Returns the budget of a merge that holds the longest items of all inputs at once, with a key of each
+// or a copy of the longest; blocks leave five eighths of a budget. The other inputs are read as far as
+// the one with the item `found`, or a share of a GiB; a pipe is assumed to have such an item, too.
+uint64_t budget_of_merge(const FilesOptions& options, const LongLine& found) {
+  const size_t inputs = input_count(options);
+  const uint64_t end = std::max(found.begin + found.bytes, GiB / inputs);
+  uint64_t all_bytes = 0, longest_bytes = found.bytes;
+  for (size_t number = 0; number < inputs; ++number) {
+    uint64_t bytes = found.bytes;
+    if (is_named_file(options, number)) {
+      bytes = 0;
+      (void)find_item(options, number, [&](const LongLine& line) {
+        bytes = std::max(bytes, line.bytes);
+        return line.begin + line.bytes >= end;
+      });
+    }
+    all_bytes += bytes;
+    longest_bytes = std::max(longest_bytes, bytes);
+  }
+  const bool makes_keys = options.format.keys != nullptr || options.format.columns != nullptr;
+  const uint64_t copied_bytes = makes_keys ? all_bytes : longest_bytes;
+  return budget_for((all_bytes + copied_bytes) * 8 / 5);
 }
 
 // Adds the place of an item that is too long, and the memory that holds it. The longest item that
 // fits doubles with the memory, if not sooner. (An item that borrows from blocks, which has a number,
 // may need as much for a copy.)
-Error with_long_line(Error error, const FilesOptions& options) {
+Error with_long_line(Error error, const FilesOptions& options, bool merges) {
   const uint64_t bytes_max = error.item_bytes_max;
   const auto enough = [&, copies = error.item > 0 ? 2 : 1](uint64_t bytes) {
     return ceil_div(options.memory_bytes, uint64_t{MiB}) *
@@ -167,16 +201,21 @@ Error with_long_line(Error error, const FilesOptions& options) {
     error.hint += fmt::format(", such as {}M", enough(2 * bytes_max));
     return error;
   }
-  error = items::too_long(options.format, bytes_max, found->path).error();
+  error = items::too_long(options.format, bytes_max, input_name(options, found->input)).error();
   error.attempted += fmt::format(": line {} has {}", found->line, found->bytes);
-  error.hint = fmt::format("-S {}M", enough(found->bytes));
+  uint64_t budget = enough(found->bytes);
+  if (merges) {
+    const uint64_t bytes = budget_of_merge(options, *found);
+    budget = bytes > options.memory_bytes ? ceil_div(bytes, uint64_t{MiB}) : budget;
+  }
+  error.hint = fmt::format("-S {}M", budget);
   return error;
 }
 
 }  // namespace
 
-Error with_place(Error error, const FilesOptions& options) {
-  if (error.item_bytes_max > 0) return with_long_line(std::move(error), options);
+Error with_place(Error error, const FilesOptions& options, bool merges) {
+  if (error.item_bytes_max > 0) return with_long_line(std::move(error), options, merges);
   if (error.code != ErrorCode::corrupt || !options.format.has_rules() ||
       !options.format.has_line_ends())
     return error;

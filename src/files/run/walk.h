@@ -37,7 +37,7 @@ std::optional<ItemPlace> find_row(const FilesOptions& options, const std::vector
 
 // Adds the place of the row in its file to an error that a row of CSV caused, and the place, the
 // length and the memory that is enough to that of a line that is too long; other errors stay as
-// they are.
-Error with_place(Error error, const FilesOptions& options);
+// they are. `merges`: the run holds items of all inputs at once.
+Error with_place(Error error, const FilesOptions& options, bool merges = false);
 
 }  // namespace penstock::files

@@ -81,9 +81,9 @@ Result<files::FilesOptions> options_at_once(const FilesOptions& given,
 
 // The result of a run over these files; a malformed row's error gets the row's place.
 template <class Done>
-Result<Done> placed(Result<Done> done, const files::FilesOptions& files) {
+Result<Done> placed(Result<Done> done, const files::FilesOptions& files, bool merges = false) {
   if (done) return done;
-  return std::unexpected(files::with_place(done.error(), files));
+  return std::unexpected(files::with_place(done.error(), files, merges));
 }
 
 // Fails if keys are computed: a result cannot begin with the bytes of such a key.
@@ -195,10 +195,10 @@ Result<SortStats> sort_files(const FilesOptions& given, const SortFilesOptions& 
               auto sort = api::sort_options(each, options);
               if (!sort) return std::unexpected(sort.error());
               return counting_odd_values(*sort, [&] {
-                return keeping(options.keep, options.top, *sort,
-                               [](const external::SortOptions& keeps) {
-                                 return placed(external::sort_files(keeps), keeps);
-                               });
+                return keeping(
+                    options.keep, options.top, *sort, [](const external::SortOptions& keeps) {
+                      return placed(external::sort_files(keeps), keeps, keeps.merge_only);
+                    });
               });
             },
             filters);
@@ -257,7 +257,7 @@ Result<MergeFilesStats> merge_files(const FilesOptions& given, const MergeFilesO
               files::MergeFilesOptions all{std::move(*made), unique};
               return counting_odd_values(all, [&] {
                 return keeping(options.keep, {}, all, [](const files::MergeFilesOptions& merge) {
-                  return placed(files::merge_files(merge), merge);
+                  return placed(files::merge_files(merge), merge, true);
                 });
               });
             },
