@@ -130,6 +130,13 @@ class Files(Case):
         run(*words, "--parts", "1000", "-S", memory, **descriptors(2256))
         self.assertEqual(len(list(self.folder.glob("part-*"))), 1000)
 
+    def test_parts_of_a_split(self):
+        words = ["split", "--format", "u64", self.write("numbers", bytes(8 * 1000)), "-l", "1", "-o", self.folder / "part-{}"]
+        self.refused(*words, says="parts open until all of them are complete: Too many open files (try: larger parts, or ulimit -n 65792)", **descriptors(256))
+        self.assertEqual(list(self.folder.glob("part-*")), [])
+        run(*words, **descriptors(1200))
+        self.assertEqual(len(list(self.folder.glob("part-*"))), 1000)
+
 
 class Most(Case):
     """Tests with the label `full`, of seconds and more."""

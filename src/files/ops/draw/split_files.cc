@@ -109,8 +109,11 @@ class Split {
                                                 .cancel = options_.cancel});
     if (!file) {
       Error error = file.error();
-      if (error.system_errno == EMFILE || error.system_errno == ENFILE)
-        error.hint = "larger parts, or a higher limit (ulimit -n)";
+      if (error.system_errno == EMFILE || error.system_errno == ENFILE) {
+        error.attempted =
+            fmt::format("keep {} parts open until all of them are complete", number + 1);
+        error.hint = fmt::format("larger parts, or ulimit -n {}", parts_max + 256);
+      }
       return std::unexpected(std::move(error));
     }
     if (!file->seekable())
