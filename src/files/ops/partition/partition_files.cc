@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <span>
 
 #include "base/bits.h"
@@ -432,18 +433,39 @@ Result<std::string> part_path(const std::string& pattern, uint32_t part, uint32_
 }
 
 void notice_older_parts(const penstock::FilesOptions& options, uint32_t written, uint32_t parts) {
-  const auto is_there = [&](uint32_t part) {
-    std::error_code ignored;
-    return std::filesystem::exists(*part_path(options.output, part, parts), ignored);
-  };
-  if (!options.notice || !is_there(written)) return;
-  uint32_t last = written;
-  while (last + 1 < parts_max && is_there(last + 1)) ++last;
-  std::string names = printable(*part_path(options.output, written, parts));
-  if (last > written) names += " to " + printable(*part_path(options.output, last, parts));
+  if (!options.notice) return;
+  const std::string& pattern = options.output;
+  const size_t place = pattern.find("{}");
+  // The number may be in the name of a folder.
+  const size_t begin = pattern.rfind('/', place) + 1;  // 0 if there is none
+  const size_t end = std::min(pattern.find('/', place), pattern.size());
+  const std::string before = pattern.substr(begin, place - begin);
+  const std::string behind = pattern.substr(place + 2, end - place - 2);
+  const size_t digits_max = fmt::formatted_size("{}", parts_max - 1);
+  std::set<std::pair<uint32_t, std::string>> older;
+  std::error_code error;
+  using Folder = std::filesystem::directory_iterator;
+  for (Folder entry(begin == 0 ? "." : pattern.substr(0, begin), error); entry != Folder();
+       entry.increment(error)) {
+    std::string name = entry->path().filename();
+    if (name.size() <= before.size() + behind.size() || !name.starts_with(before) ||
+        !name.ends_with(behind))
+      continue;
+    name = name.substr(before.size(), name.size() - before.size() - behind.size());
+    if (name.size() > digits_max || name.find_first_not_of("0123456789") != name.npos) continue;
+    const auto number = static_cast<uint32_t>(std::stoul(name));
+    std::string path = pattern.substr(0, place) + name + pattern.substr(place + 2);
+    const bool is_written = number < written && path == *part_path(pattern, number, parts);
+    if (!is_written && number < parts_max && std::filesystem::exists(path, error))
+      older.emplace(number, std::move(path));
+  }
+  if (older.empty()) return;
+  std::string names = printable(older.begin()->second);
+  const bool are_several = older.size() > 1;
+  if (are_several) names += " to " + printable(older.rbegin()->second);
   options.notice(fmt::format("{} {} no part of this output, which has {}: an earlier run left {}",
-                             names, last > written ? "are" : "is", written,
-                             last > written ? "them" : "it"));
+                             names, are_several ? "are" : "is", written,
+                             are_several ? "them" : "it"));
 }
 
 Result<PartitionFilesResult> partition_files(const PartitionFilesOptions& options) {

@@ -39,8 +39,8 @@ bowtie::ToOutput by_hash(const items::Format& format, uint32_t parts);
 // The path of a part: "out-07.bin" for "out-{}.bin" and 100 parts.
 Result<std::string> part_path(const std::string& pattern, uint32_t part, uint32_t parts);
 
-// Gives a notice about files with the names of parts that follow the last one of this run, `written`:
-// an earlier run with more parts has left them. `parts`: as for part_path().
+// Gives a notice about files that have names of parts, with any number of digits, and are none of the
+// `written` ones: an earlier run has left them. `parts`: as for part_path().
 void notice_older_parts(const penstock::FilesOptions& options, uint32_t written, uint32_t parts);
 
 }  // namespace penstock::files
