@@ -356,6 +356,10 @@ class CommandLine(Case):
             with self.subTest(words=words):
                 self.assertEqual(run("sort", *words).stdout, wanted)
         self.assertEqual(run("sort", "--files0-from=-", stdin=bytes(names.read_bytes())).stdout, b"a 3\na 3\nb 2\nb 2\nc 1\nc 1\n")
+        planned = [json.loads(run("plan", "--json", "--device", "hdd", *words).stdout)["sort"]["input_bytes"]
+                   for words in (["--files0-from", names], [path, path])]
+        self.assertEqual(planned, [24, 24])
+        self.assertIn(b"cannot plan for standard input", run("plan", "--files0-from", self.write("standard", b"-\0"), code=2).stderr)
         lines = self.write("lines", b"".join(b"%d\n" % i for i in range(1000)))
         orders = [run("sort", "-R", f"--random-source={source}", lines).stdout for source in (PROGRAM, PROGRAM, lines)]
         self.assertEqual(orders[0], orders[1])

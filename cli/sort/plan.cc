@@ -195,10 +195,14 @@ Result<DeviceView> device_for(const PlanArguments& arguments, const FilesOptions
   return view;
 }
 
+Status refuse_standard_input(const std::vector<std::string>& inputs) {
+  if (std::ranges::find(inputs, "-") == inputs.end()) return {};
+  return misuse("plan for standard input", "-", "a FILE, or --size");
+}
+
 Result<Plans> plan_files(const PlanArguments& arguments) {
-  if (std::ranges::find(arguments.inputs, "-") != arguments.inputs.end()) {
-    return misuse("plan for standard input", "-", "a FILE, or --size");
-  }
+  if (auto files = refuse_standard_input(arguments.inputs); !files)
+    return std::unexpected(files.error());
   if (auto obeyed = arguments.parser.refuse_outside(modes::plans_files); !obeyed)
     return std::unexpected(obeyed.error());
   if (arguments.sort.merge_only) {
@@ -208,6 +212,8 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
   auto request = sort_request(arguments);
   if (!request) return std::unexpected(request.error());
   const FilesOptions* const options = &request->files;
+  if (auto files = refuse_standard_input(options->inputs); !files)
+    return std::unexpected(files.error());
   print_notices("plan", notices_of(arguments, *options));
   auto sort = plan_sort_files(request->files, request->sort);
   if (!sort) return std::unexpected(sort.error());
@@ -227,7 +233,7 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
                   .memory_bytes = options->memory_bytes};
   if (sort->input_bytes == 0) {
     return misuse("plan for an unknown length (a pipe, or compressed data)",
-                  arguments.inputs.front(), "--size");
+                  options->inputs.front(), "--size");
   }
   switch (sort->method) {
     case SortMethod::empty:
@@ -302,7 +308,8 @@ Result<Plans> make_plans(const PlanArguments& arguments) {
     return misuse("plan a number of streams without their size",
                   arguments.inputs_wanted ? "--inputs" : "--outputs", "--size");
   }
-  if (arguments.inputs.empty()) return misuse("plan for nothing", "FILE", "a FILE, or --size");
+  if (arguments.inputs.empty() && arguments.gnu.files0_from.empty())
+    return misuse("plan for nothing", "FILE", "a FILE, or --size");
   return plan_files(arguments);
 }
 
