@@ -292,6 +292,8 @@ class Values(end_to_end.Case):
                     self.check_odd(done, names, (first, second), form, odd, words)
                 done = run("group", *common, "--key", key, "--count", *self.pick([], ["--sorted"], ["--in-order"]), *names, "-o", "out", cwd=self.folder)
                 self.check_odd(done, names, (first, second), form, odd, "group")
+                done = run("uniq", *common, "--key", key, *self.pick([], ["-d"], ["-D"], ["--in-order"]), *names, "-o", "out", cwd=self.folder)
+                self.check_odd(done, names, (first, second), form, odd, "uniq")
                 # The input of merge is sorted; so is that of a sort which reads a pipe.
                 sorted_names = []
                 for file in names:
@@ -310,6 +312,13 @@ class Values(end_to_end.Case):
                     done = run("join", *merging, "--key", key, "--full", *files, "-o", "out", cwd=self.folder)
                     self.check_odd(done, files, texts, form, odd, "join")
                 self.assertNotIn(b"such a value", run("sort", "-q", *common, "--key", key, *names, "-o", "out", cwd=self.folder).stderr)
+
+    def test_a_short_run_has_one_notice(self):
+        path = self.write("t.csv", b"id,v\n1,2\n2,n/a\n3,4\n")
+        for words in (["sort"], ["uniq"], ["uniq", "-D"], ["uniq", "--in-order"], ["group", "--count"], ["join", path]):
+            with self.subTest(words=words):
+                said = run(*words, "--csv", "--header", "--key", "v:n", path).stderr
+                self.assertEqual(said.count(b"'n/a' is no number"), 1, said)
 
     def texts_of(self, form, path):
         if form == "jsonl":

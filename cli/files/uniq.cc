@@ -23,6 +23,7 @@ struct UniqArguments : RunWords {
   bool in_order = false;
   std::optional<uint64_t> fields, characters, width;
   unsigned threads = std::clamp(os::cores_usable(), 1u, GroupFilesOptions().threads);
+  UniqArguments() { counts_odd_values = true; }
 };
 
 // The key of GNU sort that begins after so many fields and characters and is so wide.
