@@ -196,6 +196,17 @@ class LongItems(end_to_end.Case):
                 # Twice as much as is needed, at most.
                 run(*words, "-S", f"{int(match[1]) * 4 // 9}M", code=2)
 
+    def test_a_long_line_of_a_group_is_named(self):
+        line = b"b " + b"x" * self.random.randrange(5_000_000, 16_000_000) + b"\n"
+        path = self.write("long", b"a 1\n" + line + b"c 2\n" + line)
+        for words in (["uniq"], ["uniq", "--in-order"], ["group", "--count"], ["group", "--distinct", "-k1,1"]):
+            with self.subTest(words=words, size=len(line)):
+                done = run(*words, path, "-S", "48M", "-o", self.out, code=(0, 2))
+                if done.returncode == 2:
+                    match = re.search(rf"long: cannot read a line of more than \d+ bytes: line 2 has {len(line)} \(try: -S (\d+)M\)", done.stderr.decode())
+                    self.assertIsNotNone(match, done.stderr)
+                    run(*words, path, "-S", f"{match[1]}M", "-o", self.out)
+
 
 if __name__ == "__main__":
     end_to_end.main("long_items_end_to_end")

@@ -179,6 +179,7 @@ uint32_t Group::buckets_for(const Source& source) const {
 // Groups a source, by way of buckets if necessary.
 Status Group::split(const Source& source, uint32_t level) {
   if (level == levels_max) {
+    if (fill_.has_long_items()) return passes_.no_room();
     return failure(ErrorCode::unsupported, "distinguish the keys of a bucket", "group",
                    "a larger -S");
   }

@@ -1,7 +1,5 @@
 #include "files/ops/group/group_fill.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -102,9 +100,10 @@ Status GroupFill::spill(Streams& streams) {
 Status GroupFill::make_room(Streams& streams, size_t item_bytes) {
   overflowed_ = !spill_.may_spill;
   if (overflowed_) return {};
-  if (table_->size() == 0)
-    return failure(ErrorCode::out_of_memory, fmt::format("hold an item of {} bytes", item_bytes),
-                   "group", "a larger -S");
+  if (table_->size() == 0) {
+    if (input_.empty()) return passes_.no_room();
+    return items::too_long(layout_.item_format(), item_bytes - 1, input_);
+  }
   return spill(streams);
 }
 

@@ -1,7 +1,5 @@
 #include "files/ops/group/group_merge.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <span>
@@ -132,11 +130,8 @@ Status GroupMerge::add_by_position(GroupTable& table, bowtie::OutputStream& outp
 }
 
 Status GroupMerge::append(bowtie::OutputStream& output, std::string_view partial) {
-  if (partial.size() > mergeable_bytes_)
-    return failure(ErrorCode::out_of_memory,
-                   fmt::format("merge a group of {} bytes", partial.size()), "group",
-                   "a larger -S");
   passes_.note(partial);
+  if (partial.size() > mergeable_bytes_) return passes_.no_room();
   return bowtie::append(output, partial) ? Status{} : output.status();
 }
 

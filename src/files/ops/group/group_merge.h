@@ -48,6 +48,10 @@ class GroupPasses {
   void note(std::string_view partial) {
     longest_partial_bytes_ = std::max<uint64_t>(longest_partial_bytes_, partial.size());
   }
+  // The error of a run without room for the longest partial, which has its item at most twice.
+  std::unexpected<Error> no_room() const {
+    return items::too_long(run_.format(), longest_partial_bytes_ / 2, "group");
+  }
   // The most streams of a pass that can still read the longest partial. (The more streams, the
   // shorter an item may be.)
   uint32_t streams_max(uint64_t memory_bytes) const;
