@@ -194,6 +194,7 @@ class SharedFiles(end_to_end.Case):
                                                 cwd=self.folder, code=2).stderr)
         for path in ("/dev/null", "other"):
             run("sort", table, "-o", "/dev/null", "--stats", path, "--key", "id", cwd=self.folder)
+            run("sort", "--csv", table, "-o", "/dev/null", "--bad-rows", path, "--key", "id", cwd=self.folder)
 
     def test_inputs_by_other_options_are_inputs_too(self):
         lines = self.write("in", b"b\na\n")

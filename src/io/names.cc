@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -91,6 +92,10 @@ Result<LinkEnd> follow_links(std::string path) {
 }
 
 bool name_one_file(const std::string& a, const std::string& b) {
+  struct stat device;
+  const bool is_null =
+      ::stat(a.c_str(), &device) == 0 && S_ISCHR(device.st_mode) && device.st_rdev == makedev(1, 3);
+  if (is_null) return false;
   const auto place = [](const std::string& name) -> std::filesystem::path {
     const auto end = follow_links(name);
     const std::filesystem::path path = end ? end->name : name;

@@ -28,7 +28,8 @@ struct LinkEnd {
 
 Result<LinkEnd> follow_links(std::string path);
 
-// Returns whether two names are of one file, existing or not; links are followed.
+// Returns whether two names are of one file, existing or not; links are followed. The null device,
+// which keeps nothing, is no file.
 bool name_one_file(const std::string& a, const std::string& b);
 // Returns whether a file may be one of those that `pattern` names, whose first {} becomes a number.
 bool names_a_part(const std::string& pattern, const std::string& name);
