@@ -412,8 +412,9 @@ Command add_find(Parser& program) {
                      "count the matches in each file"}},
        .notes =
            {"Matches are leftmost and do not overlap. With several files each line begins "
-            "with FILE:. Compressed data are decompressed; offsets count decompressed bytes. A "
-            "candidate longer than --window is an error, never a missed match."},
+            "with FILE:. Offsets count bytes of the text that is searched: decompressed, and with "
+            "--encoding in UTF-8. A candidate longer than --window is an error, never a missed "
+            "match."},
        .exit_codes = {{0, "found"}, {1, "not found"}, {2, "any error"}}});
   return {parser, [arguments] { return run_find(*arguments); }};
 }
