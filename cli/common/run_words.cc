@@ -116,21 +116,6 @@ bool becomes_a_file(const std::string& output) {
   return ::fstat(*descriptor, &there) == 0 && S_ISREG(there.st_mode);
 }
 
-template <class Stats>
-RunSummary summary_of_items(const Stats& stats) {
-  return {.run = stats, .bytes = stats.bytes, .items = stats.items};
-}
-
-template <class Parts>
-RunSummary summary_of_parts(const Parts& result) {
-  RunSummary all{.run = result.stats};
-  for (const FilePart& part : result.parts) {
-    all.bytes += part.bytes;
-    all.items += part.items;
-  }
-  return all;
-}
-
 // Errors: a folder of -T does not exist, or cannot be written to. (Under the name of GNU sort there
 // is no such check: GNU sort looks only when it needs a folder.)
 Status check_temp_directories(const RunWords& words) {
@@ -284,31 +269,6 @@ Result<FilesOptions> files_options(const RunWords& words) {
     options.device = std::make_shared<const DeviceProfile>(std::move(*loaded));
   }
   return options;
-}
-
-RunSummary summary_of(const SortStats& stats) {
-  return summary_of_items(stats);
-}
-RunSummary summary_of(const MergeFilesStats& stats) {
-  return summary_of_items(stats);
-}
-RunSummary summary_of(const JoinFilesStats& stats) {
-  return summary_of_items(stats);
-}
-RunSummary summary_of(const JoinLinesStats& stats) {
-  return summary_of_items(stats);
-}
-RunSummary summary_of(const GroupFilesStats& stats) {
-  return {.run = stats, .bytes = stats.bytes, .items = stats.groups, .noun = "groups"};
-}
-RunSummary summary_of(const DrawFilesStats& stats) {
-  return summary_of_items(stats);
-}
-RunSummary summary_of(const PartitionFilesResult& result) {
-  return summary_of_parts(result);
-}
-RunSummary summary_of(const SplitFilesResult& result) {
-  return summary_of_parts(result);
 }
 
 std::string describe(const RunSummary& summary, const ItemFormat& items) {

@@ -75,14 +75,21 @@ struct RunSummary {
   uint64_t items = 0;
   const char* noun = nullptr;  // "groups"; nullptr: by the format
 };
-RunSummary summary_of(const SortStats& stats);
-RunSummary summary_of(const MergeFilesStats& stats);
-RunSummary summary_of(const PartitionFilesResult& result);
-RunSummary summary_of(const GroupFilesStats& stats);
-RunSummary summary_of(const JoinFilesStats& stats);
-RunSummary summary_of(const JoinLinesStats& stats);
-RunSummary summary_of(const DrawFilesStats& stats);
-RunSummary summary_of(const SplitFilesResult& result);
+template <class Stats>
+RunSummary summary_of(const Stats& stats) {
+  if constexpr (requires { stats.parts; }) {
+    RunSummary all{.run = stats.stats};
+    for (const FilePart& part : stats.parts) {
+      all.bytes += part.bytes;
+      all.items += part.items;
+    }
+    return all;
+  } else if constexpr (requires { stats.groups; }) {
+    return {.run = stats, .bytes = stats.bytes, .items = stats.groups, .noun = "groups"};
+  } else {
+    return {.run = stats, .bytes = stats.bytes, .items = stats.items};
+  }
+}
 // "288 MiB, 6,000,000 rows in 12.9 s, 110 MiB of memory, no temporaries".
 std::string describe(const RunSummary& summary, const ItemFormat& items);
 

@@ -207,12 +207,9 @@ Result<SortStats> sort_files(const FilesOptions& given, const SortFilesOptions& 
 
 Result<SortStats> top_items(const FilesOptions& given, uint64_t count,
                             const SortFilesOptions& options) {
-  return api::called_with<SortFilesOptions>(given,
-                                            [&](const FilesOptions& files) -> Result<SortStats> {
-                                              SortFilesOptions top = options;
-                                              top.top = count;
-                                              return sort_files(files, top);
-                                            });
+  SortFilesOptions top = options;
+  top.top = count;
+  return sort_files(given, top);
 }
 
 Result<FileCheck> check_file(const FilesOptions& given, unsigned threads) {
@@ -511,11 +508,11 @@ Result<DrawFilesStats> shuffle_files(const FilesOptions& given, const DrawFilesO
       given, [&](const FilesOptions& files) -> Result<DrawFilesStats> {
         if (options.threads == 0)
           return misuse("work with no thread", "--parallel", "--parallel 2");
-        if (options.count == 0u) return head_files(files, options);
         DrawFilesOptions seeded = options;
         seeded.seed = seed_of(options);
         return drawn(files, [&](const files::FilesOptions& made) {
-          return api::shuffle_items(made, seeded);
+          return options.count == 0u ? files::first_items(made, 0)
+                                     : api::shuffle_items(made, seeded);
         });
       });
 }
