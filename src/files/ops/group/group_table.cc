@@ -689,14 +689,14 @@ GroupTable::Share::Added GroupTable::Share::keep(const KeyedBatch& batch, const 
   char* const list_bytes = partial + RowHead::bytes + RowHead::at(partial).key_bytes;
   auto list = items::load<KeyList>(list_bytes);
   const bool is_new = list.last_side != kept_->number + 1;
-  const bool all_before = list.sides - !is_new == kept_->number;
+  const uint32_t sides_before = list.sides - !is_new;
   if (is_new) {
     ++list.sides;
     list.last_side = (kept_->number + 1) & KeyList::side_mask;
     if (kept_->side == 0) list.has_first_side = 1;
     put(list_bytes, list);
   }
-  if (!kept_->keeps[all_before][list.has_first_side]) return Added::yes;
+  if (!kept_->keeps[sides_before][list.has_first_side]) return Added::yes;
   return append_to_list(batch.items()[item.item], list_bytes) ? Added::yes : Added::full;
 }
 
@@ -713,7 +713,7 @@ GroupTable::Share::Added GroupTable::Share::keep_first(const KeyedBatch& batch,
       made_.data());
   if (!append(made_, item.hash, slot)) return Added::full;
   ++size_;
-  if (!kept_->keeps_new) return Added::yes;
+  if (!kept_->keeps[0][list.has_first_side]) return Added::yes;
   char* const list_bytes =
       reinterpret_cast<char*>(partials_ + place_at(slot)) + RowHead::bytes + item.key.size();
   return append_to_list(batch.items()[item.item], list_bytes) ? Added::yes : Added::full;

@@ -12,6 +12,7 @@
 // (Little-endian.) Sums of signed values take 16 bytes, because the order in which partials meet
 // must not decide whether they overflow; results have 8. All other results equal their partials.
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -214,10 +215,10 @@ struct KeyList {
 struct KeptSide {
   uint32_t number = 0;    // in the order of reading
   uint32_t side = 0;      // in the order of the join
-  bool adds_keys = true;  // keeps keys that no side before has, and
-  bool keeps_new = true;  // the items of these
-  // Keeps the items of other keys: [all sides before have the key][the first side of the join has].
-  bool keeps[2][2] = {};
+  bool adds_keys = true;  // keeps keys that no side before has
+  // Whether it keeps the items of a key: [number of sides before that have it][the first side of the
+  // join has it].
+  std::vector<std::array<bool, 2>> keeps = {};
 };
 
 // Open addressing: a slot holds 32 bits of the hash and the place of a partial; partials lie one

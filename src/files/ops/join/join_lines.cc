@@ -54,14 +54,15 @@ Result<items::Format> format_of_side(const JoinLinesOptions& options, size_t sid
   return format;
 }
 
-// Checks a file; a pipe counts as unsorted, because it cannot be read twice.
-Result<bool> is_sorted(const JoinLinesOptions& options, size_t side, const items::Format& format) {
+// Checks and measures a file; a pipe counts as unsorted, because it cannot be read twice.
+Result<bool> is_sorted(const JoinLinesOptions& options, size_t side, const items::Format& format,
+                       ItemsMeasure& beginning) {
   if (!is_named_file(options.files, side)) return false;
   MergeFilesOptions look;
   static_cast<FilesOptions&>(look) = with_input(options.files, side);
   look.format = format;
   look.descending = false;  // the keys are, if they are
-  auto found = find_disorder(look);
+  auto found = find_disorder(look, &beginning);
   if (!found) return std::unexpected(found.error());
   return !*found;
 }
@@ -140,6 +141,7 @@ Status check_output(const JoinLinesOptions& options) {
 // an error.
 Result<std::optional<JoinLinesStats>> join_by_table(const JoinLinesOptions& options,
                                                     const std::vector<items::Format>& formats,
+                                                    const std::vector<ItemsMeasure>& beginnings,
                                                     uint32_t sorted_inputs) {
   for (size_t side = 0; side < formats.size(); ++side) {
     if (!is_named_file(options.files, side)) return std::nullopt;
@@ -147,7 +149,7 @@ Result<std::optional<JoinLinesStats>> join_by_table(const JoinLinesOptions& opti
   FileRun run(options.files, "join");
   if (auto status = run.start({.formats = formats, .own_headers = true}); !status)
     return std::nullopt;
-  JoinTable table(options, formats, run);
+  JoinTable table(options, formats, beginnings, run);
   const auto fits = table.read();
   if (!fits || !*fits) {
     // The sorts count again.
@@ -194,6 +196,7 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
   JoinLinesStats stats;
   std::vector<items::Format> formats;
   std::vector<bool> in_order;
+  std::vector<ItemsMeasure> beginnings(count);
   std::vector<std::optional<SortedCopy>> sorted(count);
   std::vector<std::optional<FirstRow>> first_rows(count);
   std::vector<std::optional<const io::File*>> instead(count);
@@ -201,13 +204,13 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
     auto format = format_of_side(options, side);
     if (!format) return std::unexpected(format.error());
     formats.push_back(*format);
-    auto sorted_already = options.sort ? is_sorted(options, side, *format) : true;
+    auto sorted_already = options.sort ? is_sorted(options, side, *format, beginnings[side]) : true;
     if (!sorted_already) return std::unexpected(sorted_already.error());
     in_order.push_back(*sorted_already);
     stats.sorted_inputs += !*sorted_already;
   }
   if (stats.sorted_inputs > 0) {
-    auto joined = join_by_table(options, formats, stats.sorted_inputs);
+    auto joined = join_by_table(options, formats, beginnings, stats.sorted_inputs);
     if (!joined) return std::unexpected(joined.error());
     if (*joined) return **joined;
   }

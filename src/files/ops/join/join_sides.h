@@ -12,6 +12,7 @@
 // When one side has ended no more matches may follow, but the others are read to their ends: an
 // unsorted side may have missed matches, and only reading it to the end finds that out.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -95,13 +96,20 @@ struct JoinKinds {
   // Returns whether a key is wanted that `present` of `sides` have, the first one or not.
   bool wants(bool has_first, size_t present, size_t sides) const {
     if (present == sides) return pairs;
-    return alone[has_first ? 0 : 1] && !(first_only && present > 1);
+    return alone[has_first ? 0 : 1] && !(first_only && (present > 1 || !has_first));
   }
-  // Returns whether a key may be wanted of which some sides are unknown. `has_first`: nullopt if the
-  // first side is; `may_be_all`: all others have the key.
-  bool may_want(std::optional<bool> has_first, bool may_be_all) const {
-    return (pairs && may_be_all) || (alone[0] && has_first.value_or(true)) ||
-           (alone[1] && !has_first.value_or(false));
+  // Returns whether a key may be wanted that `present` sides have, and any of `unread` others.
+  // `has_first`: nullopt if the first side is one of the others.
+  bool may_want(std::optional<bool> has_first, size_t present, size_t unread, size_t sides) const {
+    for (size_t all = std::max<size_t>(present, 1); all <= present + unread; ++all) {
+      for (const bool first : {false, true}) {
+        const bool can_be = has_first ? first == *has_first
+                            : first   ? all > present
+                                      : all < present + unread;
+        if (can_be && wants(first, all, sides)) return true;
+      }
+    }
+    return false;
   }
 };
 

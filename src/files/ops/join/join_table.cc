@@ -6,7 +6,6 @@
 #include <span>
 
 #include "base/bits.h"
-#include "io/engine.h"
 #include "io/file.h"
 #include "items/items.h"
 
@@ -19,11 +18,8 @@ using bowtie::Streams;
 constexpr uint64_t pass_bytes_max = 64 * MiB;
 constexpr unsigned threads_most = 2;
 constexpr size_t round_items = 4096;
-// Bytes of a file that are read for the mean length of its items.
-constexpr size_t measured_bytes_max = 64 * KiB;
-// A compressed file is assumed to have so many times as many bytes, in items of so many.
+// A compressed file is assumed to have so many times as many bytes.
 constexpr uint64_t decompressed_times = 5;
-constexpr double item_bytes_assumed = 32;
 // Memory of an item beside its bytes, and of a key with its slots.
 constexpr double item_bytes_beside = 20;
 constexpr double key_bytes_assumed = 60;
@@ -35,32 +31,13 @@ constexpr uint64_t burst_keys = 32;
 }  // namespace
 
 JoinTable::JoinTable(const JoinLinesOptions& options, const std::vector<items::Format>& formats,
-                     FileRun& run)
+                     const std::vector<ItemsMeasure>& beginnings, FileRun& run)
     : options_(options),
       formats_(formats),
+      beginnings_(beginnings),
       run_(run),
       pass_bytes_(std::min(run.usable_bytes() / 4, pass_bytes_max)),
       sides_(formats.size()) {}
-
-// The number of bytes and the mean length of the items of a side.
-Status JoinTable::measure(Side& side) const {
-  const bowtie::Input& input = run_.inputs()[*side.input];
-  auto file = io::File::open_input(input.path, io::Caching::buffered);
-  if (!file) return std::unexpected(file.error());
-  side.bytes = input.bytes;
-  side.item_bytes = item_bytes_assumed;
-  if (input.bytes == bowtie::unknown_bytes) {
-    const auto size = file->size();
-    if (!size) return std::unexpected(size.error());
-    side.bytes = decompressed_times * *size;
-    return {};
-  }
-  std::vector<std::byte> bytes(std::min<uint64_t>(input.bytes, measured_bytes_max));
-  auto status = io::read_exactly(*file, input.offset, bytes.data(), bytes.size());
-  const auto items = std::ranges::count(bytes, std::byte(side.format.line_end));
-  side.item_bytes = static_cast<double>(bytes.size()) / static_cast<double>(items + 1);
-  return status;
-}
 
 Status JoinTable::prepare() {
   for (size_t i = 0; i < sides_.size(); ++i) {
@@ -74,7 +51,12 @@ Status JoinTable::prepare() {
       side.format = std::move(*made);
     }
     if (!side.input) continue;
-    if (auto status = measure(side); !status) return status;
+    side.bytes = run_.inputs()[*side.input].bytes;
+    if (side.bytes != bowtie::unknown_bytes) continue;
+    const auto file = io::File::open_input(input_name(options_.files, i), io::Caching::buffered);
+    const auto size = file ? file->size() : std::unexpected(file.error());
+    if (!size) return std::unexpected(size.error());
+    side.bytes = decompressed_times * *size;
   }
   order_.resize(sides_.size());
   std::iota(order_.begin(), order_.end(), size_t{0});
@@ -93,10 +75,12 @@ Result<bool> JoinTable::open_table() {
     if (!side.input) continue;
     first = std::min(first, order_[number]);
     const KeptSide kept = kept_side(number);
-    const double items = static_cast<double>(side.bytes) / std::max(side.item_bytes, 1.0);
+    const double items =
+        static_cast<double>(side.bytes) / beginnings_[order_[number]].mean_bytes();
     input_bytes += side.bytes;
     if (kept.adds_keys) keys += items;
-    if (kept.keeps_new || kept.keeps[1][0] || kept.keeps[1][1])
+    const auto keeps_any = [](const auto& keeps) { return keeps[0] || keeps[1]; };
+    if (std::ranges::any_of(kept.keeps, keeps_any))
       bytes += static_cast<double>(side.bytes) + items * item_bytes_beside;
   }
   const double needed = bytes + keys * key_bytes_assumed;
@@ -126,32 +110,20 @@ Result<bool> JoinTable::open_table() {
 KeptSide JoinTable::kept_side(size_t number) const {
   const JoinKinds& kinds = options_.kinds;
   const size_t side = order_[number];
-  const size_t sides = sides_.size();
-  const std::span<const size_t> before(order_.data(), number);
-  const bool has_read_first = std::ranges::count(before, size_t{0}) > 0;
-  // Whether the first side has the key, by what is known of the sides before.
-  auto first_of = [&](bool has_first) -> std::optional<bool> {
-    if (side == 0 || has_first) return true;
-    return has_read_first ? std::optional(false) : std::nullopt;
-  };
-  auto may_be_written = [&](std::optional<bool> has_first, bool may_be_all) {
-    if (kinds.first_only && side != 0) return false;
-    if (sides > 2) return kinds.may_want(has_first, may_be_all);
-    // Only the items of one side are alone.
-    const bool is_known = number == 1;
-    if (is_known && may_be_all) return kinds.pairs;
-    return (kinds.pairs && may_be_all) || kinds.alone[side == 0 ? 0 : 1];
+  const size_t unread = sides_.size() - number - 1;
+  const bool knows_first = std::ranges::find(order_, size_t{0}) - order_.begin() <=
+                           static_cast<ptrdiff_t>(number);
+  const auto may_want = [&](bool has_first, size_t present) {
+    return kinds.may_want(knows_first ? std::optional(has_first) : std::nullopt, present, unread,
+                          sides_.size());
   };
   KeptSide kept{.number = static_cast<uint32_t>(number), .side = static_cast<uint32_t>(side)};
-  const auto has_first = first_of(false);
-  kept.keeps_new = may_be_written(has_first, number == 0);
-  const bool decides = (kinds.alone[0] && has_first.value_or(true)) || kinds.alone[1] ||
-                       (kinds.pairs && number == 0);
-  kept.adds_keys = kept.keeps_new || (decides && number + 1 < sides);
-  for (const bool all_before : {false, true}) {
-    for (const bool first : {false, true})
-      kept.keeps[all_before][first] = may_be_written(first_of(first), all_before);
-  }
+  // A key decides if it may be wanted with this side, or without it.
+  kept.adds_keys = may_want(side == 0, 1) || may_want(false, 0);
+  const bool is_written = side == 0 || !kinds.first_only;
+  for (size_t before = 0; before <= number; ++before)
+    kept.keeps.push_back(
+        {is_written && may_want(false, before + 1), is_written && may_want(true, before + 1)});
   return kept;
 }
 

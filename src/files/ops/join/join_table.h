@@ -14,6 +14,7 @@
 #include "files/ops/group/group_table.h"
 #include "files/ops/join/join_lines.h"
 #include "files/ops/join/join_sides.h"
+#include "files/ops/merge/merge_files.h"
 #include "files/run/file_run.h"
 
 namespace penstock::files {
@@ -21,10 +22,10 @@ namespace penstock::files {
 // Thread safety: one thread, with those of its crew.
 class JoinTable {
  public:
-  // `formats`: the orders of the sides. REQUIRES: the arguments outlive this; `run` has been started
-  // with them and with headers of its own.
+  // `formats`: the orders of the sides; `beginnings`: their first items. REQUIRES: the arguments
+  // outlive this; `run` has been started with the formats and with headers of its own.
   JoinTable(const JoinLinesOptions& options, const std::vector<items::Format>& formats,
-            FileRun& run);
+            const std::vector<ItemsMeasure>& beginnings, FileRun& run);
 
   // Reads all sides. Returns false if they do not fit, or are so large that it is not tried.
   Result<bool> read();
@@ -40,7 +41,6 @@ class JoinTable {
     items::Format format;
     std::optional<uint32_t> input;  // the number of its input in the run
     uint64_t bytes = 0;
-    double item_bytes = 0;  // the mean
     // The first item: of the file if it is one of CSV, otherwise in the order of the keys; empty if
     // there is none.
     std::string first;
@@ -51,7 +51,6 @@ class JoinTable {
     std::string item;
   };
   Status prepare();
-  Status measure(Side& side) const;
   Result<bool> open_table();
   KeptSide kept_side(size_t number) const;
   Status read_side(bowtie::Streams& streams, uint32_t input, size_t number);
@@ -61,6 +60,7 @@ class JoinTable {
 
   const JoinLinesOptions& options_;
   const std::vector<items::Format>& formats_;
+  const std::vector<ItemsMeasure>& beginnings_;
   FileRun& run_;
   const uint64_t pass_bytes_;
   std::vector<Side> sides_;

@@ -4,7 +4,8 @@
 
 namespace penstock::files {
 
-Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& options) {
+Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& options,
+                                              ItemsMeasure* beginning) {
   RunContext context(options, "sort");
   std::vector<size_t> all(input_count(options));
   for (size_t i = 0; i < all.size(); ++i) all[i] = i;
@@ -16,13 +17,18 @@ Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& options) 
     if (where.item % items_between_pulses == 0) {
       if (interrupted = context.pulse(); !interrupted) return false;
     }
+    if (beginning != nullptr) {
+      ++beginning->items;
+      beginning->bytes += cursor.item().size();
+      if (found) return beginning->bytes < ItemsMeasure::bytes_enough;
+    }
     if (where.item > 0) {
       const int compared = last.compare(order, cursor.prefix(), cursor.item());
       if (compared > 0 || (options.unique && compared == 0)) {
         const items::Format& format = order.format();
         found = Disorder{where.path, where.place, items::printable_key(format, cursor.item()),
                          std::string(items::without_line_end(format, cursor.item()))};
-        return false;
+        return beginning != nullptr;
       }
     }
     last.set(order, cursor.prefix(), cursor.item());
@@ -30,7 +36,7 @@ Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& options) 
   };
   const Status walked = walk_items(options, options.descending, all, visit);
   if (!interrupted) return std::unexpected(interrupted.error());
-  if (!walked) return std::unexpected(walked.error());
+  if (!walked && !found) return std::unexpected(walked.error());
   return found;
 }
 

@@ -34,7 +34,20 @@ struct Disorder {
   std::string text;            // its printable key
   std::string item_text = {};  // the whole item, without its line end
 };
-// Finds the first disorder, if there is one, for `sort -c`.
-Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& options);
+// The items at the beginning of an input.
+struct ItemsMeasure {
+  uint64_t items = 0;
+  uint64_t bytes = 0;
+
+  static constexpr uint64_t bytes_enough = 64 * KiB;  // for a mean
+  // Returns the mean bytes of an item; of none, those of a short one.
+  double mean_bytes() const {
+    return items == 0 ? 32 : static_cast<double>(bytes) / static_cast<double>(items);
+  }
+};
+// Finds the first disorder, if there is one, for `sort -c`. `beginning`: receives the measure of the
+// items up to there, and of enough bytes. REQUIRES: then there is one input.
+Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& options,
+                                              ItemsMeasure* beginning = nullptr);
 
 }  // namespace penstock::files
