@@ -11,7 +11,9 @@
 #include "base/printable.h"
 #include "files/run/item_cutter.h"
 #include "files/source/checked_read.h"
+#include "io/engine.h"
 #include "io/names.h"
+#include "io/temporaries.h"
 #include "items/rows.h"
 
 namespace penstock::files {
@@ -172,6 +174,13 @@ class BadRows::Rest final : public Source {
   std::optional<Error> error_;
 };
 
+BadRows::BadRows(const items::Format& format, const penstock::FilesOptions& options)
+    : format_(format),
+      word_(options.bad_rows),
+      row_bytes_max_(cut_bytes_max(options, input_count(options))) {
+  for (size_t i = 0; i < input_count(options); ++i) names_.push_back(input_name(options, i));
+}
+
 Result<std::shared_ptr<BadRows>> BadRows::make(const penstock::FilesOptions& options,
                                                const items::Format& format) {
   if (options.bad_rows.empty() || options.bad_rows == "fail") return nullptr;
@@ -191,6 +200,8 @@ Result<std::shared_ptr<BadRows>> BadRows::make(const penstock::FilesOptions& opt
                                    .overwrite_device = options.output_rules.overwrite_device,
                                    .inputs = options.inputs});
   if (!sink) return std::unexpected(sink.error());
+  made->temp_directory_ =
+      io::temp_directories_or_default(options.temp_directories, options.output).front();
   const MutexLock lock(made->mutex_);
   made->sink_ = std::move(*sink);
   return made;
@@ -203,14 +214,50 @@ std::unique_ptr<Source> BadRows::filtered(std::unique_ptr<Source> text, std::str
 Status BadRows::leave_out(const std::string& name, uint64_t end, std::string_view row,
                           const std::string& what) {
   const MutexLock lock(mutex_);
-  Input& input = inputs_[name];
+  NamedInput& named = *inputs_.try_emplace(name).first;
+  Input& input = named.second;
   if (end <= input.seen_bytes) return {};
   input.seen_bytes = end;
   if (input.bad.rows++ == 0) input.bad.first = what;
   if (sink_ == nullptr) return {};
-  if (Status written = sink_->write(std::as_bytes(std::span(row))); !written) return written;
-  if (row.ends_with(format_.line_end)) return {};
-  return sink_->write(std::as_bytes(std::span(&format_.line_end, 1)));
+  if (Status written = write(named, row); !written) return written;
+  return row.ends_with(format_.line_end) ? Status() : write(named, {&format_.line_end, 1});
+}
+
+Status BadRows::write(NamedInput& named, std::string_view rows) {
+  if (named.first == names_.front()) return sink_->write(std::as_bytes(std::span(rows)));
+  Input& input = named.second;
+  while (!rows.empty()) {
+    const size_t bytes = std::min(rows.size(), block_bytes - input.last_block.size());
+    input.last_block += rows.substr(0, bytes);
+    rows.remove_prefix(bytes);
+    if (input.last_block.size() < block_bytes) break;
+    if (!temporary_) {
+      auto file = io::File::create_temporary(temp_directory_, io::Caching::buffered);
+      if (!file) return std::unexpected(file.error());
+      temporary_ = std::move(*file);
+      temporary_->keep_checks(block_bytes);
+    }
+    const auto* const data = reinterpret_cast<const std::byte*>(input.last_block.data());
+    Status written =
+        io::write_exactly(*temporary_, uint64_t{blocks_} * block_bytes, data, block_bytes);
+    if (!written) return written;
+    input.blocks.push_back(blocks_++);
+    input.last_block.clear();
+  }
+  return {};
+}
+
+Status BadRows::write_waiting(const Input& input) {
+  std::vector<std::byte> block(input.blocks.empty() ? 0 : block_bytes);
+  for (const uint32_t number : input.blocks) {
+    Status done =
+        io::read_exactly(*temporary_, uint64_t{number} * block_bytes, block.data(), block.size());
+    if (done) done = sink_->write(block);
+    if (!done) return done;
+  }
+  return input.last_block.empty() ? Status()
+                                  : sink_->write(std::as_bytes(std::span(input.last_block)));
 }
 
 void BadRows::note_uneven(const std::string& name, uint64_t end, const std::string& what) {
@@ -221,26 +268,32 @@ void BadRows::note_uneven(const std::string& name, uint64_t end, const std::stri
   if (input.uneven.rows++ == 0) input.uneven.first = what;
 }
 
-Result<std::vector<std::string>> BadRows::finish(const std::vector<std::string>& inputs) {
+Result<std::vector<std::string>> BadRows::finish() {
   const MutexLock lock(mutex_);
+  std::vector<const NamedInput*> inputs;
+  std::set<std::string> names;
+  for (const std::string& name : names_) {
+    const auto found = inputs_.find(name);
+    if (found != inputs_.end() && names.insert(name).second) inputs.push_back(&*found);
+  }
+  for (const NamedInput& input : inputs_) {
+    if (!names.contains(input.first)) inputs.push_back(&input);
+  }
   if (sink_ != nullptr) {
-    if (Status closed = sink_->close(); !closed) return std::unexpected(closed.error());
+    Status written;
+    for (size_t i = 0; written && i < inputs.size(); ++i)
+      written = write_waiting(inputs[i]->second);
+    if (written) written = sink_->close();
+    if (!written) return std::unexpected(written.error());
   }
   // All inputs together; the first row is that of the first input that has one.
-  const auto all = [&](Found Input::* kind) REQUIRES_LOCK(mutex_) {
+  const auto all = [&](Found Input::* kind) {
     Found sum;
-    std::set<std::string> names(inputs.begin(), inputs.end());
-    const auto add = [&](const std::string& name) REQUIRES_LOCK(mutex_) {
-      const auto input = inputs_.find(name);
-      if (input == inputs_.end() || (input->second.*kind).rows == 0) return;
-      if (sum.rows == 0) sum.first = io::shown_input(name) + ": " + (input->second.*kind).first;
-      sum.rows += (input->second.*kind).rows;
-    };
-    for (const std::string& name : inputs) {
-      if (names.erase(name) > 0) add(name);
-    }
-    for (const auto& [name, input] : inputs_) {
-      if (std::ranges::find(inputs, name) == inputs.end()) add(name);
+    for (const NamedInput* const input : inputs) {
+      const Found& found = input->second.*kind;
+      if (sum.rows == 0 && found.rows > 0)
+        sum.first = io::shown_input(input->first) + ": " + found.first;
+      sum.rows += found.rows;
     }
     return sum;
   };

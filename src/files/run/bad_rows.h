@@ -6,17 +6,22 @@
 // Inputs are read in order, through this filter, so that the rest of the run has only good rows,
 // whatever its threads and its memory. A bad row ends with its line, also within quotes. A row of more
 // than cut_bytes_max() is an error: it may be a good one.
+//
+// A file of bad rows has them in the order of the inputs. A run may read these at the same time, so
+// that only rows of the first one are written at once. Those of others wait in a temporary.
 
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
 #include "files/run/item_cutter.h"
 #include "files/run/options.h"
+#include "io/file.h"
 #include "items/items.h"
 #include "penstock/files.h"
 
@@ -31,10 +36,11 @@ class BadRows final : public SourceFilter {
                                                const items::Format& format);
 
   std::unique_ptr<Source> filtered(std::unique_ptr<Source> text, std::string name) override;
-  uint64_t memory_bytes() const override { return ItemCutter::memory_bytes(row_bytes_max_); }
-  // Publishes the file of bad rows, after a run without errors. Returns notices about the rows of
-  // these inputs.
-  Result<std::vector<std::string>> finish(const std::vector<std::string>& inputs);
+  uint64_t memory_bytes() const override {
+    return ItemCutter::memory_bytes(row_bytes_max_) + block_bytes;
+  }
+  // Publishes the file of bad rows, after a run without errors. Returns notices about the rows.
+  Result<std::vector<std::string>> finish();
 
  private:
   class Rest;
@@ -47,23 +53,31 @@ class BadRows final : public SourceFilter {
     uint64_t seen_bytes = 0;  // length of the part that was read before
     Found bad = {};
     Found uneven = {};  // good rows with another number of fields than the first
+    // Bad rows that wait: the numbers of their blocks in the temporary, and the last block.
+    std::vector<uint32_t> blocks = {};
+    std::string last_block = {};
   };
+  using NamedInput = std::pair<const std::string, Input>;
+  static constexpr size_t block_bytes = 16 * KiB;
 
-  BadRows(const items::Format& format, const penstock::FilesOptions& options)
-      : format_(format),
-        word_(options.bad_rows),
-        row_bytes_max_(cut_bytes_max(options, input_count(options))) {}
+  BadRows(const items::Format& format, const penstock::FilesOptions& options);
   Status leave_out(const std::string& name, uint64_t end, std::string_view row,
                    const std::string& what) EXCLUDES_LOCK(mutex_);
   void note_uneven(const std::string& name, uint64_t end, const std::string& what)
       EXCLUDES_LOCK(mutex_);
+  Status write(NamedInput& input, std::string_view rows) REQUIRES_LOCK(mutex_);
+  Status write_waiting(const Input& input) REQUIRES_LOCK(mutex_);
 
   const items::Format format_;
   const std::string word_;  // "skip", or the file's name
   const uint64_t row_bytes_max_;
+  std::vector<std::string> names_;  // all inputs in their order
+  std::string temp_directory_;
   Mutex mutex_;
-  std::map<std::string, Input> inputs_ GUARDED_BY(mutex_);
+  std::map<std::string, Input> inputs_ GUARDED_BY(mutex_);  // those with such rows
   std::unique_ptr<Sink> sink_ GUARDED_BY(mutex_);
+  std::optional<io::File> temporary_ GUARDED_BY(mutex_);
+  uint32_t blocks_ GUARDED_BY(mutex_) = 0;  // in the temporary
 };
 
 }  // namespace penstock::files

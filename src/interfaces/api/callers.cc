@@ -27,7 +27,7 @@ Result<std::shared_ptr<files::BadRows>> leave_out_bad_rows(FilesOptions& options
 }
 
 Status finish_bad_rows(files::BadRows& rows, const FilesOptions& options) {
-  const auto notices = rows.finish(options.inputs);
+  const auto notices = rows.finish();
   if (!notices) return std::unexpected(notices.error());
   for (const std::string& notice : *notices) {
     const NoRunScope callers;
