@@ -249,7 +249,8 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
           if (auto fine = check_keys(heads_of(sides)); !fine) return fine;
           const auto writer =
               line_writer(options, {streams.output(0), first_rows, stats.items, long_row});
-          return join_sides(sides, *writer, options.kinds, {.bytes_max = usable / 4 / count});
+          return join_sides(sides, *writer, options.kinds,
+                            {.bytes_max = (usable / 4 - line_writer_bytes) / count});
         },
         {.items = files.format,
          .memory_bytes = usable - usable / 4,

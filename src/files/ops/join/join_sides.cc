@@ -290,7 +290,9 @@ Status JoinSide::go_to_end() {
 Status join_sides(std::vector<JoinSide>& sides, JoinWriter& writer, const JoinKinds& kinds,
                   const JoinRoom& room) {
   if (auto status = writer.begin(heads_of(sides)); !status) return status;
-  return Join(sides, writer, kinds, room).run();
+  Status joined = Join(sides, writer, kinds, room).run();
+  Status ended = writer.end();
+  return ended ? joined : ended;
 }
 
 }  // namespace penstock::files

@@ -124,6 +124,9 @@ class JoinWriter {
   // first side's. Readable until the next call.
   virtual std::string_view piece_of(const JoinSide& side) { return side.item(); }
   virtual Status write(JoinRow row) = 0;
+  // Called after the last row, or after an error of the sides: rows before it may have an error of
+  // their own.
+  virtual Status end() { return {}; }
 };
 
 struct JoinRoom {

@@ -272,7 +272,7 @@ Status JoinTable::write(JoinWriter& writer) {
       if (auto status = run_.interrupted(); !status) return status;
     }
   }
-  return {};
+  return writer.end();
 }
 
 }  // namespace penstock::files

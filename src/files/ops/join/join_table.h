@@ -29,7 +29,7 @@ class JoinTable {
 
   // Reads all sides. Returns false if they do not fit, or are so large that it is not tried.
   Result<bool> read();
-  // Writes the rows in the order of their keys. REQUIRES: read() returned true.
+  // Writes the rows in the order of their keys, and ends the writer. REQUIRES: read() returned true.
   Status write(JoinWriter& writer);
   // The beginnings of the sides. REQUIRES: as write().
   std::vector<SideHead> heads() const;

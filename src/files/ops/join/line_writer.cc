@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "base/printable.h"
+#include "base/run_scope.h"
+#include "files/ops/group/group_rounds.h"
 #include "files/ops/join/field_list.h"
 #include "files/run/walk.h"
 #include "items/fields.h"
@@ -16,6 +20,8 @@ namespace {
 
 // Longer fields are written at once, not copied to a line.
 constexpr size_t piece_bytes_max = 64 * KiB;
+// Two batches of rows, and lines of twice as many bytes.
+constexpr uint64_t batch_bytes = (line_writer_bytes - thread_bytes) / 4;
 
 // A line and its fields. Thread safety: one thread.
 struct Line {
@@ -68,7 +74,17 @@ class FieldWriter final : public JoinWriter {
       if (row[side]) lines_[side].set(*row[side], format_, style_);
     }
     ++to_.lines;
-    return write_row();
+    if (auto made = make_line(); !made) return made;
+    return keeps_lines_ ? Status() : flush();
+  }
+
+  // From here on write() keeps its lines, or writes them again; flush() writes those that are kept.
+  void keep_lines(bool keeps) { keeps_lines_ = keeps; }
+  size_t kept_bytes() const { return line_.size(); }
+  Status flush() {
+    const bool written = fine_ && to_.output.append(line_.data(), line_.size());
+    line_.clear();
+    return written ? Status() : to_.output.status();
   }
 
  private:
@@ -81,7 +97,7 @@ class FieldWriter final : public JoinWriter {
   };
 
   Status resolve(const std::vector<std::vector<std::string>>& names);
-  Status write_row();
+  Status make_line();
   // Adds all fields of a side but its keys.
   Status add_others(size_t side);
   void add(std::string_view field) {
@@ -89,7 +105,7 @@ class FieldWriter final : public JoinWriter {
     begun_ = true;
     const bool is_empty =
         field.empty() || (style_.csv && !empty_.empty() && is_empty_field(field, *style_.csv));
-    if (field.size() < piece_bytes_max && line_.size() < piece_bytes_max) {
+    if (keeps_lines_ || (field.size() < piece_bytes_max && line_.size() < piece_bytes_max)) {
       line_ += is_empty ? std::string_view(empty_) : field;
       return;
     }
@@ -116,7 +132,8 @@ class FieldWriter final : public JoinWriter {
   bool is_auto_ = false;
   std::vector<Line> lines_;       // one of each side
   std::vector<const Line*> row_;  // one of each side, or nullptr
-  std::string line_;              // the end of the line that is not written yet
+  std::string line_;              // the end of the line that is not written yet, or kept lines
+  bool keeps_lines_ = false;
   bool begun_ = false;
   bool fine_ = true;  // no write failed
 };
@@ -155,7 +172,9 @@ Status FieldWriter::begin(const std::vector<SideHead>& sides) {
   }
   end_ = line_return.value_or("") + format_.line_end;
   if (auto status = resolve(names); !status) return status;
-  return has_header ? write_row() : Status{};
+  if (!has_header) return {};
+  auto made = make_line();
+  return made ? flush() : made;
 }
 
 Status FieldWriter::resolve(const std::vector<std::vector<std::string>>& names) {
@@ -207,8 +226,7 @@ Status FieldWriter::add_others(size_t side) {
   return {};
 }
 
-Status FieldWriter::write_row() {
-  line_.clear();
+Status FieldWriter::make_line() {
   begun_ = false;
   for (const Column& column : columns_) {
     if (column.field == all_keys) {
@@ -224,9 +242,111 @@ Status FieldWriter::write_row() {
     }
   }
   line_ += end_;
-  const bool written = fine_ && to_.output.append(line_.data(), line_.size());
-  return written ? Status{} : to_.output.status();
+  return {};
 }
+
+// Has another thread make the lines of a batch of rows, while the next rows are found. The thread has
+// copies of the rows. Thread safety: one thread, beside its own.
+class ThreadedWriter final : public JoinWriter {
+ public:
+  ThreadedWriter(const JoinLinesOptions& options, const LineOutput& to) : lines_(options, to) {}
+
+  Status begin(const std::vector<SideHead>& sides) override {
+    row_.resize(sides.size());
+    return lines_.begin(sides);
+  }
+  Status write(JoinRow row) override {
+    size_t bytes = 0;
+    for (const auto& piece : row) bytes += sizeof(uint32_t) + piece.value_or("").size();
+    if (rows_.size() + bytes > batch_bytes) [[unlikely]] {
+      if (auto handed = hand_over(); !handed) return handed;
+      // A long row is not copied.
+      if (bytes > batch_bytes) {
+        auto made = settle();
+        return made ? lines_.write(row) : made;
+      }
+    }
+    for (const auto& piece : row) {
+      const uint32_t size = piece ? static_cast<uint32_t>(piece->size()) : none;
+      rows_.append(reinterpret_cast<const char*>(&size), sizeof size);
+      if (piece) rows_.append(*piece);
+    }
+    return {};
+  }
+  // Starts no thread for few rows.
+  Status end() override {
+    auto made = settle();
+    if (!made) return made;
+    take_batch();
+    return write_lines();
+  }
+
+ private:
+  static constexpr uint32_t none = ~uint32_t{0};
+
+  // Begins to make the lines of the present batch, after those of the one before.
+  Status hand_over() {
+    if (auto made = settle(); !made) return made;
+    take_batch();
+    if (!crew_) {
+      charge_ = MemoryCharge(4 * batch_bytes);
+      crew_.emplace(2);
+    }
+    is_making_ = true;
+    crew_->begin(1, [this](size_t) { return make_lines(); });
+    return {};
+  }
+  // Waits for the lines of the batch that was handed over, and writes them.
+  Status settle() {
+    if (!std::exchange(is_making_, false)) return {};
+    auto made = crew_->finish();
+    if (made) made = write_lines();
+    if (!made) rows_.clear();
+    return made;
+  }
+  void take_batch() {
+    std::swap(rows_, made_rows_);
+    rows_.clear();
+    at_ = 0;
+  }
+  // Writes the lines that are made, and those of the rest of the batch.
+  Status write_lines() {
+    auto made = lines_.flush();
+    while (made && at_ < made_rows_.size()) {
+      made = make_lines();
+      if (made) made = lines_.flush();
+    }
+    return made;
+  }
+  // Makes lines until there are no more rows, or the lines take much memory.
+  Status make_lines() {
+    lines_.keep_lines(true);
+    Status made;
+    while (made && at_ < made_rows_.size() && lines_.kept_bytes() < 2 * batch_bytes) {
+      for (auto& piece : row_) {
+        uint32_t size = 0;
+        std::memcpy(&size, made_rows_.data() + at_, sizeof size);
+        at_ += sizeof size;
+        piece.reset();
+        if (size == none) continue;
+        piece = std::string_view(made_rows_).substr(at_, size);
+        at_ += size;
+      }
+      made = lines_.write(row_);
+    }
+    lines_.keep_lines(false);
+    return made;
+  }
+
+  FieldWriter lines_;
+  std::string rows_, made_rows_;  // the present batch, and the one before
+  size_t at_ = 0;                 // the next row of which a line is made
+  bool is_making_ = false;
+  std::vector<std::optional<std::string_view>> row_;
+  MemoryCharge charge_;
+  // Starts with the first batch. (The last member, because its thread uses the others.)
+  std::optional<Crew> crew_;
+};
 
 // Lines of the first side as they are, under its head, with line ends of one kind.
 class FirstWriter final : public JoinWriter {
@@ -332,7 +452,7 @@ std::unique_ptr<JoinWriter> line_writer(const JoinLinesOptions& options, const L
     return std::make_unique<FirstWriter>(options, to);
   if (options.files.format.framing().has_members)
     return std::make_unique<ObjectWriter>(options, to);
-  return std::make_unique<FieldWriter>(options, to);
+  return std::make_unique<ThreadedWriter>(options, to);
 }
 
 }  // namespace penstock::files

@@ -42,6 +42,8 @@ struct LineOutput {
   uint64_t& lines;
   std::optional<LongRow>& long_row;
 };
+// The memory that it takes.
+inline constexpr uint64_t line_writer_bytes = 640 * KiB;
 // REQUIRES: the arguments outlive it; the options' list is one of fields of the sides.
 std::unique_ptr<JoinWriter> line_writer(const JoinLinesOptions& options, const LineOutput& to);
 
