@@ -244,6 +244,27 @@ class Joins(end_to_end.Case):
                     self.assertLessEqual(told["peak_rss_bytes"], 32 << 20)
         self.assertEqual(ways, {False} if SANITIZED else {False, True})
 
+    def test_a_large_file_beside_a_small_one(self):
+        # Rows without a partner take no memory, as long as the first ones show that most have none.
+        rng = self.random
+        count = 40_000 if SANITIZED else 400_000
+        keys = rng.sample(range(10**6), 1000)
+        for kind, share, fits in (("inner", 0.01, True), ("semi", 0.01, True), ("left", 0.01, True), ("inner", 1, False), ("left", 1, False), ("anti", 0.01, False)):
+            small = [b"%d,s" % key for key in keys]
+            large = [b"%d,%s" % (rng.choice(keys) if rng.random() < share else 10**6 + i, b"z" * 70) for i in range(count)]
+            # The first file of a left join is the one whose rows are all kept.
+            tables = [small, large] if kind == "left" else [large, small]
+            rows = joined(kind, tables, lambda line, _: line.partition(b",")[0])
+            wanted = [row[0] if kind in ("semi", "anti") else b",".join([row[0], *[item.partition(b",")[2] for item in row[1:] if item]]) for row in rows]
+            out = self.folder / "out"
+            with self.subTest(share=share, kind=kind, seed=SEED):
+                told = json.loads(run("join", *[[], ["--" + kind]][kind != "inner"], "-t", ",", *self.inputs([b"".join(line + b"\n" for line in table) for table in tables]),
+                                      "-o", out, "--json", "-S", "32M" if not SANITIZED else MEMORY, "-T", self.folder).stdout)
+                self.assertTrue(out.read_bytes() == b"".join(row + b"\n" for row in wanted))
+                if not SANITIZED:
+                    self.assertEqual(told["temp_bytes"] == 0, fits)
+                    self.assertLessEqual(told["peak_rss_bytes"], 32 << 20)
+
     def test_many_files_fit_or_are_refused(self):
         paths = [self.write(f"in{number}", b"k v%d\n" % number) for number in range(200)]
         done = run("join", *paths, "-S", "32M", code=2)

@@ -456,13 +456,17 @@ uint64_t GroupTable::size() const {
   return size;
 }
 
-uint64_t GroupTable::mean_bytes() const {
+uint64_t GroupTable::used_bytes() const {
   const uint64_t taken = data_chunks_->taken_bytes.load(std::memory_order_relaxed);
   uint64_t bytes = 0;
   for (const Share& share : shares_) {
     for (const Share::Chunk& chunk : share.chunks_) bytes += chunk.end - chunk.begin;
   }
-  return std::min(bytes, taken) / std::max<uint64_t>(size(), 1);
+  return std::min(bytes, taken);
+}
+
+uint64_t GroupTable::mean_bytes() const {
+  return used_bytes() / std::max<uint64_t>(size(), 1);
 }
 
 void GroupTable::clear() {

@@ -349,6 +349,9 @@ class GroupTable {
   // The memory that so many partials take.
   uint64_t bytes_for(uint64_t items, uint64_t bytes) const;
   uint64_t memory_bytes() const { return memory_bytes_; }
+  // The bytes of all partials, and the most that there may be.
+  uint64_t used_bytes() const;
+  uint64_t used_bytes_max() const { return data_chunks_->bytes_max; }
 
   // Lends free memory of partials, so many bytes more; false if there are not so many. take_back()
   // ends all loans.

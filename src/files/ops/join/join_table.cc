@@ -25,6 +25,10 @@ constexpr double item_bytes_beside = 20;
 constexpr double key_bytes_assumed = 60;
 // Room for more keys and bytes than were estimated.
 constexpr double reserve = 1.25;
+// A side that is larger than all before it, by these times, may be read in vain, up to this share or
+// as far as its items are few.
+constexpr uint64_t tried_times = 8;
+constexpr double tried_share = 1.0 / 64;
 // Keys whose partials, or whose last items, are prefetched at once.
 constexpr uint64_t burst_keys = 32;
 
@@ -68,6 +72,7 @@ Status JoinTable::prepare() {
 Result<bool> JoinTable::open_table() {
   double keys = 0;
   double bytes = 0;
+  double tried_bytes = 0;  // those of a last side of which few items may be kept
   uint64_t input_bytes = 0;
   size_t first = sides_.size();
   for (size_t number = 0; number < order_.size(); ++number) {
@@ -75,15 +80,15 @@ Result<bool> JoinTable::open_table() {
     if (!side.input) continue;
     first = std::min(first, order_[number]);
     const KeptSide kept = kept_side(number);
-    const double items =
-        static_cast<double>(side.bytes) / beginnings_[order_[number]].mean_bytes();
-    input_bytes += side.bytes;
+    const double items = static_cast<double>(side.bytes) / beginnings_[order_[number]].mean_bytes();
     if (kept.adds_keys) keys += items;
     const auto keeps_any = [](const auto& keeps) { return keeps[0] || keeps[1]; };
+    const bool is_large = number + 1 == order_.size() && side.bytes / tried_times >= input_bytes;
     if (std::ranges::any_of(kept.keeps, keeps_any))
-      bytes += static_cast<double>(side.bytes) + items * item_bytes_beside;
+      (is_large && !keeps_any(kept.keeps[0]) ? tried_bytes : bytes) +=
+          static_cast<double>(side.bytes) + items * item_bytes_beside;
+    input_bytes += side.bytes;
   }
-  const double needed = bytes + keys * key_bytes_assumed;
   const Side& any = sides_[std::min(first, sides_.size() - 1)];
   auto layout =
       GroupLayout::make(any.format, {.distinct = true}, {.separator = options_.separator});
@@ -92,9 +97,11 @@ Result<bool> JoinTable::open_table() {
   rounds_charge_.set(RoundReader::memory_bytes(*layout, 2 * threads, threads, round_items));
   const uint64_t taken_bytes = pass_bytes_ + rounds_charge_.bytes();
   const uint64_t memory_bytes = run_.usable_bytes() - std::min(run_.usable_bytes(), taken_bytes);
+  const double needed = bytes + keys * key_bytes_assumed;
   if (needed > static_cast<double>(memory_bytes)) return false;
+  tries_last_ = needed + tried_bytes > static_cast<double>(memory_bytes);
   const auto table_bytes =
-      std::min(memory_bytes, static_cast<uint64_t>(needed * reserve) + 16 * MiB);
+      std::min(memory_bytes, static_cast<uint64_t>((needed + tried_bytes) * reserve) + 16 * MiB);
   const auto partial_bytes =
       static_cast<uint64_t>(static_cast<double>(table_bytes) / (reserve * keys + 1024));
   auto table =
@@ -111,8 +118,8 @@ KeptSide JoinTable::kept_side(size_t number) const {
   const JoinKinds& kinds = options_.kinds;
   const size_t side = order_[number];
   const size_t unread = sides_.size() - number - 1;
-  const bool knows_first = std::ranges::find(order_, size_t{0}) - order_.begin() <=
-                           static_cast<ptrdiff_t>(number);
+  const bool knows_first =
+      std::ranges::find(order_, size_t{0}) - order_.begin() <= static_cast<ptrdiff_t>(number);
   const auto may_want = [&](bool has_first, size_t present) {
     return kinds.may_want(knows_first ? std::optional(has_first) : std::nullopt, present, unread,
                           sides_.size());
@@ -121,9 +128,12 @@ KeptSide JoinTable::kept_side(size_t number) const {
   // A key decides if it may be wanted with this side, or without it.
   kept.adds_keys = may_want(side == 0, 1) || may_want(false, 0);
   const bool is_written = side == 0 || !kinds.first_only;
-  for (size_t before = 0; before <= number; ++before)
-    kept.keeps.push_back(
-        {is_written && may_want(false, before + 1), is_written && may_want(true, before + 1)});
+  for (size_t before = 0; before <= number; ++before) {
+    const bool may_lack_first = side != 0 && !(knows_first && before == number);
+    const bool may_have_first = side == 0 || (knows_first && before > 0);
+    kept.keeps.push_back({is_written && may_lack_first && may_want(false, before + 1),
+                          is_written && may_have_first && may_want(true, before + 1)});
+  }
   return kept;
 }
 
@@ -171,6 +181,16 @@ Status JoinTable::read_side(Streams& streams, uint32_t input, size_t number) {
     }
     rows += items;
   };
+  const bool is_tried = tries_last_ && number + 1 == order_.size();
+  const uint64_t used_before = table_->used_bytes();
+  // Gives up a trial if the items that were kept so far are too many for their share of the side.
+  auto give_up = [&](Round round) {
+    const auto read = round.back()->read_end() - streams.input(input).begin();
+    const double share = static_cast<double>(read) / static_cast<double>(side.bytes);
+    const auto kept = static_cast<double>(table_->used_bytes() - used_before);
+    const auto room = static_cast<double>(table_->used_bytes_max() - used_before);
+    if (share > tried_share && kept > share * room) is_full_[0] = 1;
+  };
   RoundReader reader(*layout, *crew_, 2 * shares, shares, round_items);
   const RoundReader::Use use{.begin =
                                  [&](Round round) {
@@ -178,7 +198,10 @@ Status JoinTable::read_side(Streams& streams, uint32_t input, size_t number) {
                                      note(piece->batch(), piece->items());
                                  },
                              .add = [this](Round round, size_t share) { add_share(round, share); },
-                             .settle = [&](Round) -> Result<bool> { return has_room(); }};
+                             .settle = [&](Round round) -> Result<bool> {
+                               if (is_tried) give_up(round);
+                               return has_room();
+                             }};
   const auto piece = std::make_unique<RoundPiece>(*layout, shares, bowtie::batch_items_max);
   return reader.read_all(
       streams, input, use, [&](const bowtie::BatchReader& batch) -> Result<bool> {

@@ -3,7 +3,8 @@
 // The join of lines in memory: a table has a list of items for each key, of all sides, and its keys
 // are sorted. So no side is sorted, and no temporary is written. Rows of a side that cannot be in
 // the output, because of the sides that were read before it, are not kept; smaller sides are read
-// first.
+// first. So a side that is much larger than the others may fit if few of its rows have partners: it
+// is read until its rows are seen to be too many.
 
 #include <cstdint>
 #include <optional>
@@ -71,6 +72,7 @@ class JoinTable {
   std::vector<char> is_full_;  // one for each share
   // The least items of the side that is read, one for each share.
   std::vector<std::optional<Least>> least_;
+  bool tries_last_ = false;  // the last side fits only if few of its items are kept
   // The places of the first items of a key, one for each side; 0: there is none.
   std::vector<uint32_t> firsts_;
   std::vector<std::optional<std::string_view>> row_;
