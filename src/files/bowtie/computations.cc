@@ -123,7 +123,7 @@ bool ItemReader::next_line() {
   }
   const std::byte* const from = input_->position();
   item_ = {reinterpret_cast<const char*>(from), static_cast<size_t>(at_ - from)};
-  fault_ = fault_of(format_, item_);
+  if (has_rules_) fault_ = fault_of(format_, item_);
   ++lines_;
   return (item_.size() <= item_bytes_max_ && !fault_) || malformed();
 }

@@ -121,15 +121,20 @@ class LongText {
 // Thread safety: the computation's thread. Invariant: item() is whole and readable until next().
 class ItemReader {
  public:
-  ItemReader(InputStream& input, const items::Format& format, size_t item_bytes_max)
-      : input_(&input), format_(format), item_bytes_max_(item_bytes_max) {}
+  // `is_checked`: no item breaks the rules of the format.
+  ItemReader(InputStream& input, const items::Format& format, size_t item_bytes_max,
+             bool is_checked = false)
+      : input_(&input),
+        format_(format),
+        item_bytes_max_(item_bytes_max),
+        has_rules_(format.has_rules() && !is_checked) {}
 
   // Moves to the first or next item. Returns false at the end or after an error (see status()).
   bool next();
   // Like next() if that item is in the window already; otherwise does nothing and returns false.
   // The present item stays readable until leave_last().
   bool next_at_hand() {
-    if (done_ || format_.has_rules()) return false;
+    if (done_ || has_rules_) return false;
     const size_t bytes = items::item_bytes_at(format_, at_, end_);
     if (bytes == 0 || bytes > item_bytes_max_) return false;
     item_ = items::text_at(at_, bytes);
@@ -157,6 +162,7 @@ class ItemReader {
   InputStream* input_;
   items::Format format_;
   size_t item_bytes_max_;
+  bool has_rules_;
   const std::byte* at_ = nullptr;   // end of the present item
   const std::byte* end_ = nullptr;  // end of the window
   std::string_view item_;

@@ -243,7 +243,8 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
           for (size_t side = 0; side < count; ++side) {
             sides.emplace_back(streams, run.places()[side], formats[side], false,
                                run.headers()[side], input_name(files, side),
-                               instead[side] ? nullptr : files.odd_values.get());
+                               instead[side] ? nullptr : files.odd_values.get(),
+                               instead[side].has_value());
             if (auto started = sides.back().start(); !started) return started;
           }
           if (auto fine = check_keys(heads_of(sides)); !fine) return fine;

@@ -211,12 +211,13 @@ class Join {
 
 JoinSide::JoinSide(bowtie::Streams& streams, std::optional<uint32_t> input,
                    const items::Format& format, bool descending, std::string header,
-                   std::string name, OddValues* odd_values)
+                   std::string name, OddValues* odd_values, bool is_checked)
     : streams_(streams),
       input_(input),
       name_(std::move(name)),
       subject_(name_),
       odd_values_(odd_values),
+      is_checked_(is_checked),
       order_(format, descending),
       header_(std::move(header)),
       done_(!input),
@@ -246,19 +247,21 @@ Status JoinSide::start() {
     lines_ = static_cast<uint64_t>(std::ranges::count(header_, format().line_end));
   }
   if (done_) return {};
-  reader_.emplace(streams_.input(*input_), format(), streams_.item_bytes_max());
+  reader_.emplace(streams_.input(*input_), format(), streams_.item_bytes_max(), is_checked_);
   return next();
 }
 
 Status JoinSide::next() {
   const uint64_t prefix_before = prefix_;
-  key_.swap(key_before_);
+  if (!is_checked_) key_.swap(key_before_);
   if (!reader_->next()) {
     done_ = true;
     return reader_->status();
   }
-  line_ = lines_ + 1;
-  lines_ += items::lines_of_item(format(), item());
+  if (!is_checked_) {
+    line_ = lines_ + 1;
+    lines_ += items::lines_of_item(format(), item());
+  }
   if (format().numeric()) {
     prefix_ = order_.prefix(item());
   } else {
@@ -271,7 +274,7 @@ Status JoinSide::next() {
     prefix_ = order_.prefix_of_bytes(key_.view());
   }
   const bool ascends =
-      items_++ == 0 || prefix_before < prefix_ ||
+      items_++ == 0 || is_checked_ || prefix_before < prefix_ ||
       (prefix_before == prefix_ && order_.compare_keys(key_before_.view(), key_.view()) <= 0);
   key_before_.leave();
   if (ascends) return {};

@@ -39,10 +39,11 @@ struct SideHead {
 class JoinSide {
  public:
   // Without an `input` the side is empty but for `header`, the head that was removed from it.
-  // `name`: for messages. `odd_values`: count the side's; nullptr: they are not counted.
+  // `name`: for messages. `odd_values`: count the side's; nullptr: they are not counted. `is_checked`:
+  // the input is a sorted copy, whose items and order need no check.
   JoinSide(bowtie::Streams& streams, std::optional<uint32_t> input, const items::Format& format,
            bool descending, std::string header = {}, std::string name = {},
-           OddValues* odd_values = nullptr);
+           OddValues* odd_values = nullptr, bool is_checked = false);
 
   // Moves to the first item.
   Status start();
@@ -70,6 +71,7 @@ class JoinSide {
   const std::string name_;
   std::string subject_;  // for messages
   OddValues* odd_values_;
+  bool is_checked_;
   items::ItemOrder order_;
   std::string header_;
   bool done_ = false;
