@@ -18,15 +18,17 @@ uint64_t odd_so_far(uint64_t bits) {
 }  // namespace
 
 size_t find_line_ends(const std::byte* begin, const std::byte* end, char line_end,
-                      std::optional<char> quote, size_t* ends, size_t ends_max) {
+                      std::optional<char> quote, size_t* ends, size_t ends_max,
+                      bool begins_quoted) {
   const ByteSet<1> ends_set({line_end}), quotes({quote.value_or(line_end)});
   size_t found = 0;
-  uint64_t quoted = 0;  // all bits are set if the block begins between quotes
+  uint64_t quoted = -uint64_t{begins_quoted};  // all bits are set if the block begins between quotes
   for (const std::byte* at = begin; at < end && found < ends_max;) {
     const size_t bytes = std::min<size_t>(end - at, ByteSet<1>::block_bytes);
     uint64_t mask = ends_set.find_in(at, bytes);
     if (quote) {
-      const uint64_t is_quoted = odd_so_far(quotes.find_in(at, bytes)) ^ quoted;
+      const uint64_t marks = quotes.find_in(at, bytes);
+      const uint64_t is_quoted = marks == 0 ? quoted : odd_so_far(marks) ^ quoted;
       mask &= ~is_quoted;
       quoted = -(is_quoted >> 63);
     }

@@ -1,7 +1,6 @@
 #pragma once
 
-// A search for many line ends, 64 bytes at a time: a call of memchr() takes longer than a short
-// line.
+// A search for many line ends (byte_set.h): a call of memchr() takes longer than a short line.
 
 #include <cstddef>
 #include <optional>
@@ -10,8 +9,9 @@ namespace penstock::items {
 
 // Stores the ends of at most `ends_max` lines of [begin, end), each counted from `begin` to behind
 // its line end. With a `quote`, a line end between two quotes ends no line: the number of quotes from
-// `begin` to it is odd. Returns how many there are.
+// `begin` to it is odd; even, if `begin` lies between quotes, too. Returns how many there are.
 size_t find_line_ends(const std::byte* begin, const std::byte* end, char line_end,
-                      std::optional<char> quote, size_t* ends, size_t ends_max);
+                      std::optional<char> quote, size_t* ends, size_t ends_max,
+                      bool begins_quoted = false);
 
 }  // namespace penstock::items

@@ -16,6 +16,7 @@
 
 #include "items/byte_set.h"
 #include "items/format.h"
+#include "items/line_ends.h"
 
 namespace penstock::items {
 
@@ -26,15 +27,9 @@ inline constexpr char quote = '"';
 // quotes in front of it is even, so quotes are counted, and fields need no look.)
 inline size_t row_bytes_at(char line_end, const std::byte* at, const std::byte* end,
                            bool quoted = false, char mark = quote) {
-  for (const std::byte* from = at; from < end;) {
-    const void* found = std::memchr(from, line_end, static_cast<size_t>(end - from));
-    if (found == nullptr) return 0;
-    const auto* const stop = static_cast<const std::byte*>(found);
-    quoted ^= (std::count(from, stop, std::byte(mark)) & 1) != 0;
-    from = stop + 1;
-    if (!quoted) return static_cast<size_t>(from - at);
-  }
-  return 0;
+  size_t bytes = 0;
+  find_line_ends(at, end, line_end, mark, &bytes, 1, quoted);
+  return bytes;
 }
 
 // The states of a reader of rows, byte by byte. A quote opens a field only at its beginning; after

@@ -18,7 +18,9 @@ std::string random_text(Random& random, bool well_formed) {
   for (uint64_t row = 1 + random.below(6); row > 0; --row) {
     for (uint64_t field = 1 + random.below(4); field > 0; --field) {
       std::string value;
-      for (uint64_t n = random.below(5); n > 0; --n) value += "ab,\n\r\"x"[random.below(7)];
+      const uint64_t bytes_max = random.below(10) == 0 ? 100 : 4;
+      for (uint64_t n = random.below(bytes_max + 1); n > 0; --n)
+        value += "ab,\n\r\"x"[random.below(7)];
       if (well_formed) {
         const bool needs = value.find_first_of(",\n\r\"") != value.npos;
         if (needs || random.below(3) == 0) {
