@@ -531,23 +531,11 @@ struct NamedFile {
   bool is_default;
 };
 
-// The name of the file, also if it is a descriptor's.
-std::string name_of(const NamedFile& file) {
-  if (file.use == FileUse::read) return file.path == "-" ? "/dev/stdin" : file.path;
-  const auto descriptor = io::output_descriptor(file.path);
-  return descriptor ? fmt::format("/proc/self/fd/{}", *descriptor) : file.path;
-}
-
-bool share_a_file(const NamedFile& output, const NamedFile& other) {
-  const std::string name = name_of(output);
-  const std::string other_name = name_of(other);
-  if (output.use == FileUse::parts) return io::names_a_part(output.path, other_name);
-  if (other.use == FileUse::parts) return io::names_a_part(other.path, name);
-  if (!io::output_descriptor(output.path))
-    return io::names_a_file(name) && io::name_one_file(name, other_name);
-  std::error_code ignored;
-  return name == other_name || (std::filesystem::is_regular_file(name, ignored) &&
-                                std::filesystem::equivalent(name, other_name, ignored));
+io::UsedFile used(const NamedFile& file) {
+  using Use = io::UsedFile::Use;
+  return {file.path, file.use == FileUse::read    ? Use::read
+                     : file.use == FileUse::parts ? Use::parts
+                                                  : Use::written};
 }
 
 }  // namespace
@@ -575,7 +563,9 @@ Status Parser::refuse_shared_files() const {
     std::erase_if(outputs, [](const NamedFile& output) { return output.is_default; });
   for (size_t i = 0; i < outputs.size(); ++i) {
     const NamedFile& output = outputs[i];
-    const auto is_shared = [&](const NamedFile& other) { return share_a_file(output, other); };
+    const auto is_shared = [&](const NamedFile& other) {
+      return io::share_a_file(used(output), used(other));
+    };
     const auto other = std::find_if(outputs.begin(), outputs.begin() + i, is_shared);
     if (other != outputs.begin() + i)
       return misuse(fmt::format("write both {} and {} to it", other->option, output.option),

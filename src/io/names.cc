@@ -91,6 +91,9 @@ Result<LinkEnd> follow_links(std::string path) {
   return system_error(ELOOP, "create", named);
 }
 
+namespace {
+
+// Returns whether two names are of one file, existing or not.
 bool name_one_file(const std::string& a, const std::string& b) {
   struct stat device;
   const bool is_null =
@@ -106,6 +109,7 @@ bool name_one_file(const std::string& a, const std::string& b) {
   return a == b || place(a) == place(b) || std::filesystem::equivalent(a, b, ignored);
 }
 
+// Returns whether a file may be one of the parts that `pattern` names.
 bool names_a_part(const std::string& pattern, const std::string& name) {
   const size_t place = pattern.find("{}");
   if (place == std::string::npos) return false;
@@ -123,6 +127,26 @@ bool names_a_part(const std::string& pattern, const std::string& name) {
     }
   }
   return false;
+}
+
+// Returns the name of the file, also if it is a descriptor's.
+std::string name_of(const UsedFile& file) {
+  if (file.use == UsedFile::Use::read) return file.name == "-" ? "/dev/stdin" : file.name;
+  const auto descriptor = output_descriptor(file.name);
+  return descriptor ? descriptor_path(*descriptor) : file.name;
+}
+
+}  // namespace
+
+bool share_a_file(const UsedFile& output, const UsedFile& other) {
+  const std::string name = name_of(output);
+  const std::string other_name = name_of(other);
+  if (output.use == UsedFile::Use::parts) return names_a_part(output.name, other_name);
+  if (other.use == UsedFile::Use::parts) return names_a_part(other.name, name);
+  if (!output_descriptor(output.name)) return names_a_file(name) && name_one_file(name, other_name);
+  std::error_code ignored;
+  return name == other_name || (std::filesystem::is_regular_file(name, ignored) &&
+                                std::filesystem::equivalent(name, other_name, ignored));
 }
 
 std::string temporary_name(const std::string& directory) {

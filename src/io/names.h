@@ -2,6 +2,7 @@
 
 // Resolves names of files, and makes names of incomplete files.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -28,11 +29,16 @@ struct LinkEnd {
 
 Result<LinkEnd> follow_links(std::string path);
 
-// Returns whether two names are of one file, existing or not; links are followed. The null device,
-// which keeps nothing, is no file.
-bool name_one_file(const std::string& a, const std::string& b);
-// Returns whether a file may be one of those that `pattern` names, whose first {} becomes a number.
-bool names_a_part(const std::string& pattern, const std::string& name);
+// A file that a run reads or writes, by its name; "-" is a standard stream. `parts`: the files that
+// the name stands for if a number takes the place of its first {}.
+struct UsedFile {
+  enum class Use : uint8_t { read, written, parts };
+  std::string name;
+  Use use;
+};
+// Returns whether an output is a file that the run reads or writes elsewhere, existing or not. Links
+// are followed, and a descriptor is the file that is open.
+bool share_a_file(const UsedFile& output, const UsedFile& other);
 
 // The name of an input in messages: "standard input" for "-".
 inline std::string shown_input(const std::string& path) {

@@ -188,12 +188,14 @@ Result<std::shared_ptr<BadRows>> BadRows::make(const penstock::FilesOptions& opt
   if (!format.csv) return misuse("leave out rows of what is no CSV", word, "--csv or --tsv");
   std::shared_ptr<BadRows> made(new BadRows(format, options));
   if (options.bad_rows == "skip") return made;
-  const auto is_there = [&](const std::string& path) {
-    return io::name_one_file(path, options.bad_rows);
+  using Use = io::UsedFile::Use;
+  const auto is_shared = [&](const std::string& path, Use use) {
+    return io::share_a_file({options.bad_rows, Use::written}, {path, use});
   };
   if ((options.sink == nullptr &&
-       (is_there(options.output) || io::names_a_part(options.output, options.bad_rows))) ||
-      std::ranges::any_of(options.inputs, is_there))
+       (is_shared(options.output, Use::written) || is_shared(options.output, Use::parts))) ||
+      std::ranges::any_of(options.inputs,
+                          [&](const std::string& path) { return is_shared(path, Use::read); }))
     return misuse("write bad rows to an input or the output", word, "another file");
   auto sink =
       open_sink(options.bad_rows, {.sync = options.output_rules.sync,
