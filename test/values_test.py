@@ -345,6 +345,87 @@ class Values(end_to_end.Case):
         done = run("merge", "--csv", "--header", "--key", "v:n", "-S", "1G" if SANITIZED else "32M", *names, "-o", "out.csv", cwd=self.folder)
         self.check_odd(done, names, tables, "csv", {"n/a"}, "merge")
 
+    def uneven_table(self, dialect, columns, rows, share):
+        """The bytes of a table with a header of so many columns, and other numbers of fields in a share of the rows."""
+        names = [f"c{number}" for number in range(columns)]
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator=self.pick("\n", "\r\n"), **dialect)
+        writer.writerow(names)
+        for _ in range(rows):
+            if self.random.random() < 0.02:
+                text.write("\n")  # counts as no row
+                continue
+            fields = self.random.randrange(1, 40) if self.random.random() < share else columns
+            writer.writerow([self.pick("a", "b", "c") + str(self.random.randrange(rows)),
+                             *(self.pick("", "x", "a,b", "a\tb", 'say "so"', "it's", "two\nlines", "y" * self.random.randrange(30)) for _ in range(fields - 1))])
+        return text.getvalue().encode()
+
+    def check_uneven(self, done, files, dialect, hint):
+        """Checks the notice at the end of a run about rows of other lengths than the header's."""
+        found = []
+        for name, data in files:
+            rows = list(csv.reader(io.StringIO(data.decode(), newline=""), strict=True, **dialect))
+            found += [(name, number, len(row), len(rows[0])) for number, row in enumerate(rows, 1) if row and len(row) != len(rows[0])]
+        said = [line for line in done.stderr.decode().splitlines() if "more or fewer" in line]
+        wanted = []
+        if found:
+            name, number, have, columns = found[0]
+            rows = f"{len(found):,} row" + (" has" if len(found) == 1 else "s have")
+            wanted = [f"{name}: row {number}: {have} column{'' if have == 1 else 's'}, and the header has {columns}; {rows} more or fewer"]
+        said = [re.sub(r" \(line [0-9]+\)", "", line.split(": ", 1)[1]) for line in said]  # --bad-rows knows the line
+        self.assertEqual(said, wanted, (hint, done.stderr))
+
+    def test_rows_of_other_lengths_are_counted_over_all_inputs(self):
+        kinds = [(["--csv"], {}), (["--tsv"], {"delimiter": "\t"}), (["--csv", "--quote", "'"], {"quotechar": "'"}), (["--csv", "--lenient"], {}),
+                 (["--csv", "--escape", "\\"], {"escapechar": "\\"}), (["--csv", "--quote", "none", "--escape", "\\"], {"quoting": csv.QUOTE_NONE, "escapechar": "\\"})]
+        for case in range(max(CASES // 4, 4)):
+            words, dialect = self.pick(*kinds)
+            words, key = [*words, "--header"], self.pick(["--key", "1"], ["--key", "c0:desc"])
+            columns, gz = self.pick(1, 2, 3, 20), self.pick("", ".gz")
+            share = self.pick(0, 0.01, 0.3, 1)
+            files = [(name + gz, self.uneven_table(dialect, columns, self.pick(0, 1, 30, 3000), share)) for name in ("a", "b")]
+            for name, data in files:
+                self.write(name, gzip.compress(data) if gz else data)
+            names = [name for name, _ in files]
+            one, sorted_files = files[:1], []
+            for name, _ in files:
+                run("sort", "-q", *words, *key, name, "-o", "sorted-" + name, cwd=self.folder)
+                sorted_files.append(("sorted-" + name, (self.folder / ("sorted-" + name)).read_bytes()))
+            sorted_names = [name for name, _ in sorted_files]
+            threads = ["--parallel", str(self.pick(1, 2, 3))]
+            commands = [(["sort", *key, *threads, *more, "-o", "out", *names], files)
+                        for more in ([], ["-u"], ["--top", "3"], ["-s"], ["--keep", "last"], ["--bad-rows", "skip"], ["--columns", "same"])]
+            commands += [(["sort", *threads, "-o", "out", *names], files), (["sort", *key, "-o", "out", *sorted_names], sorted_files),
+                         (["sort", "-m", *key, "-o", "out", *sorted_names], sorted_files), (["merge", *key, "-o", "out", *sorted_names], sorted_files)]
+            commands += [(["group", *key, "--count", *threads, *more, "-o", "out", *names], files) for more in ([], ["--sorted"], ["--in-order"])]
+            commands += [(["uniq", *key, "-o", "out", *names], files), (["join", *key[:1], "1", "--full", "-o", "auto", *names], files),
+                         (["join", *key[:1], "1", "--full", "-o", "auto", names[0], sorted_names[1]], [files[0], sorted_files[1]])]
+            commands += [(["partition", *key, "--parts", "3", *more, "-o", "part-{}", names[0]], one) for more in ([], [] if gz else ["--by", "range"])]
+            commands += [(["head", "-n", "99999", *names], files), (["sample", "-n", "5", *names], files), (["shuf", *names], files), (["check", *key, sorted_names[0]], sorted_files[:1]),
+                         (["split", "--lines", "1000", *names, "-o", "split-{}"], files)]
+            for command, wanted in commands:
+                with self.subTest(case=case, command=command, words=words, columns=columns, share=share):
+                    done = run(command[0], *words, *command[1:], cwd=self.folder)
+                    self.check_uneven(done, wanted, dialect, command)
+            with self.subTest(case=case, words=words, columns=columns):
+                done = run("sort", *words, *key, "-o", "out", stdin=files[0][1], cwd=self.folder)
+                self.check_uneven(done, [("standard input", files[0][1])], dialect, "pipe")
+                self.assertNotIn(b"more or fewer", run("sort", "-q", *words, *key, *names, "-o", "out", cwd=self.folder).stderr)
+
+    def test_rows_of_other_lengths_of_many_files_and_more_than_memory(self):
+        rows = 20000 if SANITIZED else 400000
+        data = ("v,pad\n" + "".join(f"{self.random.randrange(10**6)},{'x' * 90}{',' if self.random.random() < 0.001 else ''}\n" for _ in range(rows))).encode()
+        self.write("big.csv", data)
+        words = ["--csv", "--header", "-S", "1G" if SANITIZED else "32M", "-o", "out.csv"]
+        for more in (["--key", "v:n"], [], ["--key", "v:n", "--top", str(rows // 2)], ["--key", "v", "--parallel", "1"], ["--key", "v", "--device", "hdd"]):
+            self.check_uneven(run("sort", *words, *more, "big.csv", cwd=self.folder), [("big.csv", data)], {}, more)
+        for more in (["--count", "--key", "v"], ["--count", "--key", "v", "--sorted"]):
+            self.check_uneven(run("group", *words, *more, "big.csv", cwd=self.folder), [("big.csv", data)], {}, more)
+        files = [(f"{number}.csv", b"v,w\n" + b"".join(sorted((b"1,2\n", b"2\n", b"2,3,4\n")[: self.random.randrange(4)]))) for number in range(300)]
+        for name, text in files:
+            self.write(name, text)
+        self.check_uneven(run("merge", *words, "--key", "v", *(name for name, _ in files), cwd=self.folder), files, {}, "merge")
+
     def number(self, group, point):
         """A number as people write it, and its value; None for text that is none."""
         rng = self.random

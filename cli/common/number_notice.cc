@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cli/common/input_notices.h"
-#include "files/run/odd_values.h"
+#include "files/run/odd_items.h"
 #include "interfaces/api/item_format.h"
 #include "io/names.h"
 #include "items/items.h"

@@ -40,7 +40,7 @@ std::string place_of_disorder(const FilesOptions& files, uint64_t item) {
   const auto format = api::format_of(files.items);
   if (!format) return fmt::format("item {}", item + 1);
   const uint64_t row = format->header_lines + item + 1;
-  if (!files.bad_rows.empty() && files.bad_rows != "fail")
+  if (files::leaves_rows_out(files))
     return fmt::format("row {} of those that are not left out", row);
   if (!format->framing().spans_lines) return items::Place{row, row}.text(*format);
   const files::FilesOptions look{files, *format};

@@ -181,8 +181,9 @@ struct FilesOptions {
   // Called from the run's own threads, one call at a time, about ten times a second at most.
   std::function<void(const FilesProgress&)> progress = {};
   // Called with a sentence when temporaries lie in an unusual place, for key values that the order
-  // cannot read (they are counted only if this is set), and for what a resumed sort takes over, or
-  // leaves when it fails. Runs in the thread that called the operation.
+  // cannot read and rows of other lengths than the header (both are counted only if this is set),
+  // and for what a resumed sort takes over, or leaves when it fails. Runs in the thread that called
+  // the operation.
   std::function<void(const std::string&)> notice = {};
   Mechanism mechanism = Mechanism::automatic;
   bool record_staircases = false;  // measures how full the executor's buckets are

@@ -45,7 +45,8 @@ Checker::Checker(const CheckOptions& options, uint64_t offset)
       head_missing_bytes_(item_bytes_ == 0 ? 0
                                            : (item_bytes_ - offset % item_bytes_) % item_bytes_),
       in_head_(item_bytes_ == 0 ? offset != 0 : head_missing_bytes_ != 0),
-      header_bytes_(options.header_bytes) {}
+      header_bytes_(options.header_bytes),
+      uneven_(options.uneven) {}
 
 void Checker::add(std::span<const std::byte> data) {
   if (fault_) return;
@@ -174,7 +175,9 @@ size_t Checker::scan_items(const std::byte* data, size_t bytes) {
   std::string_view last_key = result_.count == 0 ? last : order_.key(last, rooms[1]);
   while (const size_t item_bytes = item_bytes_at(format, begin, end)) {
     const std::string_view item = without_line_end(format, text_at(begin, item_bytes));
-    keep_fault(fault_of(format, item), static_cast<uint64_t>(begin - data));
+    bool is_even = true;
+    keep_fault(fault_of(format, item, is_even), static_cast<uint64_t>(begin - data));
+    if (!is_even && uneven_) uneven_(format, result_.count, item);
     const std::string_view key = order_.key(item, rooms[room]);
     if (result_.count == 0) {
       first_ = item;

@@ -9,9 +9,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "items/items.h"
 #include "penstock/base.h"
@@ -39,6 +41,8 @@ struct CheckOptions {
   Format format;
   bool descending = false;
   uint64_t header_bytes = 0;  // bytes of the header in front of the data, for messages
+  // Receives each item that is not even (fault_of()), and its index.
+  std::function<void(const Format& format, uint64_t number, std::string_view item)> uneven = {};
 };
 
 // Thread safety: none; one thread per checker.
@@ -81,6 +85,7 @@ class Checker {
   // Fault of the first item that breaks the rules. Nothing behind it is checked.
   std::optional<Error> fault_;
   uint64_t header_bytes_;
+  decltype(CheckOptions::uneven) uneven_;
   uint64_t scanned_bytes_ = 0;      // bytes of whole items
   bool partial_in_quotes_ = false;  // partial_ ends between two of Format::counted_quote()
   size_t partial_bytes_seen_ = 0;   // size of partial_ when its rules were last checked

@@ -56,10 +56,10 @@ struct Format {
   // of them, `columns` holds these keys, and with_header() makes their order.
   uint32_t header_lines = 0;
   std::shared_ptr<const TextOptions> columns = {};
-  // Every row of CSV must have as many fields as the header: with_header() sets `row_fields`, their
-  // number; 0: any.
-  bool rows_fit_header = false;
+  // The number of fields in the header of CSV, which with_header() sets; 0: there is none.
   size_t row_fields = 0;
+  // Every row of CSV must have as many.
+  bool rows_fit_header = false;
 
   bool numeric() const { return type < Type::record; }
   bool fixed() const { return type < Type::lines; }  // all items are equally long

@@ -96,9 +96,9 @@ Result<Format> with_header(const Format& format, std::string_view header, const 
     rest.remove_prefix(row.size());
   }
   const auto columns = format.framing().columns;
-  if (columns == nullptr || (format.columns == nullptr && !format.rows_fit_header)) return made;
+  if (columns == nullptr) return made;
   std::vector<std::string> names = columns(format, first);
-  if (format.rows_fit_header && lines > 0) made.row_fields = names.size();
+  if (lines > 0) made.row_fields = names.size();
   if (format.columns == nullptr) return made;
   TextOptions options = *format.columns;
   options.header = std::move(names);

@@ -115,13 +115,13 @@ bool ItemOrder::append_key(std::string_view item, std::string& to) const {
 }
 
 std::string_view ItemOrder::checked_key(std::string_view item, std::string& room, bool& is_read,
-                                        std::optional<ItemFault>& fault) const {
+                                        bool& is_even, std::optional<ItemFault>& fault) const {
   room.clear();
-  is_read = true;
+  is_read = is_even = true;
   if (format_.keys != nullptr &&
       format_.keys->append_checked(without_line_end(format_, item), room, is_read, fault))
     return room;
-  fault = fault_of(format_, item);
+  fault = fault_of(format_, item, is_even);
   return fault ? std::string_view() : key(item, room, is_read);
 }
 

@@ -49,9 +49,17 @@ size_t find_item_ends(const Format& format, const std::byte* begin, const std::b
                       size_t* ends, size_t ends_max);
 
 // Finds what is wrong with an item: a row of CSV may break the rules, a row may have wrong lengths.
-inline std::optional<ItemFault> fault_of(const Format& format, std::string_view item) {
+// `is_even` becomes false for a row of CSV with more or fewer fields than its header, and true for all
+// other items.
+inline std::optional<ItemFault> fault_of(const Format& format, std::string_view item,
+                                         bool& is_even) {
+  is_even = true;
   if (!format.has_rules()) return {};
-  return format.framing().fault(format, item);
+  return format.framing().fault(format, item, is_even);
+}
+inline std::optional<ItemFault> fault_of(const Format& format, std::string_view item) {
+  bool is_even = true;
+  return fault_of(format, item, is_even);
 }
 
 // Returns the error of an item for which fault_of() finds something: "row 4: a quote that nothing
@@ -186,9 +194,10 @@ class ItemOrder {
     is_read = append_key(item, room);
     return room;
   }
-  // Returns the same, or sets the item's first fault. An item is gone over once, if its order can.
+  // Returns the same, or sets the item's first fault, and `is_even` as fault_of() does. An item is
+  // gone over once, if its order can.
   std::string_view checked_key(std::string_view item, std::string& room, bool& is_read,
-                               std::optional<ItemFault>& fault) const;
+                               bool& is_even, std::optional<ItemFault>& fault) const;
   // Returns a name of the order and its items, which is the same in all versions: a resumed sort
   // compares it.
   std::string name() const;

@@ -86,15 +86,14 @@ std::optional<ItemFault> fault_of_end(std::string_view text, const StateField& f
 
 // Walks over the row at the beginning of `text`, and calls use(place) for each field. Returns the
 // bytes of the row, or 0 if it has a fault or goes on behind the text. If `is_last`, the row may
-// end with the text. `fields`: as in fault_of_row().
+// end with the text.
 template <class Use>
 size_t walk_row(std::string_view text, const Dialect& dialect, char line_end, RowMarks& marks,
-                size_t fields, bool is_last, std::optional<ItemFault>& fault, Use use) {
+                bool is_last, std::optional<ItemFault>& fault, Use use) {
   const char separator = dialect.separator;
   const std::optional<char> quote = dialect.quote;
   const bool has_states = dialect.has_states();
-  size_t have = 0;
-  for (size_t at = 0;; ++have) {
+  for (size_t at = 0;;) {
     FieldPlace field;
     size_t end = 0;  // end of the field with a carriage return behind it
     if (has_states) {
@@ -137,14 +136,24 @@ size_t walk_row(std::string_view text, const Dialect& dialect, char line_end, Ro
     const bool is_end = end == text.size() || text[end] == line_end;
     if (is_end && field.end == end && end > at && text[end - 1] == '\r') --field.end;
     use(field);
-    const bool is_blank = have == 0 && field.begin == field.end;
-    if (is_end && fields != 0 && have + 1 != fields && !is_blank) {
-      fault = fault_of_count(have + 1, fields);
-      return 0;
-    }
     if (is_end) return std::min(end + 1, text.size());
     at = end + 1;
   }
+}
+
+// Returns the number of fields of a row that has neither quotes nor escape characters; empty if it has.
+std::optional<size_t> plain_fields(std::string_view row, const Dialect& dialect) {
+  const ByteSet<1> separators({dialect.separator});
+  const bool has_quotes = dialect.quote || dialect.escape;
+  const char quote = dialect.quote.value_or(dialect.escape.value_or('\0'));
+  const ByteSet<2> quotes({quote, dialect.escape.value_or(quote)});
+  size_t fields = 1;
+  for (size_t at = 0; at < row.size(); at += ByteSet<1>::block_bytes) {
+    const auto* const block = reinterpret_cast<const std::byte*>(row.data() + at);
+    if (has_quotes && quotes.find_in(block, row.size() - at) != 0) return {};
+    fields += static_cast<size_t>(std::popcount(separators.find_in(block, row.size() - at)));
+  }
+  return fields;
 }
 
 // Returns the field at `at`. The next one begins behind its end and the separator.
@@ -174,9 +183,15 @@ std::string_view without_return(std::string_view row) {
   return row;
 }
 
-ItemFault fault_of_count(size_t have, size_t fields) {
-  return {.what = std::to_string(have) + (have == 1 ? " column" : " columns") +
-                  ", and the header has " + std::to_string(fields),
+bool is_even_row(std::string_view row, char line_end, size_t have, size_t fields) {
+  if (fields == 0 || have == fields) return true;
+  if (row.ends_with(line_end)) row.remove_suffix(1);
+  return without_return(row).empty();
+}
+
+ItemFault fault_of_count(size_t have, size_t fields, const char* model) {
+  return {.what = std::to_string(have) + (have == 1 ? " column" : " columns") + ", and " + model +
+                  " has " + std::to_string(fields),
           .is_count = true};
 }
 
@@ -225,21 +240,24 @@ std::string name_of(const Dialect& dialect) {
   return name;
 }
 
-size_t read_row(std::string_view text, const Dialect& dialect, char line_end, size_t fields,
-                bool is_last, std::optional<ItemFault>& fault, size_t* have) {
+size_t read_row(std::string_view text, const Dialect& dialect, char line_end, bool is_last,
+                std::optional<ItemFault>& fault, size_t* have) {
   size_t found = 0;
   RowMarks marks(dialect, line_end);
-  const size_t bytes = walk_row(text, dialect, line_end, marks, fields, is_last, fault,
-                                [&](const FieldPlace&) { ++found; });
+  const size_t bytes =
+      walk_row(text, dialect, line_end, marks, is_last, fault, [&](const FieldPlace&) { ++found; });
   if (have != nullptr) *have = found;
   return bytes;
 }
 
 std::optional<ItemFault> fault_of_row(std::string_view row, const Dialect& dialect, char line_end,
-                                      size_t fields) {
+                                      size_t* have) {
   std::optional<ItemFault> fault;
-  RowMarks marks(dialect, line_end);
-  walk_row(row, dialect, line_end, marks, fields, true, fault, [](const FieldPlace&) {});
+  if (const auto fields = plain_fields(row, dialect)) {
+    if (have != nullptr) *have = *fields;
+  } else {
+    read_row(row, dialect, line_end, true, fault, have);
+  }
   return fault;
 }
 
@@ -285,17 +303,17 @@ std::vector<std::string> fields_of_row(std::string_view row, const Dialect& dial
   return fields;
 }
 
-RowIndex::RowIndex(const Dialect& dialect, char line_end, std::vector<size_t> columns,
-                   size_t fields)
-    : dialect_(dialect),
-      line_end_(line_end),
-      fields_(fields),
+RowIndex::RowIndex(const Format& format, std::vector<size_t> columns)
+    : dialect_(*format.csv),
+      line_end_(format.line_end),
+      fields_(format.row_fields),
+      fit_header_(format.rows_fit_header),
       columns_(std::move(columns)),
-      marks_(dialect, line_end) {}
+      marks_(*format.csv, format.line_end) {}
 
 std::optional<RowIndex> RowIndex::of(const Format& format, std::vector<size_t> columns) {
   if (!format.csv) return {};
-  return RowIndex(*format.csv, format.line_end, std::move(columns), format.row_fields);
+  return RowIndex(format, std::move(columns));
 }
 
 size_t RowIndex::add(const std::byte* at, const std::byte* end, bool is_last) {
@@ -304,16 +322,24 @@ size_t RowIndex::add(const std::byte* at, const std::byte* end, bool is_last) {
   places_.resize(first + columns_.size());
   FieldPlace* place = places_.data() + first;
   auto wanted = columns_.begin();
-  size_t column = 0;
+  size_t have = 0;
   if (at != next_) marks_.clear();
-  const size_t bytes = walk_row(text, dialect_, line_end_, marks_, fields_, is_last, fault_,
-                                [&](const FieldPlace& field) {
-                                  if (wanted == columns_.end() || column++ != *wanted) return;
-                                  *place++ = field;
-                                  ++wanted;
-                                });
-  if (bytes == 0) places_.resize(first);
+  const size_t bytes =
+      walk_row(text, dialect_, line_end_, marks_, is_last, fault_, [&](const FieldPlace& field) {
+        const size_t column = have++;
+        if (wanted == columns_.end() || column != *wanted) return;
+        *place++ = field;
+        ++wanted;
+      });
   next_ = bytes > 0 ? at + bytes : nullptr;
+  const bool is_even = is_even_row(text.substr(0, bytes), line_end_, have, fields_);
+  if (bytes > 0 && !is_even && fit_header_) fault_ = fault_of_count(have, fields_);
+  if (bytes == 0 || fault_) {
+    places_.resize(first);
+    return 0;
+  }
+  if (!is_even) uneven_.push_back(rows_);
+  ++rows_;
   return bytes;
 }
 

@@ -64,16 +64,16 @@ size_t row_bytes_at(const Dialect& dialect, char line_end, const std::byte* at,
 std::string name_of(const Dialect& dialect);
 
 // Returns the bytes of the row at the beginning of `text` with its end, or 0 if it does not end there
-// or has a fault. If `is_last`, it may lack its end. `fields`: as in fault_of_row(). `have`, which may
-// be null, gets the number of its fields.
-size_t read_row(std::string_view text, const Dialect& dialect, char line_end, size_t fields,
-                bool is_last, std::optional<ItemFault>& fault, size_t* have);
-// Returns the first fault of a row with or without its end. `fields` is the number of fields that it
-// must have; 0: any.
+// or has a fault. If `is_last`, it may lack its end. `have` gets the number of its fields.
+size_t read_row(std::string_view text, const Dialect& dialect, char line_end, bool is_last,
+                std::optional<ItemFault>& fault, size_t* have = nullptr);
+// Returns the first fault of a row with or without its end. `have` gets the number of its fields.
 std::optional<ItemFault> fault_of_row(std::string_view row, const Dialect& dialect, char line_end,
-                                      size_t fields = 0);
-// Returns the fault of a row that has `have` fields, and must have `fields`.
-ItemFault fault_of_count(size_t have, size_t fields);
+                                      size_t* have = nullptr);
+// Returns whether a row of `have` fields, with or without its end, is blank or has `fields`; 0: any.
+bool is_even_row(std::string_view row, char line_end, size_t have, size_t fields);
+// Returns the fault of a row that has `have` fields where `model` has `fields`.
+ItemFault fault_of_count(size_t have, size_t fields, const char* model = "the header");
 
 // The place of a field in its row, with its quotes.
 struct FieldPlace {
@@ -140,19 +140,28 @@ class RowMarks {
 // fields.
 class RowIndex {
  public:
-  // `columns` holds the 0-based indices of the wanted fields, ascending; `fields` is the number of
-  // fields that each row must have, 0: any.
-  RowIndex(const Dialect& dialect, char line_end, std::vector<size_t> columns, size_t fields = 0);
-  // Returns empty if items of this format are no rows of CSV.
+  // `columns` holds the 0-based indices of the wanted fields, ascending. REQUIRES: items of the format
+  // are rows of CSV.
+  RowIndex(const Format& format, std::vector<size_t> columns);
+  // Returns empty if they are not.
   static std::optional<RowIndex> of(const Format& format, std::vector<size_t> columns);
 
-  void clear() { places_.clear(), next_ = nullptr; }
+  void clear() {
+    places_.clear();
+    uneven_.clear();
+    rows_ = 0;
+    next_ = nullptr;
+  }
   // Adds the row at `at`, and returns its bytes, or 0 if it does not end before `end` or has a
   // fault. If `is_last`, it may lack its end. REQUIRES: if the row follows the last one, `end` and
   // all bytes are those of before.
   size_t add(const std::byte* at, const std::byte* end, bool is_last);
   // Returns the fault of the row that was not added.
   const std::optional<ItemFault>& fault() const { return fault_; }
+  // Returns whether row `number` has as many fields as the header.
+  bool is_even(size_t number) const {
+    return uneven_.empty() || !std::ranges::binary_search(uneven_, number);
+  }
   // Returns wanted field `i` of row `number`: a part of the row, or made in `room`; empty if the
   // row has no such field.
   std::string_view field(size_t number, size_t i, std::string_view row, std::string& room) const {
@@ -162,8 +171,11 @@ class RowIndex {
  private:
   Dialect dialect_;
   char line_end_;
-  size_t fields_;
+  size_t fields_;    // those of the header; 0: there is none
+  bool fit_header_;  // all rows must have as many
   std::vector<size_t> columns_;
+  uint32_t rows_ = 0;
+  std::vector<uint32_t> uneven_;    // numbers of rows with more or fewer fields
   std::vector<FieldPlace> places_;  // row by row, one for each of columns_
   RowMarks marks_;
   const std::byte* next_ = nullptr;  // the end of the last row, in front of which marks_ are known

@@ -60,6 +60,12 @@ struct RowsModel {
   }
 };
 
+inline Format csv_format(Dialect dialect = ',') {
+  Format format = *parse_format("lines");
+  format.csv = dialect;
+  return format;
+}
+
 // Returns the first difference between the rows of a text and the model, or an empty string.
 inline std::string difference_of_rows(std::string_view text) {
   const RowsModel model(text);
@@ -69,9 +75,10 @@ inline std::string difference_of_rows(std::string_view text) {
   for (size_t row = 0; at < text.size(); ++row) {
     const size_t bytes = row_bytes_at('\n', begin + at, end);
     const std::string_view whole = bytes == 0 ? text.substr(at) : text.substr(at, bytes);
-    RowIndex index(',', '\n', {1, 2});
+    RowIndex index(csv_format(), {1, 2});
     const size_t indexed = index.add(begin + at, end, bytes == 0);
-    const auto fault = fault_of_row(whole, ',', '\n');
+    size_t have = 0;
+    const auto fault = fault_of_row(whole, ',', '\n', &have);
     if (fault.has_value() != index.fault().has_value()) return "a fault that only one of two saw";
     if (fault && fault->at != index.fault()->at) return "the place of a fault";
     if (fault) return model.fine ? "a fault where there is none" : "";
@@ -84,6 +91,7 @@ inline std::string difference_of_rows(std::string_view text) {
     const std::string_view line = whole.substr(0, bytes - 1);
     const std::vector<std::string>& fields = model.rows[row];
     if (fields_of_row(line, ',') != fields) return "the fields of a row";
+    if (have != fields.size()) return "the number of fields of a row";
     std::string room;
     for (size_t column = 0; column < fields.size() + 2; ++column) {
       if (field_of_row(line, ',', column, room) != (column < fields.size() ? fields[column] : ""))

@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "base/trials.h"
+#include "items/items.h"
 #include "items/rows_fixture.h"
 
 namespace penstock::items {
@@ -45,18 +46,37 @@ TEST(Rows, AreAsAReaderByteByByteHasThem) {
   }
 }
 
-TEST(Rows, HaveAsManyFieldsAsTheyMust) {
-  for (const char* const row : {"a;b;c\n", "a;b;c", ";;\r\n", "\"a;b\";\"\n\";c\n"}) {
-    EXPECT_FALSE(fault_of_row(row, ';', '\n', 3)) << row;
-    EXPECT_TRUE(fault_of_row(row, ';', '\n', 2)) << row;
-    EXPECT_TRUE(fault_of_row(row, ';', '\n', 4)) << row;
-    EXPECT_FALSE(fault_of_row(row, ';', '\n')) << row;
-    const auto* const at = reinterpret_cast<const std::byte*>(row);
-    const size_t bytes = std::string_view(row).size();
-    EXPECT_EQ(RowIndex(';', '\n', {1}, 3).add(at, at + bytes, true), bytes) << row;
-    RowIndex other(';', '\n', {1}, 4);
-    EXPECT_EQ(other.add(at, at + bytes, true), 0) << row;
-    EXPECT_TRUE(other.fault()) << row;
+TEST(Rows, HaveAsManyFieldsAsTheHeader) {
+  const std::string long_field(5000, 'x');
+  const std::string many_fields(5000, ';');
+  for (const std::string& row :
+       {std::string("a;b;c\n"), std::string("a;b;c"), std::string(";;\r\n"),
+        std::string("\"a;b\";\"\n\";c\n"), long_field + ";" + long_field + ";;\n",
+        many_fields + "\n", "\"" + many_fields + "\";;c", std::string("\n"), std::string()}) {
+    size_t fields = 0;
+    ASSERT_FALSE(fault_of_row(row, ';', '\n', &fields)) << row;
+    const bool is_blank = row.size() < 2;
+    const size_t wanted = is_blank ? 1 : row == many_fields + "\n" ? 5001 : row[0] == 'x' ? 4 : 3;
+    EXPECT_EQ(fields, wanted) << row;
+    for (const size_t header : {fields - 1, fields, fields + 1}) {
+      for (const bool must_fit : {false, true}) {
+        Format format = csv_format(';');
+        format.row_fields = header;
+        format.rows_fit_header = must_fit;
+        const bool fits = header == fields || header == 0 || is_blank;
+        bool is_even = false;
+        EXPECT_EQ(fault_of(format, row, is_even).has_value(), must_fit && !fits) << row;
+        EXPECT_EQ(is_even, fits) << row;
+        if (row.empty()) continue;
+        RowIndex index(format, {1});
+        const auto* const at = reinterpret_cast<const std::byte*>(row.data());
+        EXPECT_EQ(index.add(at, at + row.size(), true), must_fit && !fits ? 0 : row.size()) << row;
+        EXPECT_EQ(index.fault().has_value(), must_fit && !fits) << row;
+        if (!must_fit) {
+          EXPECT_EQ(index.is_even(0), fits) << row;
+        }
+      }
+    }
   }
 }
 

@@ -123,7 +123,7 @@ bool ItemReader::next_line() {
   }
   const std::byte* const from = input_->position();
   item_ = {reinterpret_cast<const char*>(from), static_cast<size_t>(at_ - from)};
-  if (has_rules_) fault_ = fault_of(format_, item_);
+  if (has_rules_) fault_ = fault_of(format_, item_, is_even_);
   ++lines_;
   return (item_.size() <= item_bytes_max_ && !fault_) || malformed();
 }
@@ -326,7 +326,7 @@ ToOutput by_range(items::Cuts cuts, std::function<void(size_t number, std::strin
       const std::string_view item = items[i];
       bool is_read = true;
       to[i] = cuts.part_of(cuts.order().key(item, room, is_read), position);
-      if (!is_read && odd) odd(i, item);
+      if ((!is_read || !items.is_even(i)) && odd) odd(i, item);
       position += format.framing().counts_positions
                       ? 1
                       : item.size() + (items::lacks_line_end(format, item) ? 1 : 0);

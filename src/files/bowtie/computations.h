@@ -56,6 +56,8 @@ class Items {
   std::string_view field(size_t i, size_t column, std::string& room) const {
     return rows_->field(i, column, lines_[i], room);
   }
+  // Returns whether item `i` is no row of CSV with more or fewer fields than the header.
+  bool is_even(size_t i) const { return rows_ == nullptr || rows_->is_even(i); }
 
  private:
   const std::byte* data_ = nullptr;
@@ -147,6 +149,7 @@ class ItemReader {
   bool done() const { return done_; }
   Status status() const;
   std::string_view item() const { return item_; }
+  bool is_even() const { return is_even_; }  // items::fault_of()
   uint64_t lines() const { return lines_; }  // up to the present one, without the header
   // The error of an item whose key has no room in memory, or the run's first error.
   Status no_room() const;
@@ -169,6 +172,7 @@ class ItemReader {
   bool done_ = false;
   bool malformed_ = false;
   std::optional<items::ItemFault> fault_;
+  bool is_even_ = true;
   uint64_t lines_ = 0;  // lines passed, without the header
 };
 
@@ -215,7 +219,7 @@ struct MergeOptions {
   uint64_t items_max = ~uint64_t{0};  // ends after this many items of the output
   uint64_t* items = nullptr;          // receives the output's item count (of each pass)
   // Receives each item, the `number`th of its input, that may have an odd value
-  // (items::KeyOrder::append()).
+  // (items::KeyOrder::append()), or is not even (items::fault_of()).
   std::function<void(uint32_t input, uint64_t number, std::string_view item)> odd = {};
 };
 Computation merge(const items::Format& format, const MergeOptions& options = {});
@@ -234,8 +238,8 @@ Computation distribute(const items::Format& format, ToOutput to_output);
 // bits <= 31.
 ToOutput by_key_bits(const items::Format& format, unsigned skip_bits, unsigned bits);
 // Distributes by ranges of keys; the cuts make as many outputs as there are parts. Positions count
-// from the first item: bytes with line ends, or rows for CSV. `odd`: receives items that may have an
-// odd value (items::KeyOrder::append()).
+// from the first item: bytes with line ends, or rows for CSV. `odd`: receives items as
+// MergeOptions::odd does.
 ToOutput by_range(items::Cuts cuts,
                   std::function<void(size_t number, std::string_view item)> odd = {});
 

@@ -81,17 +81,19 @@ class MergeTree {
   void seat(Leaf& leaf) const {
     if (leaf.reader.done()) {
       leaf.prefix = ~uint64_t{0};
-    } else if (makes_keys_) {
-      const std::string_view item = leaf.reader.item();
-      bool is_read = true;
+      return;
+    }
+    const std::string_view item = leaf.reader.item();
+    bool is_read = true;
+    if (makes_keys_) {
       leaf.has_room = leaf.key.make(
           item.size(), [&](std::string& key) { is_read = order_.append_key(item, key); });
-      if (!is_read && odd_)
-        odd_(static_cast<uint32_t>(&leaf - leaves_.data()), leaf.reader.lines(), item);
       leaf.prefix = order_.prefix_of_bytes(leaf.key.view());
     } else {
-      leaf.prefix = order_.prefix(leaf.reader.item());
+      leaf.prefix = order_.prefix(item);
     }
+    if ((!is_read || !leaf.reader.is_even()) && odd_)
+      odd_(static_cast<uint32_t>(&leaf - leaves_.data()), leaf.reader.lines(), item);
   }
 
   // REQUIRES: the keys are not numbers.

@@ -356,8 +356,8 @@ TEST(PartitionFiles, EachPartHasItsItemsInTheOrderOfTheInputs) {
             auto [at, fresh] = part_of.emplace(key_of(format, item), j);
             ASSERT_EQ(at->second, j);
           }
-          const auto checked =
-              check_input({.inputs = {done->parts[j].path}}, {.check = {.format = format}});
+          const auto checked = check_input({{.inputs = {done->parts[j].path}}, format},
+                                           {.check = {.format = format}});
           ASSERT_TRUE(checked.has_value());
           EXPECT_EQ(checked->checksum_hex(), done->parts[j].checksum);
         }

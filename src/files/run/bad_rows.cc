@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <span>
+#include <set>
 #include <utility>
 
 #include "base/misuse.h"
@@ -74,9 +74,8 @@ class BadRows::Rest final : public Source {
     if (format_.header_lines == 0) return Next::good;
     head.remove_prefix(items::mark_bytes(format_, head));
     std::optional<items::ItemFault> fault;
-    items::read_row(head, *format_.csv, format_.line_end, 0, true, fault, &columns_);
+    items::read_row(head, *format_.csv, format_.line_end, true, fault, &columns_);
     is_plain_ = fault.has_value();
-    if (format_.rows_fit_header) fields_ = columns_;
     return Next::good;
   }
 
@@ -110,7 +109,8 @@ class BadRows::Rest final : public Source {
         continue;
       }
       if (have != columns_)
-        owner_.note_uneven(rows_.name(), rows_.offset() + bytes, rows_.place().text(format_));
+        owner_.note_uneven(rows_.name(), rows_.offset() + bytes,
+                           rows_.place().text(format_) + ": " + fault_of_length(have).what);
       rows_.take(bytes);
     }
     return Next::more;
@@ -122,14 +122,14 @@ class BadRows::Rest final : public Source {
     const std::string_view text = rows_.text();
     const bool is_last = rows_.has_ended();
     std::optional<items::ItemFault> fault;
-    bytes = items::read_row(text, *format_.csv, format_.line_end, fields_, is_last, fault, &have);
+    bytes = items::read_row(text, *format_.csv, format_.line_end, is_last, fault, &have);
     if (bytes > 0) {
       const bool is_blank = have == 1 && text.find_first_not_of("\r\n") >= bytes;
       if (is_blank && columns_ == 0 && !find_columns()) return Next::more;
       if (columns_ == 0) columns_ = have;
-      if (!is_blank || columns_ == 1) return Next::good;
-      what = "a blank row";
-      return Next::bad;
+      const bool is_bad = have != columns_ && (is_blank || format_.rows_fit_header);
+      if (is_bad) what = is_blank ? "a blank row" : fault_of_length(have).what;
+      return is_bad ? Next::bad : Next::good;
     }
     if (!fault || (!is_last && !text.contains(format_.line_end))) return Next::more;
     what = fault->what;
@@ -146,11 +146,16 @@ class BadRows::Rest final : public Source {
     if (text.empty()) return columns_ > 0;
     std::optional<items::ItemFault> fault;
     size_t have = 0;
-    const bool is_whole = items::read_row(text, *format_.csv, format_.line_end, 0,
-                                          rows_.has_ended(), fault, &have) > 0;
+    const bool is_whole =
+        items::read_row(text, *format_.csv, format_.line_end, rows_.has_ended(), fault, &have) > 0;
     if (!is_whole && !fault && !is_all) return false;
     columns_ = is_whole ? have : std::max<size_t>(have + 1, 1);
     return true;
+  }
+
+  items::ItemFault fault_of_length(size_t have) const {
+    return items::fault_of_count(have, columns_,
+                                 format_.header_lines > 0 ? "the header" : "the first row");
   }
 
   Status fill() {
@@ -170,7 +175,6 @@ class BadRows::Rest final : public Source {
   bool has_head_ = false;
   bool is_plain_ = false;  // all of the rest is passed on
   size_t columns_ = 0;     // fields of the header or the first row; 0: not known yet
-  size_t fields_ = 0;      // fields that each row must have; 0: any
   std::optional<Error> error_;
 };
 
@@ -183,7 +187,7 @@ BadRows::BadRows(const items::Format& format, const penstock::FilesOptions& opti
 
 Result<std::shared_ptr<BadRows>> BadRows::make(const penstock::FilesOptions& options,
                                                const items::Format& format) {
-  if (options.bad_rows.empty() || options.bad_rows == "fail") return nullptr;
+  if (!leaves_rows_out(options)) return nullptr;
   const std::string word = "--bad-rows " + options.bad_rows;
   if (!format.csv) return misuse("leave out rows of what is no CSV", word, "--csv or --tsv");
   std::shared_ptr<BadRows> made(new BadRows(format, options));
@@ -217,10 +221,9 @@ Status BadRows::leave_out(const std::string& name, uint64_t end, std::string_vie
                           const std::string& what) {
   const MutexLock lock(mutex_);
   NamedInput& named = *inputs_.try_emplace(name).first;
-  Input& input = named.second;
-  if (end <= input.seen_bytes) return {};
-  input.seen_bytes = end;
-  if (input.bad.rows++ == 0) input.bad.first = what;
+  if (!named.second.is_new(end)) return {};
+  FoundItems& bad = bad_[name];
+  if (bad.items++ == 0) bad.first = what;
   if (sink_ == nullptr) return {};
   if (Status written = write(named, row); !written) return written;
   return row.ends_with(format_.line_end) ? Status() : write(named, {&format_.line_end, 1});
@@ -264,55 +267,39 @@ Status BadRows::write_waiting(const Input& input) {
 
 void BadRows::note_uneven(const std::string& name, uint64_t end, const std::string& what) {
   const MutexLock lock(mutex_);
-  Input& input = inputs_[name];
-  if (end <= input.seen_bytes) return;
-  input.seen_bytes = end;
-  if (input.uneven.rows++ == 0) input.uneven.first = what;
+  if (!inputs_[name].is_new(end)) return;
+  FoundItems& uneven = uneven_[name];
+  if (uneven.items++ == 0) uneven = {.items = 1, .first = what, .noun = format_.framing().noun};
 }
 
 Result<std::vector<std::string>> BadRows::finish() {
   const MutexLock lock(mutex_);
-  std::vector<const NamedInput*> inputs;
+  std::vector<const Input*> inputs;
   std::set<std::string> names;
   for (const std::string& name : names_) {
     const auto found = inputs_.find(name);
-    if (found != inputs_.end() && names.insert(name).second) inputs.push_back(&*found);
+    if (found != inputs_.end() && names.insert(name).second) inputs.push_back(&found->second);
   }
-  for (const NamedInput& input : inputs_) {
-    if (!names.contains(input.first)) inputs.push_back(&input);
+  for (const auto& [name, input] : inputs_) {
+    if (!names.contains(name)) inputs.push_back(&input);
   }
   if (sink_ != nullptr) {
     Status written;
     for (size_t i = 0; written && i < inputs.size(); ++i)
-      written = write_waiting(inputs[i]->second);
+      written = write_waiting(*inputs[i]);
     if (written) written = sink_->close();
     if (!written) return std::unexpected(written.error());
   }
-  // All inputs together; the first row is that of the first input that has one.
-  const auto all = [&](Found Input::* kind) {
-    Found sum;
-    for (const NamedInput* const input : inputs) {
-      const Found& found = input->second.*kind;
-      if (sum.rows == 0 && found.rows > 0)
-        sum.first = io::shown_input(input->first) + ": " + found.first;
-      sum.rows += found.rows;
-    }
-    return sum;
-  };
   std::vector<std::string> notices;
-  const Found bad = all(&Input::bad);
-  if (bad.rows > 0)
-    notices.push_back(fmt::format("{} bad {} left out{}, the first in {}", bad.rows,
-                                  bad.rows == 1 ? "row is" : "rows are",
+  if (const FoundItems bad = together(bad_, names_); bad.items > 0)
+    notices.push_back(fmt::format("{} bad {} left out{}, the first in {}", bad.items,
+                                  bad.items == 1 ? "row is" : "rows are",
                                   sink_ == nullptr ? ""
                                   : word_ == "-"   ? ", on standard output"
                                                    : ", in " + printable(word_),
                                   bad.first));
-  const Found uneven = all(&Input::uneven);
-  if (uneven.rows > 0)
-    notices.push_back(fmt::format("{} {} more or fewer fields than the first, the first in {}",
-                                  uneven.rows, uneven.rows == 1 ? "row has" : "rows have",
-                                  uneven.first));
+  if (const FoundItems uneven = together(uneven_, names_); uneven.items > 0)
+    notices.push_back(notice_of_lengths(uneven));
   return notices;
 }
 

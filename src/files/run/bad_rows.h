@@ -1,7 +1,8 @@
 #pragma once
 
 // Rows of CSV that are left out of a run (FilesOptions::bad_rows): blank ones of tables with several
-// columns, and those that break the rules of their format.
+// columns, and those that break the rules of their format. Good rows of other lengths than the header
+// or the first row are counted.
 //
 // Inputs are read in order, through this filter, so that the rest of the run has only good rows,
 // whatever its threads and its memory. A bad row ends with its line, also within quotes. A row of more
@@ -20,6 +21,7 @@
 
 #include "base/mutex.h"
 #include "files/run/item_cutter.h"
+#include "files/run/odd_items.h"
 #include "files/run/options.h"
 #include "io/file.h"
 #include "items/items.h"
@@ -44,18 +46,18 @@ class BadRows final : public SourceFilter {
 
  private:
   class Rest;
-  // Rows of one kind, and the first of them.
-  struct Found {
-    uint64_t rows = 0;
-    std::string first = {};  // "row 3: text after the quote that closes a field"
-  };
   struct Input {
     uint64_t seen_bytes = 0;  // length of the part that was read before
-    Found bad = {};
-    Found uneven = {};  // good rows with another number of fields than the first
     // Bad rows that wait: the numbers of their blocks in the temporary, and the last block.
     std::vector<uint32_t> blocks = {};
     std::string last_block = {};
+
+    // Returns whether a row that ends at `end` was not read before.
+    bool is_new(uint64_t end) {
+      const bool is_behind = end > seen_bytes;
+      seen_bytes = std::max(seen_bytes, end);
+      return is_behind;
+    }
   };
   using NamedInput = std::pair<const std::string, Input>;
   static constexpr size_t block_bytes = 16 * KiB;
@@ -75,6 +77,7 @@ class BadRows final : public SourceFilter {
   std::string temp_directory_;
   Mutex mutex_;
   std::map<std::string, Input> inputs_ GUARDED_BY(mutex_);  // those with such rows
+  FoundByInput bad_ GUARDED_BY(mutex_), uneven_ GUARDED_BY(mutex_);
   std::unique_ptr<Sink> sink_ GUARDED_BY(mutex_);
   std::optional<io::File> temporary_ GUARDED_BY(mutex_);
   uint32_t blocks_ GUARDED_BY(mutex_) = 0;  // in the temporary

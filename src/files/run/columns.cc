@@ -27,7 +27,7 @@ RowMap::RowMap(const Format& format, std::vector<std::optional<size_t>> from, si
       style_(items::style_of(format, {})),
       from_(std::move(from)),
       fields_(fields) {
-  format_.row_fields = format.rows_fit_header ? fields : 0;
+  format_.row_fields = fields;
 }
 
 std::optional<items::ItemFault> RowMap::append(std::string_view row, std::string& to) {
@@ -105,8 +105,8 @@ class RowFilter {
       const std::string_view text = rows_.text();
       const size_t mark = map_ ? 0 : items::mark_bytes(*format_, text);
       std::optional<items::ItemFault> fault;
-      const size_t bytes = items::read_row(text.substr(mark), *format_->csv, format_->line_end, 0,
-                                           rows_.has_ended(), fault, nullptr);
+      const size_t bytes = items::read_row(text.substr(mark), *format_->csv, format_->line_end,
+                                           rows_.has_ended(), fault);
       if (!fault && bytes == 0) {
         rows_.defer();
         break;

@@ -36,7 +36,8 @@ bool Cursor::next() {
     done_ = true;
     return false;
   }
-  fault_ = fault_of(order_.format(), item_);
+  bool is_even = true;
+  fault_ = fault_of(order_.format(), item_, is_even);
   if (fault_) {
     done_ = true;
     return false;
@@ -45,7 +46,9 @@ bool Cursor::next() {
   ++items_;
   line_ = lines_ + 1;
   lines_ += lines_of_item(order_.format(), item_);
-  prefix_ = order_.prefix(item_, is_read_);
+  bool is_read = true;
+  prefix_ = order_.prefix(item_, is_read);
+  may_be_odd_ = !is_read || !is_even;
   return true;
 }
 

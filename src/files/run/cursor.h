@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "files/run/input.h"
-#include "files/run/odd_values.h"
+#include "files/run/odd_items.h"
 #include "items/items.h"
 
 namespace penstock::files {
@@ -39,10 +39,9 @@ class Cursor {
     return {.line = line_, .row = order_.format().header_lines + items_};
   }
   uint64_t prefix() const { return prefix_; }
-  // Adds the item to them if it has an odd value. nullptr: does nothing.
-  void count_odd_value(OddValues* values) const {
-    if (values != nullptr && !is_read_ && has_odd_value(order_.format(), item_))
-      values->add(name_, place().row, order_.format(), item_);
+  // Adds the item to them if it is odd. nullptr: does nothing.
+  void count_odd(OddItems* odd) const {
+    if (odd != nullptr && may_be_odd_) odd->note(name_, place().row, order_.format(), item_);
   }
 
  private:
@@ -56,10 +55,10 @@ class Cursor {
   const std::byte* end_;  // end of the bytes that are readable
   std::string_view item_;
   uint64_t prefix_ = 0;
-  bool is_read_ = true;  // the item has no odd value
-  uint64_t items_ = 0;   // items passed so far
-  uint64_t lines_;       // lines of these items and of the head
-  uint64_t line_ = 0;    // line on which the present item begins
+  bool may_be_odd_ = false;
+  uint64_t items_ = 0;  // items passed so far
+  uint64_t lines_;      // lines of these items and of the head
+  uint64_t line_ = 0;   // line on which the present item begins
   std::optional<items::ItemFault> fault_;
   bool lacks_newline_ = false;
   bool done_ = false;

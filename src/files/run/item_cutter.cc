@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "files/run/options.h"
+
 namespace penstock::files {
 namespace {
 
@@ -17,9 +19,9 @@ constexpr size_t short_bytes = 64 * KiB;
 
 uint64_t cut_bytes_max(const penstock::FilesOptions& options, size_t at_once) {
   constexpr uint64_t enough = 384 * KiB;
-  const bool leaves_rows_out = !options.bad_rows.empty() && options.bad_rows != "fail";
   const bool changes_columns = options.columns != ColumnRule::equal || !options.select.empty();
-  const size_t part = leaves_rows_out && changes_columns ? 4 : 1;  // two filters, and copies
+  const size_t part =
+      leaves_rows_out(options) && changes_columns ? 4 : 1;  // two filters, and copies
   return std::max(enough, options.memory_bytes / 16 / (std::max<size_t>(1, at_once) * part));
 }
 

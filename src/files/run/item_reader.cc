@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "files/run/input.h"
+#include "files/run/odd_items.h"
 #include "files/source/checked_read.h"
 #include "files/source/in_order.h"
 
@@ -60,12 +61,15 @@ Status ItemReader::fill() {
 // Makes the first `bytes` of the text the item.
 Result<bool> ItemReader::take(size_t bytes) {
   const std::string_view item = cutter_.text().substr(0, bytes);
-  if (const auto fault = items::fault_of(format_, item)) {
+  bool is_even = true;
+  if (const auto fault = items::fault_of(format_, item, is_even)) {
     const auto above = std::ranges::count(item.substr(0, fault->at), format_.line_end);
     items::Place place = cutter_.place();
     place.line += static_cast<uint64_t>(above);
     return items::bad_item(format_, place.text(format_), *fault, cutter_.offset(), cutter_.name());
   }
+  if (!is_even && options_.odd_items != nullptr)
+    options_.odd_items->add(OddKind::length, cutter_.name(), cutter_.place().row, format_, item);
   cutter_.take(bytes);
   return true;
 }

@@ -15,6 +15,10 @@ std::string input_name(const penstock::FilesOptions& options, size_t number) {
   return "source " + std::to_string(number - options.inputs.size() + 1);
 }
 
+bool leaves_rows_out(const penstock::FilesOptions& options) {
+  return !options.bad_rows.empty() && options.bad_rows != "fail";
+}
+
 bool is_named_file(const penstock::FilesOptions& options, size_t number) {
   if (number >= options.inputs.size()) return false;
   std::error_code ignored;

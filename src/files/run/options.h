@@ -15,7 +15,7 @@
 
 namespace penstock::files {
 
-class OddValues;
+class OddItems;
 using Progress = FilesProgress;
 using penstock::RunStats;
 using penstock::Staircase;
@@ -23,14 +23,16 @@ using penstock::Staircase;
 // The options of a run. If there is a sink, `output` is "-".
 struct FilesOptions : penstock::FilesOptions {
   items::Format format;
-  bool descending = false;                     // the items' order is the reverse of the format's
-  std::shared_ptr<OddValues> odd_values = {};  // nullptr: not counted
+  bool descending = false;                   // the items' order is the reverse of the format's
+  std::shared_ptr<OddItems> odd_items = {};  // nullptr: not counted
   items::ItemOrder order() const { return items::ItemOrder(format, descending); }
 };
 
 // Inputs have numbers: first the paths, then the sources.
 size_t input_count(const penstock::FilesOptions& options);
 std::string input_name(const penstock::FilesOptions& options, size_t number);
+// Returns whether the run leaves out rows (FilesOptions::bad_rows).
+bool leaves_rows_out(const penstock::FilesOptions& options);
 // True if the input can be read again by its name.
 bool is_named_file(const penstock::FilesOptions& options, size_t number);
 Result<io::File> open_input(const penstock::FilesOptions& options, size_t number);

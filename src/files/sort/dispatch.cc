@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "files/run/odd_values.h"
+#include "files/run/odd_items.h"
 #include "files/run/space.h"
 #include "files/sort/external_sort.h"
 #include "files/sort/ways/way.h"
@@ -26,9 +26,9 @@ SortWay way_of_rest(const SortDecision& decision) {
 
 Result<Outcome> sort_by(SortWay way, SortTask& task, const Target& target) {
   // A way that gives up leaves its input to another one.
-  files::OddValues* const odd_values = task.options().odd_values.get();
+  files::OddItems* const odd_items = task.options().odd_items.get();
   for (const files::Piece& piece : task.input.pieces) {
-    if (piece.is_given && odd_values != nullptr) odd_values->forget(piece.file->path());
+    if (piece.is_given && odd_items != nullptr) odd_items->forget(piece.file->path());
   }
   switch (way) {
     case SortWay::nothing:

@@ -36,10 +36,10 @@ Status finish_bad_rows(files::BadRows& rows, const FilesOptions& options) {
   return {};
 }
 
-void note_odd_values(files::OddValues& values, const FilesOptions& options) {
-  const std::string notice = values.notice(options.inputs);
+void note_odd_items(files::OddItems& values, const FilesOptions& options) {
+  const std::vector<std::string> notices = values.notices(options.inputs);
   const NoRunScope callers;
-  if (!notice.empty()) options.notice(notice);
+  for (const std::string& notice : notices) options.notice(notice);
 }
 
 namespace {

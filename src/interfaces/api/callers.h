@@ -13,7 +13,7 @@
 #include "base/out_of_memory.h"
 #include "files/run/bad_rows.h"
 #include "files/run/memory_plan.h"
-#include "files/run/odd_values.h"
+#include "files/run/odd_items.h"
 #include "penstock/files.h"
 
 namespace penstock::api {
@@ -70,8 +70,8 @@ Result<Done> or_interrupted(Result<Done> done, const FilesOptions& given) {
 // Makes the columns of inputs and output those that the options ask for.
 Status make_columns(FilesOptions& options);
 
-// Gives a notice about odd values, after a run that has succeeded.
-void note_odd_values(files::OddValues& values, const FilesOptions& options);
+// Gives notices about odd items, after a run that has succeeded.
+void note_odd_items(files::OddItems& values, const FilesOptions& options);
 
 // Runs work(options) with an account of its own. Returns an error if the heap is exhausted.
 // `needs_sink`: `options` have a sink.

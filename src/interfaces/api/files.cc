@@ -61,14 +61,14 @@ Result<files::FilesOptions> files_options(const FilesOptions& given, const api::
   return made;
 }
 
-// Runs work(options) and gives a notice about key values that the order cannot read. Without
+// Runs work(options) and gives notices about odd items (files/run/odd_items.h). Without
 // FilesOptions::notice they are not counted.
 template <class Options, class Work>
-auto counting_odd_values(Options& options, Work work) -> decltype(work()) {
+auto counting_odd_items(Options& options, Work work) -> decltype(work()) {
   files::FilesOptions& all = options;
-  if (all.notice) all.odd_values = std::make_shared<files::OddValues>();
+  if (all.notice) all.odd_items = std::make_shared<files::OddItems>(!files::leaves_rows_out(all));
   auto done = work();
-  if (done && all.odd_values != nullptr) api::note_odd_values(*all.odd_values, all);
+  if (done && all.odd_items != nullptr) api::note_odd_items(*all.odd_items, all);
   return done;
 }
 
@@ -178,7 +178,7 @@ Result<SortStats> sort_files(const FilesOptions& given, const SortFilesOptions& 
         if (files.compressed && options.resume)
           return misuse("go on with an output that is compressed", "-Z --resume",
                         "--resume -o FILE, and then penstock cat -Z FILE -o FILE.gz");
-        if (options.resume && !files.bad_rows.empty() && files.bad_rows != "fail")
+        if (options.resume && files::leaves_rows_out(files))
           return misuse("go on with inputs whose rows were left out", "--bad-rows --resume",
                         "one of them");
         const bool filters = options.keep != Keep::first;
@@ -194,7 +194,7 @@ Result<SortStats> sort_files(const FilesOptions& given, const SortFilesOptions& 
             [&](const FilesOptions& each) -> Result<SortStats> {
               auto sort = api::sort_options(each, options);
               if (!sort) return std::unexpected(sort.error());
-              return counting_odd_values(*sort, [&] {
+              return counting_odd_items(*sort, [&] {
                 return keeping(
                     options.keep, options.top, *sort, [](const external::SortOptions& keeps) {
                       return placed(external::sort_files(keeps), keeps, keeps.merge_only);
@@ -227,10 +227,11 @@ Result<FileCheck> check_file(const FilesOptions& given, unsigned threads) {
     // No budget, only its reserve. It limits nothing but the rows of a filter.
     if (files.bad_rows.empty()) given.memory_bytes = files::files_memory_bytes_min;
     return api::with_callers(given, [&](const FilesOptions& each) -> Result<FileCheck> {
-      const auto done = placed(
-          files::check_input(each, {.check = {*format, api::is_reversed(files.items, *format)},
-                                    .threads = threads}),
-          files::FilesOptions{each, *format});
+      files::FilesOptions all{each, *format};
+      const items::CheckOptions order{*format, api::is_reversed(files.items, *format)};
+      const auto done = counting_odd_items(all, [&] {
+        return placed(files::check_input(all, {.check = order, .threads = threads}), all);
+      });
       if (!done) return std::unexpected(done.error());
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
       FileCheck check = api::file_check_of(*done);
@@ -252,7 +253,7 @@ Result<MergeFilesStats> merge_files(const FilesOptions& given, const MergeFilesO
                   options_at_once(each, {.stable = options.stable || filters, .unique = unique});
               if (!made) return std::unexpected(made.error());
               files::MergeFilesOptions all{std::move(*made), unique};
-              return counting_odd_values(all, [&] {
+              return counting_odd_items(all, [&] {
                 return keeping(options.keep, {}, all, [](const files::MergeFilesOptions& merge) {
                   return placed(files::merge_files(merge), merge, true);
                 });
@@ -275,12 +276,14 @@ Result<PartitionFilesResult> partition_files(const FilesOptions& given,
             files, [&](const FilesOptions& each) -> Result<PartitionFilesResult> {
               auto made = options_at_once(each, {.stable = true});  // equal keys go to one part
               if (!made) return std::unexpected(made.error());
-              const files::PartitionFilesOptions partition{.files = std::move(*made),
-                                                           .by = options.by,
-                                                           .parts = options.parts,
-                                                           .bounds_path = options.bounds_path,
-                                                           .checksums = options.checksums};
-              auto done = placed(files::partition_files(partition), partition.files);
+              files::PartitionFilesOptions partition{.files = std::move(*made),
+                                                     .by = options.by,
+                                                     .parts = options.parts,
+                                                     .bounds_path = options.bounds_path,
+                                                     .checksums = options.checksums};
+              auto done = counting_odd_items(partition.files, [&] {
+                return placed(files::partition_files(partition), partition.files);
+              });
               if (!done) return done;
               done->by = options.by;
               done->format = each.items.name;
@@ -386,8 +389,8 @@ Result<GroupFilesStats> group_files(const FilesOptions& given, const GroupFilesO
             return misuse("find the highest counts", "--top", "--top without --sorted");
           }
           group.lines.positions = group.in_order;
-          return counting_odd_values(
-              group.files, [&] { return placed(files::group_files(group), group.files); });
+          return counting_odd_items(group.files,
+                                    [&] { return placed(files::group_files(group), group.files); });
         });
       });
 }
@@ -456,8 +459,8 @@ Result<JoinLinesStats> join_lines(const FilesOptions& given, const JoinLinesOpti
               return sorted_copy(files::with_input(join.files, side), format);
             };
           }
-          return counting_odd_values(join.files,
-                                     [&] { return placed(files::join_lines(join), join.files); });
+          return counting_odd_items(join.files,
+                                    [&] { return placed(files::join_lines(join), join.files); });
         });
       });
 }
@@ -471,7 +474,7 @@ auto drawn(const FilesOptions& files, Draw draw) {
   return api::with_callers(files, [&](const FilesOptions& each) -> Done {
     auto made = options_at_once(each, {});
     if (!made) return std::unexpected(made.error());
-    return placed(draw(*made), *made);
+    return counting_odd_items(*made, [&] { return placed(draw(*made), *made); });
   });
 }
 

@@ -17,16 +17,14 @@ size_t csv_row_bytes(const Format& format, const std::byte* at, const std::byte*
               : row_bytes_at(*format.csv, format.line_end, at, end, begun);
 }
 
-std::optional<ItemFault> fault_of_csv_row(const Format& format, std::string_view row) {
-  const size_t fields = format.row_fields;
-  const Dialect& dialect = *format.csv;
-  const auto has = [&](std::optional<char> c) { return c && row.find(*c) != row.npos; };
-  if (has(dialect.quote) || has(dialect.escape))
-    return fault_of_row(row, dialect, format.line_end, fields);
-  if (fields == 0 || without_return(without_line_end(format, row)).empty()) return {};
-  const auto have = static_cast<size_t>(std::ranges::count(row, dialect.separator)) + 1;
-  if (have == fields) return {};
-  return fault_of_count(have, fields);
+std::optional<ItemFault> fault_of_csv_row(const Format& format, std::string_view row,
+                                          bool& is_even) {
+  size_t have = 0;
+  auto fault = fault_of_row(row, *format.csv, format.line_end, &have);
+  if (fault || is_even_row(row, format.line_end, have, format.row_fields)) return fault;
+  is_even = false;
+  if (format.rows_fit_header) fault = fault_of_count(have, format.row_fields);
+  return fault;
 }
 
 std::string hint_of_csv(const Format& format, const ItemFault& fault) {

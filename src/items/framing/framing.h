@@ -62,8 +62,10 @@ struct Framing {
   // Returns the key of an item, and any part of an item that has a fault. nullptr if items have
   // line ends, or a fixed size.
   std::string_view (*key)(const Format& format, std::string_view item) = nullptr;
-  // Finds what is wrong with a whole item. nullptr if items have no rules.
-  std::optional<ItemFault> (*fault)(const Format& format, std::string_view item) = nullptr;
+  // Finds what is wrong with a whole item, and sets `is_even` as fault_of() does. nullptr if items
+  // have no rules.
+  std::optional<ItemFault> (*fault)(const Format& format, std::string_view item,
+                                    bool& is_even) = nullptr;
   // Items are objects, whose members are keys and values (json.h). Not every value is a key, so that
   // fault() looks at Format::keys too.
   bool has_members = false;

@@ -86,6 +86,7 @@ Kind quotes_are_text_kind() {
   format.csv = Dialect('\t');
   format.csv->quote = {};
   format.row_fields = 2;
+  format.rows_fit_header = true;
   return {"quotes_are_text", format,
           [](Random& random) -> Made {
             const std::string key =

@@ -8,7 +8,7 @@
 namespace penstock::items {
 namespace {
 
-std::optional<ItemFault> fault_of_json(const Format& format, std::string_view item) {
+std::optional<ItemFault> fault_of_json(const Format& format, std::string_view item, bool&) {
   const std::string_view line = without_line_end(format, item);
   if (format.keys != nullptr) return static_cast<const JsonOrder&>(*format.keys).fault_of(line);
   std::vector<JsonValue> none;

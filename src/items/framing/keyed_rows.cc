@@ -69,7 +69,7 @@ const std::byte* first_keyed_row(const Format&, const std::byte* at, const std::
 
 // A row has a fault if its lengths make no sense, or exceed the file: this is no file of rows, or
 // was cut off.
-std::optional<ItemFault> fault_of_keyed_row(const Format&, std::string_view row) {
+std::optional<ItemFault> fault_of_keyed_row(const Format&, std::string_view row, bool&) {
   if (row.size() < RowHead::bytes)
     return ItemFault{0, "the end of the file, in the lengths of a row"};
   const RowHead head = RowHead::at(row.data());

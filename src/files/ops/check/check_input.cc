@@ -4,6 +4,7 @@
 #include <string>
 
 #include "files/run/input.h"
+#include "files/run/odd_items.h"
 #include "files/source/in_order.h"
 
 namespace penstock::files {
@@ -42,7 +43,7 @@ Status CheckSink::take_header(size_t bytes) {
   return {};
 }
 
-Result<items::CheckResult> check_input(const penstock::FilesOptions& files,
+Result<items::CheckResult> check_input(const FilesOptions& files,
                                        const items::CheckFileOptions& options) {
   auto file = open_input(files, 0);
   if (!file) return std::unexpected(file.error());
@@ -57,7 +58,13 @@ Result<items::CheckResult> check_input(const penstock::FilesOptions& files,
   auto stream = SourceStream::open(std::move(*bytes), file->path(),
                                    {.policy = ErrorPolicy::recover, .strict = false});
   if (!stream) return std::unexpected(stream.error());
-  CheckSink sink(options.check);
+  items::CheckOptions check = options.check;
+  check.uneven = [&](const items::Format& read, uint64_t number, std::string_view item) {
+    if (files.odd_items != nullptr)
+      files.odd_items->add(OddKind::length, file->path(), read.header_lines + number + 1, read,
+                           item);
+  };
+  CheckSink sink(check);
   const auto copied = copy(*stream, sink);
   auto result = copied ? sink.finish() : std::unexpected(copied.error());
   if (!result && result.error().subject.empty()) result.error().subject = file->path();

@@ -32,7 +32,7 @@ class CheckSink final : public Sink {
 
 // Checks the first input of `files`. Errors: corrupt if it is not a whole number of items;
 // cancelled if `files.cancel` ends the wait for an in-order input.
-Result<items::CheckResult> check_input(const penstock::FilesOptions& files,
+Result<items::CheckResult> check_input(const FilesOptions& files,
                                        const items::CheckFileOptions& options);
 
 }  // namespace penstock::files

@@ -374,7 +374,7 @@ Status Group::open() {
                      .sorted = options_.sorted,
                      .threads = threads(),
                      .round_items = options_.round_items,
-                     .odd_values = options_.files.odd_values.get()});
+                     .odd_items = options_.files.odd_items.get()});
 }
 
 Status Group::group_inputs() {

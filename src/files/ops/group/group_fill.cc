@@ -22,7 +22,7 @@ Status GroupFill::open(const Options& options) {
   const size_t pieces = 2 * threads;
   uint64_t table_bytes = options.memory_bytes;
   sorted_ = options.sorted;
-  odd_values_ = options.odd_values;
+  odd_items_ = options.odd_items;
   if (threads > 1) {
     rounds_charge_.set(RoundReader::memory_bytes(layout_, pieces, threads, options.round_items));
     table_bytes -= std::min(table_bytes, rounds_charge_.bytes());
@@ -122,13 +122,12 @@ void GroupFill::note_items(size_t count, const bowtie::Items& items) {
     table_->share(i).layout().lines()->note_first(items[0]);
 }
 
-void GroupFill::count_odd_values(const KeyedBatch& batch) {
-  if (odd_values_ == nullptr || batch.odd().empty()) return;
+void GroupFill::count_odd_items(const KeyedBatch& batch) {
+  if (odd_items_ == nullptr || batch.odd().empty()) return;
   const items::Format& format = layout_.lines()->format();
   for (const uint32_t number : batch.odd()) {
-    const std::string_view item = batch.items()[number];
-    if (has_odd_value(format, item))
-      odd_values_->add(input_, format.header_lines + rows_ + number + 1, format, item);
+    odd_items_->note(input_, format.header_lines + rows_ + number + 1, format,
+                     batch.items()[number]);
   }
 }
 
@@ -205,7 +204,7 @@ Status GroupFill::settle_share(Round round, size_t share, Streams& streams) {
 Status GroupFill::add(Streams& streams, uint32_t input, Kind kind, const std::string& name) {
   input_ = name;
   rows_ = 0;
-  if (kind == Kind::item && odd_values_ != nullptr) odd_values_->forget(input_);
+  if (kind == Kind::item && odd_items_ != nullptr) odd_items_->forget(input_);
   if (rounds_ && kind == Kind::item) return add_in_rounds(streams, input);
   const items::Format& format =
       kind == Kind::item ? layout_.item_format() : layout_.partial_format();
@@ -245,7 +244,7 @@ Status GroupFill::add_batch(const bowtie::BatchReader& reader, Kind kind, Stream
     piece.assign(layout_, items, first, kind);
     if (is_long) status = borrow(2 * (longest_bytes + piece.batch().made_bytes()));
     if (!status || overflowed_) break;
-    count_odd_values(piece.batch());
+    count_odd_items(piece.batch());
     begin_round();
     status = settle(batch_, streams);
   }
@@ -266,7 +265,7 @@ Status GroupFill::add_in_rounds(Streams& streams, uint32_t input) {
             begin_round();
             for (const auto& piece : round) {
               note_items(piece->items(), piece->batch().items());
-              count_odd_values(piece->batch());
+              count_odd_items(piece->batch());
               rows_ += piece->items();
             }
           },

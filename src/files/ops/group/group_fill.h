@@ -13,7 +13,7 @@
 #include "files/ops/group/group_merge.h"
 #include "files/ops/group/group_rounds.h"
 #include "files/ops/group/group_table.h"
-#include "files/run/odd_values.h"
+#include "files/run/odd_items.h"
 
 namespace penstock::files {
 
@@ -26,7 +26,7 @@ class GroupFill {
     bool sorted = false;        // a full table is spilled as an extent of the merge
     unsigned threads = 1;
     size_t round_items = 0;
-    OddValues* odd_values = nullptr;  // nullptr: they are not counted
+    OddItems* odd_items = nullptr;  // nullptr: they are not counted
   };
   // A table that may be spilled, and to which buckets. (No buckets if it becomes an extent.)
   struct Spill {
@@ -70,7 +70,7 @@ class GroupFill {
   Status add_in_rounds(bowtie::Streams& streams, uint32_t input);
   Status add_batch(const bowtie::BatchReader& reader, Kind kind, bowtie::Streams& streams);
   void note_items(size_t count, const bowtie::Items& items);
-  void count_odd_values(const KeyedBatch& batch);
+  void count_odd_items(const KeyedBatch& batch);
   void begin_round() { progress_.assign(table_->shares(), {}); }
   void count_added();
   void add_share(Round round, size_t share);
@@ -101,7 +101,7 @@ class GroupFill {
   Spill spill_;
   bool spilled_ = false;
   bool overflowed_ = false;
-  OddValues* odd_values_ = nullptr;
+  OddItems* odd_items_ = nullptr;
   std::string input_;  // name of the present input
   uint64_t rows_ = 0;  // its items before the present batch
   bool has_long_items_ = false;

@@ -93,7 +93,7 @@ RoundPiece::RoundPiece(const GroupLayout& layout, size_t shares, size_t items_ma
 uint64_t RoundPiece::item_bytes(const GroupLayout& layout, size_t shares) {
   // (A vector that grows has up to twice its places.)
   return sizeof(std::string_view) + 2 * layout.columns().size() * sizeof(items::FieldPlace) +
-         layout.entries() * (shares * sizeof(KeyedItem) + made_key_bytes);
+         2 * sizeof(uint32_t) + layout.entries() * (shares * sizeof(KeyedItem) + made_key_bytes);
 }
 
 void RoundPiece::clear() {

@@ -339,7 +339,7 @@ size_t KeyedBatch::assign(const GroupLayout& layout, const bowtie::Items& items,
       one.hash = mix64(number_of(one.key) ^ table_salt);
       shares_[share_of(one.hash, shares_.size())].push_back(one);
     }
-    if (!scratch_.is_read) odd_.push_back(static_cast<uint32_t>(i));
+    if (!scratch_.is_read || !items.is_even(i)) odd_.push_back(static_cast<uint32_t>(i));
   }
   return i - first;
 }

@@ -176,7 +176,7 @@ class KeyedBatch {
   size_t shares() const { return shares_.size(); }
   std::span<const KeyedItem> share(size_t number) const { return shares_[number]; }
   const bowtie::Items& items() const { return items_; }
-  // The numbers of the items whose keys may have an odd value.
+  // The numbers of the items that may be odd (files/run/odd_items.h).
   std::span<const uint32_t> odd() const { return odd_; }
   Kind kind() const { return kind_; }
   // The partial of an item, made in `room` or a part of the batch.

@@ -153,8 +153,8 @@ Result<std::optional<JoinLinesStats>> join_by_table(const JoinLinesOptions& opti
   const auto fits = table.read();
   if (!fits || !*fits) {
     // The sorts count again.
-    for (size_t side = 0; options.files.odd_values != nullptr && side < formats.size(); ++side)
-      options.files.odd_values->forget(input_name(options.files, side));
+    for (size_t side = 0; options.files.odd_items != nullptr && side < formats.size(); ++side)
+      options.files.odd_items->forget(input_name(options.files, side));
     return std::nullopt;
   }
   if (auto fine = check_keys(table.heads()); !fine) return std::unexpected(fine.error());
@@ -243,7 +243,7 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
           for (size_t side = 0; side < count; ++side) {
             sides.emplace_back(streams, run.places()[side], formats[side], false,
                                run.headers()[side], input_name(files, side),
-                               instead[side] ? nullptr : files.odd_values.get(),
+                               instead[side] ? nullptr : files.odd_items.get(),
                                instead[side].has_value());
             if (auto started = sides.back().start(); !started) return started;
           }

@@ -211,12 +211,12 @@ class Join {
 
 JoinSide::JoinSide(bowtie::Streams& streams, std::optional<uint32_t> input,
                    const items::Format& format, bool descending, std::string header,
-                   std::string name, OddValues* odd_values, bool is_checked)
+                   std::string name, OddItems* odd_items, bool is_checked)
     : streams_(streams),
       input_(input),
       name_(std::move(name)),
       subject_(name_),
-      odd_values_(odd_values),
+      odd_items_(odd_items),
       is_checked_(is_checked),
       order_(format, descending),
       header_(std::move(header)),
@@ -269,8 +269,8 @@ Status JoinSide::next() {
     const bool made = key_.make(
         item().size(), [&](std::string& key) { is_read = order_.append_key(item(), key); });
     if (!made) return no_room();
-    if (!is_read && odd_values_ != nullptr && has_odd_value(format(), item()))
-      odd_values_->add(name_, format().header_lines + items_ + 1, format(), item());
+    if ((!is_read || !reader_->is_even()) && odd_items_ != nullptr)
+      odd_items_->note(name_, format().header_lines + items_ + 1, format(), item());
     prefix_ = order_.prefix_of_bytes(key_.view());
   }
   const bool ascends =

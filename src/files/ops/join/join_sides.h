@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "files/bowtie/computations.h"
-#include "files/run/odd_values.h"
+#include "files/run/odd_items.h"
 #include "items/items.h"
 
 namespace penstock::files {
@@ -39,11 +39,11 @@ struct SideHead {
 class JoinSide {
  public:
   // Without an `input` the side is empty but for `header`, the head that was removed from it.
-  // `name`: for messages. `odd_values`: count the side's; nullptr: they are not counted. `is_checked`:
+  // `name`: for messages. `odd_items`: count the side's; nullptr: they are not counted. `is_checked`:
   // the input is a sorted copy, whose items and order need no check.
   JoinSide(bowtie::Streams& streams, std::optional<uint32_t> input, const items::Format& format,
            bool descending, std::string header = {}, std::string name = {},
-           OddValues* odd_values = nullptr, bool is_checked = false);
+           OddItems* odd_items = nullptr, bool is_checked = false);
 
   // Moves to the first item.
   Status start();
@@ -70,7 +70,7 @@ class JoinSide {
   std::optional<bowtie::ItemReader> reader_;  // from start() on, if there is an input
   const std::string name_;
   std::string subject_;  // for messages
-  OddValues* odd_values_;
+  OddItems* odd_items_;
   bool is_checked_;
   items::ItemOrder order_;
   std::string header_;

@@ -171,13 +171,13 @@ Status JoinTable::read_side(Streams& streams, uint32_t input, size_t number) {
   auto has_room = [this] { return std::ranges::count(is_full_, 1) == 0; };
   uint64_t rows = 0;
   const std::string name = input_name(options_.files, order_[number]);
-  OddValues* const odd_values = options_.files.odd_values.get();
+  OddItems* const odd_items = options_.files.odd_items.get();
   auto note = [&](const KeyedBatch& batch, size_t items) {
     if (side.first.empty() && batch.items().size() > 0) side.first = batch.items()[0];
     for (const uint32_t i : batch.odd()) {
-      const std::string_view item = batch.items()[i];
-      if (odd_values != nullptr && has_odd_value(side.format, item))
-        odd_values->add(name, side.format.header_lines + rows + i + 1, side.format, item);
+      if (odd_items != nullptr)
+        odd_items->note(name, side.format.header_lines + rows + i + 1, side.format,
+                        batch.items()[i]);
     }
     rows += items;
   };

@@ -7,7 +7,7 @@
 #include "files/bowtie/computations.h"
 #include "files/bowtie/planner.h"
 #include "files/run/file_run.h"
-#include "files/run/odd_values.h"
+#include "files/run/odd_items.h"
 #include "files/run/space.h"
 #include "io/temporaries.h"
 
@@ -153,10 +153,10 @@ Result<uint64_t> Merge::go(const bowtie::Output& output) {
                                .unique = options_.unique,
                                .items_max = options_.top.value_or(~uint64_t{0}),
                                .items = &items};
-  if (OddValues* const odd_values = options_.odd_values.get(); odd_values != nullptr) {
-    merging.odd = [&, odd_values](uint32_t input, uint64_t number, std::string_view item) {
-      if (first_input && has_odd_value(format, item))
-        odd_values->add(run_.inputs()[*first_input + input].name, format.header_lines + number,
+  if (OddItems* const odd_items = options_.odd_items.get(); odd_items != nullptr) {
+    merging.odd = [&, odd_items](uint32_t input, uint64_t number, std::string_view item) {
+      if (first_input)
+        odd_items->note(run_.inputs()[*first_input + input].name, format.header_lines + number,
                         format, item);
     };
   }

@@ -18,6 +18,7 @@
 #include "files/bowtie/addresses.h"
 #include "files/bowtie/computations.h"
 #include "files/bowtie/planner.h"
+#include "files/run/odd_items.h"
 #include "files/run/sample.h"
 #include "files/run/walk.h"
 #include "io/engine.h"
@@ -100,6 +101,7 @@ class Partition {
   Status deal_out(const std::vector<bowtie::Input>& inputs, std::span<Target> targets,
                   const ToOutput& to_target);
   void count(const Items& items, const uint32_t* parts);
+  void count_odd(const Items& items, uint64_t read);
 
   const PartitionFilesOptions& options_;
   items::Format format_;
@@ -275,8 +277,12 @@ Status Partition::spread(const std::vector<bowtie::Input>& inputs, uint64_t byte
 // Reads as many inputs at a time as have room beside the targets.
 Status Partition::deal_out(const std::vector<bowtie::Input>& inputs, std::span<Target> targets,
                            const ToOutput& to_target) {
+  uint64_t read = 0;
+  const bool are_given = &inputs == &run_.inputs();
   const auto distribute = bowtie::distribute(format_, [&](const Items& items, uint32_t* to) {
     to_target(items, to);
+    if (are_given) count_odd(items, read);
+    read += items.size();
     for (size_t k = 0; k < items.size(); ++k) {
       // A damaged item of a temporary, whose block is not verified yet, may belong to no target:
       // the pass then fails.
@@ -325,6 +331,19 @@ void Partition::count(const Items& items, const uint32_t* parts) {
     checker.add(std::as_bytes(std::span(items[k])));
     const std::byte line_end[] = {std::byte(format_.line_end)};
     if (items::lacks_line_end(format_, items[k])) checker.add(line_end);
+  }
+}
+
+// Counts the odd items behind `read` others of the inputs.
+void Partition::count_odd(const Items& items, uint64_t read) {
+  OddItems* const odd_items = options_.files.odd_items.get();
+  if (odd_items == nullptr) return;
+  // Items come without their input, which is known if there is only one.
+  const bool is_one = run_.inputs().size() == 1;
+  for (size_t k = 0; k < items.size(); ++k) {
+    if (!items.is_even(k))
+      odd_items->add(OddKind::length, is_one ? run_.inputs().front().name : std::string(),
+                     is_one ? format_.header_lines + read + k + 1 : 0, format_, items[k]);
   }
 }
 

@@ -27,9 +27,15 @@ struct ItemWindow {
   // The keeper's number of the fill, if the window is filled after its turn.
   std::optional<uint64_t> fill_number;
 
-  // Items with odd values, set by look(), and the number of the first.
-  uint32_t odd_items = 0;
-  size_t first_odd = 0;
+  // Odd items of a kind (files/run/odd_items.h), set by look(), and the number of the first.
+  struct Odd {
+    uint32_t items = 0;
+    size_t first = 0;
+    void add(size_t item) {
+      if (items++ == 0) first = item;
+    }
+  };
+  Odd odd_values, odd_lengths;
 
   std::string_view item(size_t number) const {
     const size_t from = number == 0 ? 0 : ends[number - 1];

@@ -13,7 +13,7 @@
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "files/run/cursor.h"
-#include "files/run/odd_values.h"
+#include "files/run/odd_items.h"
 #include "files/sort/split/distributor.h"
 
 // The frame of a distribution: it passes the input to a distributor window by window. That
@@ -134,13 +134,8 @@ class PieceSplit {
 
   void put(ItemWindow& window, uint64_t turn) EXCLUDES_LOCK(mutex_) {
     if (!wait_for_turn(turn)) return;
-    if (window.odd_items > 0) {
-      const items::Format& format = context_.options.format;
-      context_.options.odd_values->add(
-          name_,
-          format.header_lines + distributor_.read.items - items_before_ + window.first_odd + 1,
-          format, window.item(window.first_odd), window.odd_items);
-    }
+    count_odd(window, files::OddKind::value, window.odd_values);
+    count_odd(window, files::OddKind::length, window.odd_lengths);
     distributor_.put(window);
     Status status = distributor_.keeper.status();
     if (status && window.fault) {
@@ -153,6 +148,14 @@ class PieceSplit {
     finish_turn(turn, std::move(status));
     distributor_.fill(window);
     pass(window, turn);
+  }
+
+  void count_odd(const ItemWindow& window, files::OddKind kind, const ItemWindow::Odd& odd) {
+    if (odd.items == 0) return;
+    const items::Format& format = context_.options.format;
+    context_.options.odd_items->add(
+        kind, name_, format.header_lines + distributor_.read.items - items_before_ + odd.first + 1,
+        format, window.item(odd.first), odd.items);
   }
 
   // Lets the reader drop the input before the first window that is not filled.

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "files/run/odd_values.h"
+#include "files/run/odd_items.h"
 #include "files/sort/split/bucket_ends.h"
 #include "files/sort/split/distributor.h"
 #include "files/sort/split/splitters.h"
@@ -32,7 +32,7 @@ class StringDistributor final : public Distributor {
         order_(context.options.order()),
         unique_(context.options.unique),
         alone_(input.plan.split_threads == 1),
-        counts_odd_(context.options.odd_values != nullptr && input.pieces.front().is_given),
+        counts_odd_(context.options.odd_items != nullptr && input.pieces.front().is_given),
         cuts_(std::move(cuts)),
         ends_(keeper, cuts_.parts(), input.arena.block_bytes()),
         items_(cuts_.parts()),
@@ -64,13 +64,13 @@ class StringDistributor final : public Distributor {
     texts.clear();
     for (size_t i = 0; i < texts.ends.size(); ++i) {
       const std::string_view item = texts.item(i);
-      bool is_read = true;
-      const std::string_view key = order_.checked_key(item, texts.key, is_read, texts.fault);
+      bool is_read = true, is_even = true;
+      const std::string_view key = order_.checked_key(item, texts.key, is_read, is_even, texts.fault);
       if (texts.fault) return texts.ends.resize(i);
       const uint32_t number = cuts_.part_of(key);
-      if (!is_read && counts_odd_ && files::has_odd_value(format_, item)) {
-        if (texts.odd_items++ == 0) texts.first_odd = i;
-      }
+      if (!is_even && counts_odd_) texts.odd_lengths.add(i);
+      if (!is_read && counts_odd_ && files::is_odd(files::OddKind::value, format_, item))
+        texts.odd_values.add(i);
       texts.add(in_output(number), sum_of_item(format_, item));
     }
   }
@@ -145,7 +145,7 @@ class StringDistributor final : public Distributor {
   const items::ItemOrder order_;
   const bool unique_;
   const bool alone_;       // no other thread distributes
-  const bool counts_odd_;  // ItemWindow::odd_items
+  const bool counts_odd_;  // items of windows
   const items::Cuts cuts_;
   BucketEnds ends_;
   std::vector<uint64_t> items_;  // number of items in each bucket

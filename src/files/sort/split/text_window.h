@@ -48,7 +48,7 @@ class TextWindow final : public ItemWindow {
     pieces_.clear();
     sum = {};
     fault.reset();
-    odd_items = 0;
+    odd_values = odd_lengths = {};
   }
   // Adds the next item.
   void add(uint32_t bucket, const ItemSum& sum_of_item) {

@@ -7,7 +7,7 @@
 #include "files/bowtie/addresses.h"
 #include "files/bowtie/computations.h"
 #include "files/run/file_run.h"
-#include "files/run/odd_values.h"
+#include "files/run/odd_items.h"
 #include "files/sort/number_encoder.h"
 #include "files/sort/number_type.h"
 #include "files/sort/plan/bucket_plan.h"
@@ -207,9 +207,8 @@ Result<LongBuckets> distribute_in_long_runs(Context& context,
   ItemSum read;
   // Items come without their input, which is known if there is only one.
   const auto count_odd = [&](size_t number, std::string_view item) {
-    if (options.odd_values != nullptr && pieces.front().is_given &&
-        files::has_odd_value(options.format, item))
-      options.odd_values->add(
+    if (options.odd_items != nullptr && pieces.front().is_given)
+      options.odd_items->note(
           pieces.size() == 1 ? pieces.front().file->path() : std::string(),
           pieces.size() == 1 ? options.format.header_lines + read.items + number + 1 : 0,
           options.format, item);

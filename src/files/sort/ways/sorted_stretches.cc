@@ -189,7 +189,7 @@ Status StretchSearch::look_at_items(const files::Piece& piece,
       if (Status status = go_on(); !status) return status;
     }
     const std::string_view item = cursor.item();
-    if (piece.is_given) cursor.count_odd_value(context_.options.odd_values.get());
+    if (piece.is_given) cursor.count_odd(context_.options.odd_items.get());
     if (last_item_.any() && last_item_.compare(order_, cursor.prefix(), item) > 0) {
       disorder(piece, at);
       if (too_many()) return {};

@@ -255,7 +255,7 @@ Status for_each_item(Context& context, files::PieceReaders& readers,
       if (item % files::items_between_pulses == 0) {
         if (auto status = context.pulse(); !status) return status;
       }
-      if (piece.is_given) cursor.count_odd_value(context.options.odd_values.get());
+      if (piece.is_given) cursor.count_odd(context.options.odd_items.get());
       auto more = take(cursor);
       if (!more) return std::unexpected(more.error());
       if (!*more) return {};
