@@ -256,7 +256,7 @@ OPTIONS = {
     "--quote": ("sort merge check plan plan_merge ray", ["--csv", "--quote", "'"]),
     "--escape": ("sort merge check plan plan_merge ray", ["--csv", "--escape", "^"]),
     "--lenient": ("sort merge check plan plan_merge ray", ["--csv", "--lenient"]),
-    "--bad-rows": ("sort merge", ["--csv", "--bad-rows", "skip"]),
+    "--bad-rows": ("sort merge check plan plan_merge", ["--csv", "--bad-rows", "skip"]),
     "--tsv": ("sort merge check plan plan_merge ray", ["--tsv"]),
     "--jsonl": ("sort merge check plan plan_merge ray", ["--jsonl"]),
     "--header": ("sort merge check plan plan_merge ray", ["--header"]),

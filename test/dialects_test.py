@@ -418,6 +418,21 @@ class BadRows(end_to_end.Case):
         path.write_bytes(b"".join([*mixed, b"0,x\n"]))
         told = run("check", "--csv", "--key", "1", "--bad-rows", "skip", path, code=1).stdout
         self.assertIn(b"not sorted: row 51 of those that are not left out belongs before", told)
+        # The check of GNU sort stops at the first row that is not in order, and counts all that are left out.
+        out.unlink()
+        for name in ("-", path):
+            got = run("sort", "-c", "--csv", "--key", "1", "--bad-rows", out, name, stdin=path.read_bytes(), code=1)
+            self.assertIn(b": disorder: row 51 of those that are not left out: 0,x\n", got.stderr)
+            self.assertIn(b"3 bad rows are left out", got.stderr)
+            self.assertEqual(sorted(out.read_bytes().splitlines(True)), sorted(bad))
+            self.assertEqual(run("sort", "-C", "--csv", "--key", "1", "--bad-rows", "skip", name, stdin=path.read_bytes(), code=1).stderr, b"")
+        self.assertEqual(run("sort", "-c", "-q", "--csv", "--key", "1", "--bad-rows", "skip", stdin=b"".join(mixed)).stderr, b"")
+        out.unlink()
+        for words in (["plan"], ["plan", "-m"]):
+            run(*words, "--csv", "--key", "1", "--bad-rows", out, path)
+            self.assertFalse(out.exists())
+            self.assertIn(b"--csv or --tsv", run(*words, "--bad-rows", "skip", path, code=2).stderr)
+        self.assertIn(b"--csv or --tsv", run("sort", "-c", "--bad-rows", "skip", path, code=2).stderr)
         self.assertEqual(run("check", "-q", "--csv", "--key", "1", "--bad-rows", "skip", path, code=1).stderr, b"")
         self.assertIn(b"--csv or --tsv", run("check", "--bad-rows", "skip", path, code=2).stderr)
 

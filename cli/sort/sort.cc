@@ -30,6 +30,7 @@
 #include "cli/trace/sort_page.h"
 #include "files/ops/merge/merge_files.h"
 #include "files/run/walk.h"
+#include "interfaces/api/callers.h"
 #include "interfaces/api/item_format.h"
 #include "interfaces/api/options.h"
 #include "io/file.h"
@@ -116,26 +117,41 @@ Status check_report_paths(const SortArguments& arguments, const FilesOptions& op
   return arguments.report_path.empty() ? Status{} : check_page(arguments.report_path);
 }
 
-int check_order(const SortArguments& arguments, const SortRequest& request) {
-  const auto options = api::sort_options(request.files, request.sort);
-  if (!options) return report("sort", options.error());
-  if (!arguments.quiet() && !arguments.telling.quiet)
+int check_order(const SortArguments& arguments, SortRequest& request) {
+  if (!arguments.quiet() && !arguments.telling.quiet) {
+    request.files.notice = [](const std::string& notice) {
+      print_notices("sort", {as_typed(notice)});
+    };
     print_notices("sort", notices_of(arguments, request.files));
-  Result<std::optional<files::Disorder>> found = files::find_disorder({*options, options->unique});
-  if (!found) return report("sort", files::with_place(found.error(), *options));
+  }
+  items::Format format;
+  using Found = Result<std::optional<files::Disorder>>;
+  const Found found = api::with_callers(request.files, [&](const FilesOptions& each) -> Found {
+    const auto options = api::sort_options(each, request.sort);
+    if (!options) return std::unexpected(options.error());
+    format = options->format;
+    // All rows that are left out are counted.
+    Found disorder =
+        files::find_disorder({*options, options->unique}, files::leaves_rows_out(each));
+    if (!disorder) return std::unexpected(files::with_place(disorder.error(), *options));
+    return disorder;
+  });
+  if (!found) return report("sort", found.error());
   if (!found->has_value()) return exit_ok;
   if (!arguments.quiet()) {
     const files::Disorder& disorder = **found;
-    if (arguments.is_program) {
+    if (files::leaves_rows_out(request.files)) {
+      print_to(stderr, "{}: {}: disorder: row {} of those that are not left out: {}\n",
+               called("sort"), printable(disorder.path), disorder.place.row, disorder.text);
+    } else if (arguments.is_program) {
       // The raw text, for programs that read it.
       print_to(stderr, "sort: {}:{}: disorder: {}{}", disorder.path, disorder.place.line,
                disorder.item_text, arguments.format.text.zero ? '\0' : '\n');
     } else {
-      print_to(
-          stderr, "penstock sort: {}:{}: disorder: {}{}\n", printable(disorder.path),
-          disorder.place.line,
-          options->format.framing().spans_lines ? fmt::format("row {}: ", disorder.place.row) : "",
-          disorder.text);
+      print_to(stderr, "penstock sort: {}:{}: disorder: {}{}\n", printable(disorder.path),
+               disorder.place.line,
+               format.framing().spans_lines ? fmt::format("row {}: ", disorder.place.row) : "",
+               disorder.text);
     }
   }
   return exit_disorder;

@@ -390,7 +390,8 @@ struct SortStats : RunStats {
 };
 
 // Opens and samples the inputs, and probes the disk with a temporary file if it predicts seconds
-// without a device. Sources are unsupported, because they can be read only once.
+// without a device. Sources are unsupported, because they can be read only once. Rows that the sort
+// leaves out count.
 Result<SortPlan> plan_sort_files(const FilesOptions& files, const SortFilesOptions& options = {});
 // Sorts files. With `resume`, the state for a later run is kept after an error.
 Result<SortStats> sort_files(const FilesOptions& files, const SortFilesOptions& options = {});

@@ -185,11 +185,16 @@ BadRows::BadRows(const items::Format& format, const penstock::FilesOptions& opti
   for (size_t i = 0; i < input_count(options); ++i) names_.push_back(input_name(options, i));
 }
 
+Status BadRows::check(const penstock::FilesOptions& options, const items::Format& format) {
+  if (!leaves_rows_out(options) || format.csv) return {};
+  return misuse("leave out rows of what is no CSV", "--bad-rows " + options.bad_rows,
+                "--csv or --tsv");
+}
+
 Result<std::shared_ptr<BadRows>> BadRows::make(const penstock::FilesOptions& options,
                                                const items::Format& format) {
+  if (Status fine = check(options, format); !fine) return std::unexpected(fine.error());
   if (!leaves_rows_out(options)) return nullptr;
-  const std::string word = "--bad-rows " + options.bad_rows;
-  if (!format.csv) return misuse("leave out rows of what is no CSV", word, "--csv or --tsv");
   std::shared_ptr<BadRows> made(new BadRows(format, options));
   if (options.bad_rows == "skip") return made;
   using Use = io::UsedFile::Use;
@@ -200,7 +205,8 @@ Result<std::shared_ptr<BadRows>> BadRows::make(const penstock::FilesOptions& opt
        (is_shared(options.output, Use::written) || is_shared(options.output, Use::parts))) ||
       std::ranges::any_of(options.inputs,
                           [&](const std::string& path) { return is_shared(path, Use::read); }))
-    return misuse("write bad rows to an input or the output", word, "another file");
+    return misuse("write bad rows to an input or the output", "--bad-rows " + options.bad_rows,
+                  "another file");
   auto sink =
       open_sink(options.bad_rows, {.sync = options.output_rules.sync,
                                    .overwrite_device = options.output_rules.overwrite_device,

@@ -32,7 +32,9 @@ namespace penstock::files {
 // Thread safety: any thread. An input may be read several times; its bad rows count once.
 class BadRows final : public SourceFilter {
  public:
-  // Returns null if the options ask for no filter. Errors: no rows of CSV; those of the file of bad
+  // Fails if the options ask for a filter of items that are no rows of CSV.
+  static Status check(const penstock::FilesOptions& options, const items::Format& format);
+  // Returns null if the options ask for no filter. Errors: those of check(), and of the file of bad
   // rows.
   static Result<std::shared_ptr<BadRows>> make(const penstock::FilesOptions& options,
                                                const items::Format& format);

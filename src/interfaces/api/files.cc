@@ -168,6 +168,9 @@ Result<SortPlan> plan_sort_files(const FilesOptions& given, const SortFilesOptio
         const RunScope scope(files::run_state(files));
         auto sort = api::sort_options(files, options);
         if (!sort) return std::unexpected(sort.error());
+        // (How many rows are left out is not known before they are read.)
+        if (Status fine = files::BadRows::check(files, sort->format); !fine)
+          return std::unexpected(fine.error());
         return api::or_interrupted(external::plan_sort(*sort), files);
       });
 }

@@ -62,7 +62,7 @@ Result<bool> is_sorted(const JoinLinesOptions& options, size_t side, const items
   static_cast<FilesOptions&>(look) = with_input(options.files, side);
   look.format = format;
   look.descending = false;  // the keys are, if they are
-  auto found = find_disorder(look, &beginning);
+  auto found = find_disorder(look, false, &beginning);
   if (!found) return std::unexpected(found.error());
   return !*found;
 }

@@ -4,7 +4,7 @@
 
 namespace penstock::files {
 
-Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& options,
+Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& options, bool to_end,
                                               ItemsMeasure* beginning) {
   RunContext context(options, "sort");
   std::vector<size_t> all(input_count(options));
@@ -20,15 +20,17 @@ Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& options,
     if (beginning != nullptr) {
       ++beginning->items;
       beginning->bytes += cursor.item().size();
-      if (found) return beginning->bytes < ItemsMeasure::bytes_enough;
     }
+    const bool is_wanted =
+        to_end || (beginning != nullptr && beginning->bytes < ItemsMeasure::bytes_enough);
+    if (found) return is_wanted;
     if (where.item > 0) {
       const int compared = last.compare(order, cursor.prefix(), cursor.item());
       if (compared > 0 || (options.unique && compared == 0)) {
         const items::Format& format = order.format();
         found = Disorder{where.path, where.place, items::printable_key(format, cursor.item()),
                          std::string(items::without_line_end(format, cursor.item()))};
-        return beginning != nullptr;
+        return is_wanted;
       }
     }
     last.set(order, cursor.prefix(), cursor.item());

@@ -45,9 +45,10 @@ struct ItemsMeasure {
     return items == 0 ? 32 : static_cast<double>(bytes) / static_cast<double>(items);
   }
 };
-// Finds the first disorder, if there is one, for `sort -c`. `beginning`: receives the measure of the
-// items up to there, and of enough bytes. REQUIRES: then there is one input.
-Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& options,
+// Finds the first disorder, if there is one, for `sort -c`. `to_end`: reads all items nevertheless.
+// `beginning`: receives the measure of the items up to there, and of enough bytes. REQUIRES: then
+// there is one input.
+Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& options, bool to_end = false,
                                               ItemsMeasure* beginning = nullptr);
 
 }  // namespace penstock::files
