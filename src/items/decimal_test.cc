@@ -123,5 +123,26 @@ TEST(Decimal, IsNarrowWhereItHasFewDigits) {
   EXPECT_FALSE(Decimal::parse("0." + std::string(256, '0'))->narrow());
 }
 
+// Texts of few digits are read by all digits at once, others digit by digit.
+TEST(NarrowDecimal, IsReadAsTheWideOneIs) {
+  Random random(5);
+  for (int round = 0; round < 200'000; ++round) {
+    std::string text = random.below(4) == 0 ? "-" : "";
+    for (uint64_t digits = random.below(13); digits > 0; --digits)
+      text += random.below(3) == 0 ? '0' : static_cast<char>('0' + random.below(10));
+    if (random.below(3) == 0) text.insert(random.below(text.size() + 1), ".");
+    if (!text.empty() && random.below(4) == 0)
+      text[random.below(text.size())] = static_cast<char>(random.below(256));
+    const auto narrow = NarrowDecimal::parse(text);
+    const auto wide = Decimal::parse(text);
+    const bool has_other_signs = text.find_first_of(" \t+") != text.npos;
+    ASSERT_EQ(narrow.has_value(), wide && !has_other_signs) << text;
+    if (!narrow) continue;
+    EXPECT_EQ(narrow->places, wide->places) << text;
+    EXPECT_TRUE(wide->digits == narrow->digits) << text;
+    EXPECT_EQ(narrow->whole_digits, DecimalSum(*wide).narrow()->whole_digits) << text;
+  }
+}
+
 }  // namespace
 }  // namespace penstock::items
