@@ -377,6 +377,15 @@ class BadRows(end_to_end.Case):
                     stdin=b"" if pipe is None else texts[pipe])
                 self.assertTrue(out.read_bytes() == b"".join(itertools.chain(*bad)))
 
+    def test_bad_rows_of_many_inputs_wait_in_blocks(self):
+        bad = [[b'"x"%d%s,%d\n' % (number, b"y" * self.random.randrange(300), i) for i in range(self.random.choice([1, 60]))] for number in range(90)]
+        paths = [self.write(f"in{number:02}", b"1,2\n" + b"".join(rows)) for number, rows in enumerate(bad)]
+        for command in (["sort"], ["merge"], ["group", "--count"]):
+            out = self.folder / "bad"
+            with self.subTest(command=command, seed=SEED):
+                run(*command, "--csv", "--key", 1, "-S", "64M" if not SANITIZED else "1G", "-T", self.folder, "--bad-rows", out, *paths)
+                self.assertTrue(out.read_bytes() == b"".join(itertools.chain(*bad)))
+
     def test_a_quote_that_is_not_closed_takes_no_more_than_its_line(self):
         rows = b"".join(b"%07d,%s\n" % (i, b"x" * 90) for i in self.random.sample(range(10**6), 30000))
         words = ["sort", "--csv", "--key", 1, "--bad-rows", "skip"]

@@ -398,6 +398,7 @@ class Values(end_to_end.Case):
             commands += [(["sort", *threads, "-o", "out", *names], files), (["sort", *key, "-o", "out", *sorted_names], sorted_files),
                          (["sort", "-m", *key, "-o", "out", *sorted_names], sorted_files), (["merge", *key, "-o", "out", *sorted_names], sorted_files)]
             commands += [(["group", *key, "--count", *threads, *more, "-o", "out", *names], files) for more in ([], ["--sorted"], ["--in-order"])]
+            commands.append((["group", *key, "--count", *threads, "-o", "out", names[0], names[0]], one + one))
             commands += [(["uniq", *key, "-o", "out", *names], files), (["join", *key[:1], "1", "--full", "-o", "auto", *names], files),
                          (["join", *key[:1], "1", "--full", "-o", "auto", names[0], sorted_names[1]], [files[0], sorted_files[1]])]
             commands += [(["partition", *key, "--parts", "3", *more, "-o", "part-{}", names[0]], one) for more in ([], [] if gz else ["--by", "range"])]

@@ -323,6 +323,7 @@ size_t RowIndex::add(const std::byte* at, const std::byte* end, bool is_last) {
   FieldPlace* place = places_.data() + first;
   auto wanted = columns_.begin();
   size_t have = 0;
+  fault_.reset();
   if (at != next_) marks_.clear();
   const size_t bytes =
       walk_row(text, dialect_, line_end_, marks_, is_last, fault_, [&](const FieldPlace& field) {

@@ -80,6 +80,18 @@ TEST(Rows, HaveAsManyFieldsAsTheHeader) {
   }
 }
 
+TEST(Rows, AreIndexedAfterOneWithAFault) {
+  RowIndex index(csv_format(','), {0});
+  const auto bytes_of_row = [&](std::string_view row) {
+    const auto* const at = reinterpret_cast<const std::byte*>(row.data());
+    return index.add(at, at + row.size(), false);
+  };
+  EXPECT_EQ(bytes_of_row("a\"b,c\n"), 0u);
+  EXPECT_TRUE(index.fault());
+  EXPECT_EQ(bytes_of_row("1,2\n"), 4u);
+  EXPECT_FALSE(index.fault());
+}
+
 TEST(Rows, FaultsAreWhereTheyAre) {
   struct Case {
     const char* row;

@@ -242,29 +242,44 @@ Status BadRows::write(NamedInput& named, std::string_view rows) {
     const size_t bytes = std::min(rows.size(), block_bytes - input.last_block.size());
     input.last_block += rows.substr(0, bytes);
     rows.remove_prefix(bytes);
+    waiting_bytes_ += bytes;
     if (input.last_block.size() < block_bytes) break;
-    if (!temporary_) {
-      auto file = io::File::create_temporary(temp_directory_, io::Caching::buffered);
-      if (!file) return std::unexpected(file.error());
-      temporary_ = std::move(*file);
-      temporary_->keep_checks(block_bytes);
-    }
-    const auto* const data = reinterpret_cast<const std::byte*>(input.last_block.data());
-    Status written =
-        io::write_exactly(*temporary_, uint64_t{blocks_} * block_bytes, data, block_bytes);
-    if (!written) return written;
-    input.blocks.push_back(blocks_++);
-    input.last_block.clear();
+    if (Status stored = store_last_block(input); !stored) return stored;
   }
+  // Many inputs have short last blocks.
+  for (auto& [name, other] : inputs_) {
+    if (waiting_bytes_ <= waiting_bytes_max) break;
+    if (Status stored = store_last_block(other); !stored) return stored;
+  }
+  return {};
+}
+
+Status BadRows::store_last_block(Input& input) {
+  if (input.last_block.empty()) return {};
+  if (!temporary_) {
+    auto file = io::File::create_temporary(temp_directory_, io::Caching::buffered);
+    if (!file) return std::unexpected(file.error());
+    temporary_ = std::move(*file);
+    temporary_->keep_checks(block_bytes);
+  }
+  const auto bytes = static_cast<uint32_t>(input.last_block.size());
+  input.last_block.resize(block_bytes);
+  const auto* const data = reinterpret_cast<const std::byte*>(input.last_block.data());
+  Status written =
+      io::write_exactly(*temporary_, uint64_t{blocks_} * block_bytes, data, block_bytes);
+  if (!written) return written;
+  input.blocks.push_back({blocks_++, bytes});
+  waiting_bytes_ -= bytes;
+  std::string().swap(input.last_block);
   return {};
 }
 
 Status BadRows::write_waiting(const Input& input) {
   std::vector<std::byte> block(input.blocks.empty() ? 0 : block_bytes);
-  for (const uint32_t number : input.blocks) {
-    Status done =
-        io::read_exactly(*temporary_, uint64_t{number} * block_bytes, block.data(), block.size());
-    if (done) done = sink_->write(block);
+  for (const Block& stored : input.blocks) {
+    Status done = io::read_exactly(*temporary_, uint64_t{stored.number} * block_bytes, block.data(),
+                                   block.size());
+    if (done) done = sink_->write(std::span(block).first(stored.bytes));
     if (!done) return done;
   }
   return input.last_block.empty() ? Status()

@@ -48,10 +48,14 @@ class BadRows final : public SourceFilter {
 
  private:
   class Rest;
+  struct Block {
+    uint32_t number = 0;
+    uint32_t bytes = 0;
+  };
   struct Input {
     uint64_t seen_bytes = 0;  // length of the part that was read before
-    // Bad rows that wait: the numbers of their blocks in the temporary, and the last block.
-    std::vector<uint32_t> blocks = {};
+    // Bad rows that wait: the bytes of their blocks in the temporary, and the last block.
+    std::vector<Block> blocks = {};
     std::string last_block = {};
 
     // Returns whether a row that ends at `end` was not read before.
@@ -63,6 +67,8 @@ class BadRows final : public SourceFilter {
   };
   using NamedInput = std::pair<const std::string, Input>;
   static constexpr size_t block_bytes = 16 * KiB;
+  // The most bytes of all last blocks.
+  static constexpr size_t waiting_bytes_max = 16 * block_bytes;
 
   BadRows(const items::Format& format, const penstock::FilesOptions& options);
   Status leave_out(const std::string& name, uint64_t end, std::string_view row,
@@ -70,6 +76,7 @@ class BadRows final : public SourceFilter {
   void note_uneven(const std::string& name, uint64_t end, const std::string& what)
       EXCLUDES_LOCK(mutex_);
   Status write(NamedInput& input, std::string_view rows) REQUIRES_LOCK(mutex_);
+  Status store_last_block(Input& input) REQUIRES_LOCK(mutex_);
   Status write_waiting(const Input& input) REQUIRES_LOCK(mutex_);
 
   const items::Format format_;
@@ -82,7 +89,8 @@ class BadRows final : public SourceFilter {
   FoundByInput bad_ GUARDED_BY(mutex_), uneven_ GUARDED_BY(mutex_);
   std::unique_ptr<Sink> sink_ GUARDED_BY(mutex_);
   std::optional<io::File> temporary_ GUARDED_BY(mutex_);
-  uint32_t blocks_ GUARDED_BY(mutex_) = 0;  // in the temporary
+  uint32_t blocks_ GUARDED_BY(mutex_) = 0;         // in the temporary
+  size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;  // of all last blocks
 };
 
 }  // namespace penstock::files

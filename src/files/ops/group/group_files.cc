@@ -14,6 +14,7 @@
 #include "files/ops/group/group_fill.h"
 #include "files/ops/group/group_merge.h"
 #include "files/ops/group/group_results.h"
+#include "files/run/odd_items.h"
 #include "files/run/walk.h"
 #include "items/rows.h"
 
@@ -230,6 +231,11 @@ Status Group::read_source(const Source& source, const GroupFill::Spill& spill) {
   static const std::vector<SpillExtent> none;
   const std::vector<SpillExtent>& buckets = spill.may_spill ? *spill.buckets : none;
   fill_.begin(spill);
+  // (An input that did not fit is read once more.)
+  if (OddItems* const odd = options_.files.odd_items.get();
+      odd != nullptr && source.kind == Kind::item) {
+    for (const bowtie::Input& input : source.inputs) odd->forget(input.name);
+  }
   // A pass reads as many inputs as have room beside the buckets; the next pass continues the
   // buckets.
   const auto taken = static_cast<uint32_t>(buckets.size()) + 2;

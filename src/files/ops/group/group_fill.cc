@@ -204,7 +204,6 @@ Status GroupFill::settle_share(Round round, size_t share, Streams& streams) {
 Status GroupFill::add(Streams& streams, uint32_t input, Kind kind, const std::string& name) {
   input_ = name;
   rows_ = 0;
-  if (kind == Kind::item && odd_items_ != nullptr) odd_items_->forget(input_);
   if (rounds_ && kind == Kind::item) return add_in_rounds(streams, input);
   const items::Format& format =
       kind == Kind::item ? layout_.item_format() : layout_.partial_format();
