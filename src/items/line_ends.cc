@@ -22,7 +22,8 @@ size_t find_line_ends(const std::byte* begin, const std::byte* end, char line_en
                       bool begins_quoted) {
   const ByteSet<1> ends_set({line_end}), quotes({quote.value_or(line_end)});
   size_t found = 0;
-  uint64_t quoted = -uint64_t{begins_quoted};  // all bits are set if the block begins between quotes
+  uint64_t quoted =
+      -uint64_t{begins_quoted};  // all bits are set if the block begins between quotes
   for (const std::byte* at = begin; at < end && found < ends_max;) {
     const size_t bytes = std::min<size_t>(end - at, ByteSet<1>::block_bytes);
     uint64_t mask = ends_set.find_in(at, bytes);

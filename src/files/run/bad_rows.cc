@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/misuse.h"
@@ -306,8 +306,7 @@ Result<std::vector<std::string>> BadRows::finish() {
   }
   if (sink_ != nullptr) {
     Status written;
-    for (size_t i = 0; written && i < inputs.size(); ++i)
-      written = write_waiting(*inputs[i]);
+    for (size_t i = 0; written && i < inputs.size(); ++i) written = write_waiting(*inputs[i]);
     if (written) written = sink_->close();
     if (!written) return std::unexpected(written.error());
   }

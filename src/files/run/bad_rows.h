@@ -89,7 +89,7 @@ class BadRows final : public SourceFilter {
   FoundByInput bad_ GUARDED_BY(mutex_), uneven_ GUARDED_BY(mutex_);
   std::unique_ptr<Sink> sink_ GUARDED_BY(mutex_);
   std::optional<io::File> temporary_ GUARDED_BY(mutex_);
-  uint32_t blocks_ GUARDED_BY(mutex_) = 0;         // in the temporary
+  uint32_t blocks_ GUARDED_BY(mutex_) = 0;       // in the temporary
   size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;  // of all last blocks
 };
 

@@ -163,9 +163,10 @@ std::optional<LongLine> find_long_line(const FilesOptions& options, const Error&
   return {};
 }
 
-// Returns the budget of a merge that holds the longest items of all inputs at once, with a key of each
-// or a copy of the longest; blocks leave five eighths of a budget. The other inputs are read as far as
-// the one with the item `found`, or a share of a GiB; a pipe is assumed to have such an item, too.
+// Returns the budget of a merge that holds the longest items of all inputs at once, with a copy of
+// the longest and, if there are any, made keys; blocks leave five eighths of a budget. The other
+// inputs are read as far as the one with the item `found`, or a share of a GiB; a pipe is assumed to
+// have such an item, too.
 uint64_t budget_of_merge(const FilesOptions& options, const LongLine& found) {
   const size_t inputs = input_count(options);
   const uint64_t end = std::max(found.begin + found.bytes, GiB / inputs);
@@ -183,7 +184,7 @@ uint64_t budget_of_merge(const FilesOptions& options, const LongLine& found) {
     longest_bytes = std::max(longest_bytes, bytes);
   }
   const bool makes_keys = options.format.keys != nullptr || options.format.columns != nullptr;
-  const uint64_t copied_bytes = makes_keys ? all_bytes : longest_bytes;
+  const uint64_t copied_bytes = longest_bytes + (makes_keys ? all_bytes : 0);
   return budget_for((all_bytes + copied_bytes) * 8 / 5);
 }
 

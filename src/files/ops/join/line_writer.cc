@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <numeric>
 #include <utility>
 
 #include "base/printable.h"
@@ -81,6 +83,8 @@ class FieldWriter final : public JoinWriter {
   // From here on write() keeps its lines, or writes them again; flush() writes those that are kept.
   void keep_lines(bool keeps) { keeps_lines_ = keeps; }
   size_t kept_bytes() const { return line_.size(); }
+  // The most bytes of the line of a row of so many bytes.
+  size_t line_bytes_max(size_t row_bytes) const { return repeats_ * row_bytes + fixed_bytes_; }
   Status flush() {
     const bool written = fine_ && to_.output.append(line_.data(), line_.size());
     line_.clear();
@@ -118,6 +122,7 @@ class FieldWriter final : public JoinWriter {
     add(line != nullptr && field < line->fields.size() ? line->fields[field] : std::string_view());
   }
   void add_keys();
+  void measure_lines();
 
   const JoinLinesOptions& options_;
   const LineOutput to_;
@@ -130,7 +135,9 @@ class FieldWriter final : public JoinWriter {
   std::string end_;                        // line end of the output: the first line's
   std::vector<Column> columns_;            // the list; empty: there is none
   bool is_auto_ = false;
-  std::vector<Line> lines_;       // one of each side
+  size_t repeats_ = 1;       // the most columns of one field
+  size_t fixed_bytes_ = 0;   // those of separators, of the text of missing fields, and of the end
+  std::vector<Line> lines_;  // one of each side
   std::vector<const Line*> row_;  // one of each side, or nullptr
   std::string line_;              // the end of the line that is not written yet, or kept lines
   bool keeps_lines_ = false;
@@ -172,6 +179,7 @@ Status FieldWriter::begin(const std::vector<SideHead>& sides) {
   }
   end_ = line_return.value_or("") + format_.line_end;
   if (auto status = resolve(names); !status) return status;
+  measure_lines();
   if (!has_header) return {};
   auto made = make_line();
   return made ? flush() : made;
@@ -199,6 +207,20 @@ Status FieldWriter::resolve(const std::vector<std::vector<std::string>>& names) 
     columns_.push_back({*listed.side, *column});
   }
   return {};
+}
+
+void FieldWriter::measure_lines() {
+  std::map<std::pair<size_t, size_t>, size_t> columns;
+  size_t keys = 0;
+  for (const Column& column : columns_) {
+    size_t& count = column.field == all_keys ? keys : columns[{column.side, column.field}];
+    ++count;
+  }
+  for (const auto& [place, count] : columns) repeats_ = std::max(repeats_, count);
+  repeats_ += keys;
+  size_t fields = columns_.size() + (keys + 1) * options_.keys[0].size();
+  if (columns_.empty()) fields = std::accumulate(widths_.begin(), widths_.end(), fields);
+  fixed_bytes_ = fields * (1 + empty_.size()) + end_.size();
 }
 
 // The keys are those of the first side that has any.
@@ -258,13 +280,14 @@ class ThreadedWriter final : public JoinWriter {
   Status write(JoinRow row) override {
     size_t bytes = 0;
     for (const auto& piece : row) bytes += sizeof(uint32_t) + piece.value_or("").size();
-    if (rows_.size() + bytes > batch_bytes) [[unlikely]] {
+    // A long line is written in pieces, and its row is not copied.
+    const bool is_long = lines_.line_bytes_max(bytes) > batch_bytes;
+    if (is_long || rows_.size() + bytes > batch_bytes) [[unlikely]] {
       if (auto handed = hand_over(); !handed) return handed;
-      // A long row is not copied.
-      if (bytes > batch_bytes) {
-        auto made = settle();
-        return made ? lines_.write(row) : made;
-      }
+    }
+    if (is_long) [[unlikely]] {
+      auto made = settle();
+      return made ? lines_.write(row) : made;
     }
     for (const auto& piece : row) {
       const uint32_t size = piece ? static_cast<uint32_t>(piece->size()) : none;
@@ -322,7 +345,7 @@ class ThreadedWriter final : public JoinWriter {
   Status make_lines() {
     lines_.keep_lines(true);
     Status made;
-    while (made && at_ < made_rows_.size() && lines_.kept_bytes() < 2 * batch_bytes) {
+    while (made && at_ < made_rows_.size() && lines_.kept_bytes() < batch_bytes) {
       for (auto& piece : row_) {
         uint32_t size = 0;
         std::memcpy(&size, made_rows_.data() + at_, sizeof size);

@@ -38,7 +38,7 @@ Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& options, 
   };
   const Status walked = walk_items(options, options.descending, all, visit);
   if (!interrupted) return std::unexpected(interrupted.error());
-  if (!walked && !found) return std::unexpected(walked.error());
+  if (!walked && (!found || to_end)) return std::unexpected(walked.error());
   return found;
 }
 

@@ -65,7 +65,8 @@ class StringDistributor final : public Distributor {
     for (size_t i = 0; i < texts.ends.size(); ++i) {
       const std::string_view item = texts.item(i);
       bool is_read = true, is_even = true;
-      const std::string_view key = order_.checked_key(item, texts.key, is_read, is_even, texts.fault);
+      const std::string_view key =
+          order_.checked_key(item, texts.key, is_read, is_even, texts.fault);
       if (texts.fault) return texts.ends.resize(i);
       const uint32_t number = cuts_.part_of(key);
       if (!is_even && counts_odd_) texts.odd_lengths.add(i);
