@@ -304,7 +304,7 @@ class Walk {
 
   std::string_view text_;
   size_t at_ = 0;
-  std::array<bool, json_depth_max> is_array_;  // of those around, by depth
+  std::array<bool, json_depth_max> is_array_;  // by depth
   size_t depth_ = 0;                           // objects and arrays around
   std::span<const JsonPath> paths_;
   std::vector<JsonValue>& values_;

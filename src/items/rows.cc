@@ -313,7 +313,7 @@ RowIndex::RowIndex(const Format& format, std::vector<size_t> columns)
 
 std::optional<RowIndex> RowIndex::of(const Format& format, std::vector<size_t> columns) {
   if (!format.csv) return {};
-  return RowIndex(format, std::move(columns));
+  return std::optional<RowIndex>(std::in_place, format, std::move(columns));
 }
 
 size_t RowIndex::add(const std::byte* at, const std::byte* end, bool is_last) {

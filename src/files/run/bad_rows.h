@@ -90,7 +90,7 @@ class BadRows final : public SourceFilter {
   std::unique_ptr<Sink> sink_ GUARDED_BY(mutex_);
   std::optional<io::File> temporary_ GUARDED_BY(mutex_);
   uint32_t blocks_ GUARDED_BY(mutex_) = 0;       // in the temporary
-  size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;  // of all last blocks
+  size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;  // bytes of all last blocks
 };
 
 }  // namespace penstock::files

@@ -41,7 +41,7 @@ bool is_whole(const items::Format& format, const ItemsInMemory& items) {
 
 // Calls use(number, item) for each item. Returns false if there are not `count`.
 template <class Use>
-bool for_each_item(const items::Format& format, const ItemsInMemory& items, size_t count, Use use) {
+bool pass_items(const items::Format& format, const ItemsInMemory& items, size_t count, Use use) {
   size_t ends[512];
   const std::byte* at = items.data;
   for (size_t i = 0; i < count;) {
@@ -65,7 +65,7 @@ ItemPlace place_of(const ItemsInMemory& items, std::string_view item) {
 // Gives each pair its item's place. False: there are not so many.
 bool find_items(const items::Format& format, const ItemsInMemory& items,
                 std::span<KeyValue> pairs) {
-  return for_each_item(format, items, pairs.size(), [&](size_t i, std::string_view item) {
+  return pass_items(format, items, pairs.size(), [&](size_t i, std::string_view item) {
     pairs[i].value = place_of(items, item).value();
   });
 }
@@ -160,7 +160,7 @@ class MadeKeyPairs {
       // Common prefix of all keys. If it is shorter than `skip`, numbers are computed again.
       size_t common = skip;
       const bool found_all =
-          for_each_item(format_, items_, pairs.size(), [&](size_t i, std::string_view item) {
+          pass_items(format_, items_, pairs.size(), [&](size_t i, std::string_view item) {
             const std::string_view key = order_.key(item, room);
             if (common > 0) common = sorting::common_prefix(first, key, 0, common);
             pairs[i] = {key_from(key, skip), place_of(items_, item).value()};
