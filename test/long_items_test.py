@@ -78,7 +78,7 @@ class LongItems(end_to_end.Case):
         for _ in range(ROUNDS):
             form = self.random.choice(list(FORMATS))
             count = self.random.randrange(1, 5)
-            sides = [self.sorted_items(form, b"%d" % i, longest=(20 if count < 2 else 40 // (count + 2)) * MIB) for i in range(count)]
+            sides = [self.sorted_items(form, b"%d" % i, longest=(12 if count < 2 else 32 // (count + 2)) * MIB) for i in range(count)]
             names, stdin = self.files(form, sides)
             keys = [] if form == "lines" else ["--key", "id"]
             with self.subTest(form=form, names=[str(name) for name in names]):
