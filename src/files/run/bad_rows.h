@@ -49,12 +49,12 @@ class BadRows final : public SourceFilter {
  private:
   class Rest;
   struct Block {
-    uint32_t number = 0;
-    uint32_t bytes = 0;
+    uint32_t number = 0;  // in the temporary
+    uint32_t bytes = 0;   // those of rows, at its beginning
   };
   struct Input {
     uint64_t seen_bytes = 0;  // length of the part that was read before
-    // Bad rows that wait: the bytes of their blocks in the temporary, and the last block.
+    // Bad rows that wait: their blocks in the temporary, and the last block.
     std::vector<Block> blocks = {};
     std::string last_block = {};
 

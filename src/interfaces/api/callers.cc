@@ -36,8 +36,8 @@ Status finish_bad_rows(files::BadRows& rows, const FilesOptions& options) {
   return {};
 }
 
-void note_odd_items(files::OddItems& values, const FilesOptions& options) {
-  const std::vector<std::string> notices = values.notices(options.inputs);
+void note_odd_items(files::OddItems& items, const FilesOptions& options) {
+  const std::vector<std::string> notices = items.notices(options.inputs);
   const NoRunScope callers;
   for (const std::string& notice : notices) options.notice(notice);
 }

@@ -71,7 +71,7 @@ Result<Done> or_interrupted(Result<Done> done, const FilesOptions& given) {
 Status make_columns(FilesOptions& options);
 
 // Gives notices about odd items, after a run that has succeeded.
-void note_odd_items(files::OddItems& values, const FilesOptions& options);
+void note_odd_items(files::OddItems& items, const FilesOptions& options);
 
 // Runs work(options) with an account of its own. Returns an error if the heap is exhausted.
 // `needs_sink`: `options` have a sink.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/misuse.h"
+#include "items/keys/codec.h"
 #include "items/keys/json_order.h"
 #include "items/keys/text/text_order.h"
 #include "items/keys/values/scanner.h"
@@ -410,11 +411,7 @@ bool GroupColumns::can_add(const Column& column, const char*& to, const NarrowVa
 void GroupColumns::add(const Column& column, const NarrowValue& value, char*& to) {
   const bool is_first = *to == 0;
   *to++ = any_bit;
-  if (column.count) {
-    uint64_t count = 0;
-    std::memcpy(&count, to, sizeof count);
-    store_part(count + value.count, to);
-  }
+  if (column.count) store_part(items::load<uint64_t>(to) + value.count, to);
   auto add_number = [&](bool asked, const NarrowDecimal& number, auto combine) {
     if (!asked) return;
     (is_first ? number : combine(NarrowDecimal::at(to), number)).store(to);
